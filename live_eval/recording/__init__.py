@@ -15,7 +15,7 @@ from live_eval.recording._encoding import cassette_name, decoding, file_stem
 from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
 from live_eval.recording.reader import FailedAttempt, RunReader, part_of, text_of
 from live_eval.recording.record import TurnRecord
-from live_eval.recording.reviews import Review, keep_review, read_reviews
+from live_eval.recording.reviews import Review, ReviewChange, keep_review, read_reviews
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     RUN_FILE,
@@ -42,6 +42,7 @@ __all__ = [
     "FailedAttempt",
     "JudgeProblem",
     "Review",
+    "ReviewChange",
     "RunReader",
     "RunWriter",
     "ScoreReader",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,12 +21,13 @@ __all__ = [
     "REVIEWS_FILE",
     "REVIEWS_LOCK_FILE",
     "Review",
+    "ReviewChange",
     "keep_note",
     "keep_review",
     "noted",
     "read_note",
     "read_reviews",
-    "reviewed",
+    "review_change",
 ]
 
 REVIEWS_FILE = "reviews.json"
@@ -58,6 +59,36 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewChange:
+    """A change of a turn's review; two pages may change different labels of one turn.
+
+    Args:
+        add: Labels to add.
+        remove: Labels to remove.
+        note: The new note; None to keep the stored one.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    add: Annotated[list[Annotated[str, AfterValidator(_label)]], Field(max_length=_MOST_LABELS)] = field(
+        default_factory=list
+    )
+    remove: list[str] = field(default_factory=list)
+    note: Annotated[str, Field(max_length=_LONGEST_NOTE)] | None = None
+
+    def of(self, review: Review) -> Review:
+        """Return a changed review.
+
+        Raises:
+            UsageError: The review would have too many labels.
+        """
+        labels = [each for each in dict.fromkeys([*review.labels, *self.add]) if each not in self.remove]
+        if len(labels) > _MOST_LABELS:
+            raise UsageError(f"review: expected at most {_MOST_LABELS} labels, got {len(labels)}")
+        return Review(labels, review.note if self.note is None else self.note.strip())
+
+
+@dataclass(frozen=True, slots=True)
 class _File:
     __pydantic_config__ = _STRICT
 
@@ -74,23 +105,22 @@ class _Note:
 
 
 NO_REVIEW = Review([])
-_REVIEW = TypeAdapter(Review)
+_CHANGE = TypeAdapter(ReviewChange)
 _FILE = TypeAdapter(_File)
 _NOTE = TypeAdapter(_Note)
 _WRITING = threading.Lock()
 
 
-def reviewed(body: bytes) -> Review:
-    """Return a review from JSON.
+def review_change(body: bytes) -> ReviewChange:
+    """Return a change of a review from JSON.
 
     Raises:
-        UsageError: The JSON is not a review.
+        UsageError: The JSON is not such a change.
     """
     try:
-        given = _REVIEW.validate_json(body)
+        return _CHANGE.validate_json(body)
     except ValidationError as error:
         raise UsageError(f"review: {_first(error)}") from None
-    return Review(list(dict.fromkeys(given.labels)), given.note.strip())
 
 
 def noted(body: bytes) -> str:
@@ -120,15 +150,17 @@ def read_note(folder: Path) -> str:
     return _read(folder).note
 
 
-def keep_review(folder: Path, turn_id: str, review: Review) -> None:
-    """Store the review of a turn; an empty one removes it.
+def keep_review(folder: Path, turn_id: str, change: ReviewChange) -> None:
+    """Change the review of a turn; an empty one is removed.
 
     Raises:
+        UsageError: See `ReviewChange.of`.
         StoreLockedError: Another process is writing the reviews.
         StoreError: The file cannot be read or written, or would become too large.
         SchemaVersionError: The file was written by another version of live-eval.
     """
     with _changing(folder) as (stored, keep):
+        review = change.of(stored.turns.get(turn_id, NO_REVIEW))
         turns = {**stored.turns, turn_id: review}
         if review == NO_REVIEW:
             del turns[turn_id]

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from live_eval.errors import UsageError
 from live_eval.recording import ScoreReader, keep_review, read_reviews
-from live_eval.recording.reviews import NO_REVIEW, reviewed
+from live_eval.recording.reviews import NO_REVIEW, review_change
 from live_eval.redaction import SECRETS
 from live_eval.studio.answers import answer, as_file
 from live_eval.studio.library import LIBRARY
@@ -89,11 +89,11 @@ async def _review(request: web.Request) -> web.Response:
 
 
 async def _keep_review(request: web.Request) -> web.Response:
-    review = reviewed(await request.read())
+    change = review_change(await request.read())
 
     def keep() -> dict[str, Any]:
         with open_turn(request) as (run, turn_id):
-            keep_review(run.path, turn_id, review)
+            keep_review(run.path, turn_id, change)
             return _review_json(run.path, turn_id)
 
     return await answer(keep)

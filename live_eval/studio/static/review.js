@@ -3,6 +3,8 @@ import { path, post, read } from "./api.js";
 import { announce, button, fill, make } from "./web/elements.js";
 import { answerAnywhere } from "./web/keys.js";
 
+const TYPING_MS = 800;
+
 /** The keys of this section, for a list of keys. */
 export const REVIEW_KEYS = [["T N", "write a label, a note; Escape leaves the field"]];
 
@@ -22,7 +24,7 @@ export function review(turn, signal) {
   let now = { labels: [], note: "", known: [] };
 
   const draw = () => {
-    const toggle = (label) => () => save({ labels: without(now.labels, label) ?? [...now.labels, label] });
+    const toggle = (label) => () => save(now.labels.includes(label) ? { remove: [label] } : { add: [label] });
     fill(
       labels,
       [...new Set([...now.labels, ...now.known])].map((label) =>
@@ -31,15 +33,16 @@ export function review(turn, signal) {
     );
   };
   const save = async (change) => {
-    const { known, ...before } = now;
-    now = { ...now, ...change };
+    const before = now;
+    const { add = [], remove = [] } = change;
+    now = { ...now, labels: [...now.labels, ...add].filter((label) => !remove.includes(label)) };
     draw();
     fill(state, "Saving …");
     try {
-      now = await post(address, { ...before, ...change });
+      now = await post(address, change);
       fill(state, "Saved.");
     } catch (error) {
-      now = { ...before, known };
+      now = before;
       fill(state, `Not saved: ${error.message}`);
       announce(`Not saved: ${error.message}`);
     }
@@ -49,10 +52,19 @@ export function review(turn, signal) {
     event.preventDefault();
     const label = adding.value.trim();
     adding.value = "";
-    if (label && !now.labels.includes(label)) save({ labels: [...now.labels, label] });
+    if (label && !now.labels.includes(label)) save({ add: [label] });
+  };
+  let typing;
+  const saveNote = () => {
+    clearTimeout(typing);
+    if (note.value.trim() !== now.note) save({ note: note.value });
   };
   const leave = (event) => event.key === "Escape" && event.target.blur();
-  note.addEventListener("change", () => save({ note: note.value }));
+  note.addEventListener("change", saveNote);
+  note.addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(saveNote, TYPING_MS); // a page that is closed fires no change event
+  });
   note.addEventListener("keydown", leave);
   adding.addEventListener("keydown", leave);
   answerAnywhere({ t: () => adding.focus(), n: () => note.focus() }, signal);
@@ -76,9 +88,4 @@ export function review(turn, signal) {
     make("label", { class: "note-field" }, "Note", note),
     state,
   );
-}
-
-/** Return a list without an element; null if it does not contain the element. */
-function without(all, one) {
-  return all.includes(one) ? all.filter((each) => each !== one) : null;
 }

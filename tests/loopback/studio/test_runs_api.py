@@ -186,11 +186,12 @@ async def test_a_turn_is_labelled_and_noted(tmp_path: Path) -> None:
         assert await get(browser, review) == {"labels": [], "note": "", "known": []}
         own = {"Origin": str(browser._base_url).rstrip("/")}
         given = {"labels": ["<b>cold</b>", "late"], "note": "A sigh is ignored."}
-        async with browser.post(review, json=given, headers=own) as stored:
+        change = {"add": given["labels"], "note": given["note"]}
+        async with browser.post(review, json=change, headers=own) as stored:
             assert (stored.status, await stored.json()) == (200, {**given, "known": given["labels"]})
-        async with browser.post(review, json={"labels": [""]}, headers=own) as refused:
+        async with browser.post(review, json={"add": [""]}, headers=own) as refused:
             assert refused.status == 400
-        async with browser.post(f"{run}/turns/none/review", json=given, headers=own) as missing:
+        async with browser.post(f"{run}/turns/none/review", json=change, headers=own) as missing:
             assert missing.status == 404
         assert (await get(browser, f"{run}/turns/id_2/review"))["known"] == given["labels"]
         page = await get(browser, f"{run}/turns", where="label == late and note contains sigh")

@@ -9,7 +9,7 @@ from pathlib import Path
 from live_eval.export.columns import ExportColumn, export_columns
 from live_eval.export.table import ExportTable
 from live_eval.files import flattened
-from live_eval.recording import Review, RunReader, ScoreReader, keep_review
+from live_eval.recording import ReviewChange, RunReader, ScoreReader, keep_review
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
@@ -55,7 +55,7 @@ def test_rows_have_the_labels_and_notes_of_reviewers(run_folder: Path, tmp_path:
     with RunReader.open(tmp_path / "run") as run, ScoreReader.open(tmp_path / "run") as scores:
         first = next(ExportTable(run, scores).rows())
         assert (first["labels"], first["note"]) == ([], None)
-        keep_review(run.path, first["turn_id"], Review(["cold", "late"], "Bored."))
+        keep_review(run.path, first["turn_id"], ReviewChange(["cold", "late"], note="Bored."))
         rows = list(ExportTable(run, scores).rows())
     assert (rows[0]["labels"], rows[0]["note"]) == (["cold", "late"], "Bored.")
     assert rows[1]["labels"] == []

@@ -10,27 +10,26 @@ from pathlib import Path
 import pytest
 
 from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, UsageError
-from live_eval.recording import Review, keep_review, read_reviews
+from live_eval.recording import Review, ReviewChange, keep_review, read_reviews
 from live_eval.recording._lock import WriterLock
 from live_eval.recording.reviews import (
-    NO_REVIEW,
     REVIEWS_FILE,
     REVIEWS_LOCK_FILE,
     keep_note,
     noted,
     read_note,
-    reviewed,
+    review_change,
 )
 
 
 def test_reviews_are_stored_replaced_and_removed(tmp_path: Path) -> None:
     assert read_reviews(tmp_path) == {}
     assert list(tmp_path.iterdir()) == []
-    keep_review(tmp_path, "id_1/target", Review(["cold"], "Sounds bored."))
-    keep_review(tmp_path, "id_2", Review(["warm", "odd"]))
-    keep_review(tmp_path, "id_1/target", Review(["warm"]))
+    keep_review(tmp_path, "id_1/target", ReviewChange(["cold"], note="Sounds bored."))
+    keep_review(tmp_path, "id_2", ReviewChange(["warm", "odd"]))
+    keep_review(tmp_path, "id_1/target", ReviewChange(["warm"], ["cold"], note=""))
     assert read_reviews(tmp_path) == {"id_1/target": Review(["warm"]), "id_2": Review(["warm", "odd"])}
-    keep_review(tmp_path, "id_2", NO_REVIEW)
+    keep_review(tmp_path, "id_2", ReviewChange(remove=["odd", "warm"]))
     assert list(read_reviews(tmp_path)) == ["id_1/target"]
     assert [path.name for path in tmp_path.iterdir()] == [REVIEWS_FILE]
     assert (tmp_path / REVIEWS_FILE).stat().st_mode & 0o077 == 0
@@ -39,7 +38,7 @@ def test_reviews_are_stored_replaced_and_removed(tmp_path: Path) -> None:
 def test_a_note_on_the_run_is_kept_with_the_reviews(tmp_path: Path) -> None:
     assert read_note(tmp_path) == ""
     keep_note(tmp_path, "Microphone was off.")
-    keep_review(tmp_path, "id_1", Review(["cold"]))
+    keep_review(tmp_path, "id_1", ReviewChange(["cold"]))
     assert (read_note(tmp_path), read_reviews(tmp_path)) == (
         "Microphone was off.",
         {"id_1": Review(["cold"])},
@@ -52,13 +51,22 @@ def test_a_note_on_the_run_is_kept_with_the_reviews(tmp_path: Path) -> None:
 
 def test_reviews_of_several_threads_are_all_stored(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda n: keep_review(tmp_path, f"id_{n}", Review(["a"])), range(40)))
+        list(threads.map(lambda n: keep_review(tmp_path, f"id_{n}", ReviewChange(["a"])), range(40)))
     assert len(read_reviews(tmp_path)) == 40
 
 
-def test_a_request_is_a_review() -> None:
-    given = {"labels": ["  out of   breath", "out of breath", "<b>"], "note": " Two\nlines. "}
-    assert reviewed(json.dumps(given).encode()) == Review(["out of breath", "<b>"], "Two\nlines.")
+def test_a_request_changes_a_review() -> None:
+    given = {"add": ["  out of   breath", "out of breath", "<b>"], "note": " Two\nlines. "}
+    change = review_change(json.dumps(given).encode())
+    assert change.of(Review(["cold"], "One line.")) == Review(["cold", "out of breath", "<b>"], "Two\nlines.")
+
+
+def test_two_pages_change_different_parts_of_a_review(tmp_path: Path) -> None:
+    keep_review(tmp_path, "id_1", ReviewChange(["from A"]))
+    keep_review(tmp_path, "id_1", ReviewChange(note="from B"))
+    assert read_reviews(tmp_path) == {"id_1": Review(["from A"], "from B")}
+    with pytest.raises(UsageError, match="at most 20 labels, got 21"):
+        keep_review(tmp_path, "id_1", ReviewChange([str(n) for n in range(20)]))
 
 
 @pytest.mark.parametrize(
@@ -66,18 +74,18 @@ def test_a_request_is_a_review() -> None:
     [
         (b"", "review: "),
         (b"[]", "review: "),
-        (b'{"labels": "a"}', "review: labels"),
-        (b'{"labels": [""]}', "expected a label of 1 to 40 characters"),
-        (b'{"labels": ["a\\u0000b"]}', "expected a label of 1 to 40 characters"),
-        (json.dumps({"labels": ["a" * 41]}).encode(), "expected a label of 1 to 40 characters"),
-        (json.dumps({"labels": [str(n) for n in range(21)]}).encode(), "review: labels"),
-        (json.dumps({"labels": [], "note": "a" * 4001}).encode(), "review: note"),
-        (b'{"labels": [], "by": "me"}', "review: by"),
+        (b'{"add": "a"}', "review: add"),
+        (b'{"add": [""]}', "expected a label of 1 to 40 characters"),
+        (b'{"add": ["a\\u0000b"]}', "expected a label of 1 to 40 characters"),
+        (json.dumps({"add": ["a" * 41]}).encode(), "expected a label of 1 to 40 characters"),
+        (json.dumps({"add": [str(n) for n in range(21)]}).encode(), "review: add"),
+        (json.dumps({"note": "a" * 4001}).encode(), "review: note"),
+        (b'{"by": "me"}', "review: by"),
     ],
 )
 def test_another_request_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        reviewed(body)
+        review_change(body)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +103,7 @@ def test_another_file_is_reported_and_kept(
     with pytest.raises(error, match=message):
         read_reviews(tmp_path)
     with pytest.raises(error, match=message):
-        keep_review(tmp_path, "a", Review(["b"]))
+        keep_review(tmp_path, "a", ReviewChange(["b"]))
     assert (tmp_path / REVIEWS_FILE).read_text() == content
 
 
@@ -118,6 +126,6 @@ def test_a_link_or_a_pipe_is_not_opened(tmp_path: Path, kind: str) -> None:
 def test_another_writer_is_respected(tmp_path: Path) -> None:
     lock = WriterLock(tmp_path / REVIEWS_LOCK_FILE)
     with pytest.raises(StoreLockedError, match="is being written by process"):
-        keep_review(tmp_path, "a", Review(["b"]))
+        keep_review(tmp_path, "a", ReviewChange(["b"]))
     lock.release()
-    keep_review(tmp_path, "a", Review(["b"]))
+    keep_review(tmp_path, "a", ReviewChange(["b"]))
