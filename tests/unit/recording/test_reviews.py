@@ -119,7 +119,7 @@ def test_a_link_or_a_pipe_is_not_opened(tmp_path: Path, kind: str) -> None:
     else:
         (folder / REVIEWS_FILE).symlink_to(tmp_path / "diary")
     with pytest.raises(StoreError, match=f"found a {kind}"):
-        keep_review(folder, "a", Review(["b"]))
+        keep_review(folder, "a", ReviewChange(["b"]))
     assert (tmp_path / "diary").read_text() == "dear diary"
 
 

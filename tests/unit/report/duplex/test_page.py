@@ -117,7 +117,7 @@ def test_damaged_audio_costs_one_trial_its_waveform(folder: Path, tmp_path: Path
     damaged = min((campaign / "clean" / "audio").glob("*b-1*"))
     damaged.write_bytes(b"junk")
     write_duplex_page(duplex_summary(read_duplex(campaign)))
-    details = Page((campaign / "duplex.html").read_text("utf-8")).details()
+    details: Any = Page((campaign / "duplex.html").read_text("utf-8")).details()
     lost = [each for each in details if ["audio", "the stored audio is missing or damaged"] in each["facts"]]
     assert [each["envelope"] for each in lost] == [None]
     assert lost[0]["verdict"] == "pass"  # the judgement needs no audio
