@@ -15,12 +15,16 @@ from aiohttp import web
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError, UsageError
 from live_eval.redaction import SECRETS
 
-__all__ = ["NotFoundError", "answer", "as_file", "explain_errors", "json_text", "refusal"]
+__all__ = ["BusyError", "NotFoundError", "answer", "as_file", "explain_errors", "json_text", "refusal"]
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _log = logging.getLogger(__name__)
+
+
+class BusyError(LiveEvalError):
+    """The studio does one such thing at a time, and another is in progress."""
 
 
 class NotFoundError(LiveEvalError):
@@ -73,13 +77,15 @@ def refusal(request: web.Request, status: int, kind: str, message: str) -> web.R
 async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Convert errors to responses with a status, a kind and a message.
 
-    The kinds: ``missing`` (404), ``request`` (400), ``schema`` (409: written by another version),
-    ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and HTTP's own errors.
+    The kinds: ``missing`` (404), ``request`` (400), ``busy`` (409), ``schema`` (409: written by another
+    version), ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and HTTP's own errors.
     """
     try:
         return await handler(request)
     except NotFoundError as error:
         return refusal(request, 404, "missing", str(error))
+    except BusyError as error:
+        return refusal(request, 409, "busy", str(error))
     except UsageError as error:
         return refusal(request, 400, "request", str(error))
     except SchemaVersionError as error:

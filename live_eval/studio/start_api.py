@@ -12,15 +12,15 @@ from aiohttp import web
 
 from live_eval.errors import UsageError
 from live_eval.recording import is_being_written
-from live_eval.registry import client, default_judges, installed_judges
+from live_eval.registry import default_judges, installed_judges
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import ALL_TASKS, DataTable, EndpointTable, TaskTable, TurnsTable
 from live_eval.scoring.judge_runner import JudgeOptions, unable_judges
-from live_eval.studio.answers import answer, refusal
+from live_eval.studio.answers import BusyError, answer
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
 from live_eval.studio.runs_api import folder_facts
 from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
-from live_eval.studio.starting.started_runs import BusyError, StartedRun, StartedRuns
+from live_eval.studio.starting.started_runs import StartedRun, StartedRuns
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
 from live_eval.types import Task
 
@@ -63,7 +63,7 @@ async def _choices(request: web.Request) -> web.Response:
                 "concurrency": TurnsTable().concurrency,
                 "repeat": TurnsTable().repeat,
             },
-            "data": [*BUNDLED_DATA, *map(str, library.data)],
+            "data": _data(library),
             "tasks": [*(task.value for task in Task), ALL_TASKS],
             "prompts": PROMPTS,
             "judges": [
@@ -91,13 +91,9 @@ async def _start(request: web.Request) -> web.Response:
     """Start a run. The error is ``busy`` (409) while another one is in progress."""
     given = await _body(request)
     library = request.app[LIBRARY]
-    try:
-        prepared = await asyncio.to_thread(_prepared, given, library, request.app[TALK])
-        await asyncio.to_thread(_check_idle, library)
-        run = request.app[_STARTED].start(*prepared)
-    except BusyError as error:
-        return refusal(request, 409, "busy", str(error))
-    return await answer(_row, run)
+    prepared = await asyncio.to_thread(_prepared, given, library, request.app[TALK])
+    await asyncio.to_thread(_check_idle, library)
+    return await answer(_row, request.app[_STARTED].start(*prepared))
 
 
 async def _list(request: web.Request) -> web.Response:
@@ -115,11 +111,8 @@ async def _resume(request: web.Request) -> web.Response:
     started = request.app[_STARTED]
     run = started.find(request.match_info["run"])
     recorded = await asyncio.to_thread(run.folder.path.exists)
-    try:
-        await asyncio.to_thread(_check_idle, request.app[LIBRARY])
-        started.resume(run, recorded=recorded)
-    except BusyError as error:
-        return refusal(request, 409, "busy", str(error))
+    await asyncio.to_thread(_check_idle, request.app[LIBRARY])
+    started.resume(run, recorded=recorded)
     return await answer(_row, run)
 
 
@@ -127,20 +120,15 @@ def _prepared(
     given: Mapping[str, Any], library: Library, settings: TalkSettings
 ) -> tuple[ListedFolder, list[str]]:
     """Return the folder and the arguments of a new run."""
-    endpoint = given.get("endpoint", {})
-    name = endpoint.get("name", EndpointTable().name) if isinstance(endpoint, dict) else None
-    if not isinstance(name, str):
-        raise UsageError("endpoint: expected an object with the name of an endpoint")
-    spec = client(name)
-    if name not in settings.addresses and spec.base_url is None and spec.launch is None:
-        raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
+    arguments = arguments_of(given, _data(library), settings.address)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    folder = library.new_run(f"{began}-{spec.name}")
-    data = (*BUNDLED_DATA, *map(str, library.data))
-    arguments = arguments_of(
-        {**given, "endpoint": {"name": name, **endpoint}}, data, settings.addresses, folder.path
-    )
-    return folder, arguments
+    folder = library.new_run(f"{began}-{arguments[1]}")
+    return folder, [*arguments, f"--out={folder.path}"]
+
+
+def _data(library: Library) -> list[str]:
+    """Return the data sets that a page may choose."""
+    return [*BUNDLED_DATA, *map(str, library.data)]
 
 
 def _check_idle(library: Library) -> None:

@@ -12,10 +12,9 @@ import orjson
 from aiohttp import web
 
 from live_eval.errors import UsageError
-from live_eval.registry import client
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
-from live_eval.studio.answers import answer, json_text, refusal
+from live_eval.studio.answers import BusyError, answer, json_text
 from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
 
@@ -27,10 +26,7 @@ __all__ = ["add_routes"]
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",)}
 """Run-file settings that a page may choose; addresses and environment variables are excluded."""
 _STOP_TIMEOUT_S = 10.0
-
-
-class _BusyError(Exception):
-    """Another page is connected."""
+_CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
 
 
 class _Talks:
@@ -54,12 +50,12 @@ class _Talks:
 
         Raises:
             UsageError: The SDP offer is not acceptable.
-            _BusyError: Another page is connected.
+            BusyError: Another page is connected.
         """
         answer = await talk.answer(offer)
         if self.taken:
             await talk.leave()
-            raise _BusyError
+            raise BusyError(_CONNECTED)
         for task in self._running:
             task.cancel()
         task = asyncio.create_task(talk.run())
@@ -107,21 +103,15 @@ async def _begin(request: web.Request) -> web.Response:
     ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
-    try:
-        offer, tables = _parts(await request.read())
-        async with talks.lock:
-            if talks.taken:
-                raise _BusyError
-            prepare = partial(_prepare, tables, request.app[LIBRARY], request.app[TALK])
-            talk = (await asyncio.to_thread(prepare))()
-            began = {"answer": await talks.begin(talk, offer), **talk.facts}
-            if talk.key_recipient is not None:
-                request.app[TALK].note(talk.key_recipient)
-    except _BusyError:
-        message = (
-            "another tab is connected, or its conversation is being stored: end it, or try again shortly"
-        )
-        return refusal(request, 409, "busy", message)
+    offer, tables = _parts(await request.read())
+    async with talks.lock:
+        if talks.taken:
+            raise BusyError(_CONNECTED)
+        prepare = partial(_prepare, tables, request.app[LIBRARY], request.app[TALK])
+        talk = (await asyncio.to_thread(prepare))()
+        began = {"answer": await talks.begin(talk, offer), **talk.facts}
+        if talk.key_recipient is not None:
+            request.app[TALK].note(talk.key_recipient)
     return web.Response(text=json_text(began), content_type="application/json")
 
 
@@ -147,12 +137,8 @@ def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> 
     name = endpoint.get("name", EndpointTable().name)
     if not isinstance(name, str):
         raise UsageError("endpoint.name: expected the name of an endpoint")
-    if name in settings.addresses:
-        return {**tables, "endpoint": {**endpoint, "base_url": settings.addresses[name]}}
-    spec = client(name)
-    if spec.base_url is None and spec.launch is None:
-        raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
-    return tables
+    address = settings.address(name)
+    return tables if address is None else {**tables, "endpoint": {**endpoint, "base_url": address}}
 
 
 def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
-from live_eval.registry import client, judge
+from live_eval.registry import judge
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import validate
 
@@ -37,15 +36,14 @@ sources, and files not named on the studio's command line.
 
 
 def arguments_of(
-    given: Mapping[str, Any], data: Collection[str], addresses: Mapping[str, str], out: Path
+    given: Mapping[str, Any], data: Collection[str], address_of: Callable[[str], str | None]
 ) -> list[str]:
-    """Return the arguments of ``live-eval`` for a page's settings.
+    """Return the arguments of ``live-eval`` for a page's settings, ``run`` and the endpoint first.
 
     Args:
         given: Run-file tables from a page.
         data: Data sets that the page may choose.
-        addresses: Endpoint addresses by name from the studio's command line.
-        out: Folder of the new run.
+        address_of: Function that returns an endpoint's address, or None for its default.
 
     Raises:
         UsageError: A setting is unknown or invalid.
@@ -65,7 +63,8 @@ def arguments_of(
         raise UsageError(f"task.prompt: expected one of {', '.join(PROMPTS)}, got {config.task.prompt!r:.60}")
     if config.turns.repeat > _MOST_REPEATS:
         raise UsageError(f"turns.repeat: expected at most {_MOST_REPEATS}, got {config.turns.repeat}")
-    name = client(config.endpoint.name).name
+    name = config.endpoint.name
+    address = address_of(name)
     for each in config.judges.names:
         judge(each)
     flags = {
@@ -75,11 +74,10 @@ def arguments_of(
         if (value := getattr(getattr(config, table), key)) is not None
     }
     arguments = ["run", name]
-    if name in addresses:
-        arguments.append(f"--base-url={addresses[name]}")
+    if address is not None:
+        arguments.append(f"--base-url={address}")
     # FLAG=VALUE, so that a value that begins with a dash is not parsed as a flag.
-    arguments += [f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags]
-    return [*arguments, f"--out={out}"]
+    return [*arguments, *(f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags)]
 
 
 def _table(name: str, values: Any) -> dict[str, Any]:

@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from live_eval.errors import LiveEvalError
 from live_eval.redaction import SECRETS
-from live_eval.studio.answers import NotFoundError
+from live_eval.studio.answers import BusyError, NotFoundError
 from live_eval.studio.library import ListedFolder
 
-__all__ = ["RESUME", "BusyError", "StartedRun", "StartedRuns"]
+__all__ = ["RESUME", "StartedRun", "StartedRuns"]
 
 RESUME = "--resume"
 _MOST_LINES = 40
@@ -25,10 +24,6 @@ _MOST_CHARACTERS = 2_000  # of a line
 _MOST_KEPT = 100
 _STOP_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 3.0
-
-
-class BusyError(LiveEvalError):
-    """Another run is in progress."""
 
 
 @dataclass(slots=True, eq=False)

@@ -29,6 +29,17 @@ class TalkSettings:
     addresses: Mapping[str, str] = field(default_factory=dict)
     note: Callable[[str], None] = lambda _line: None
 
+    def address(self, name: str) -> str | None:
+        """Return the address of an endpoint, or None for its default.
+
+        Raises:
+            UsageError: The endpoint does not exist, or has no address.
+        """
+        spec = client(name)
+        if name not in self.addresses and spec.base_url is None and spec.launch is None:
+            raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
+        return self.addresses.get(name)
+
 
 _ADDRESS = re.compile(r"(?:wss?|https?)://[^/\s]")
 

@@ -11,12 +11,14 @@ from click.testing import CliRunner
 from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
+from live_eval.studio.talking.talk_settings import TalkSettings
 
 OUT = Path("/runs/new")
 
 
 def arguments(given: dict[str, Any], **addresses: str) -> list[str]:
-    return arguments_of(given, [*BUNDLED_DATA, "/data/echomind"], addresses, OUT)
+    settings = TalkSettings(addresses=addresses)
+    return [*arguments_of(given, [*BUNDLED_DATA, "/data/echomind"], settings.address), f"--out={OUT}"]
 
 
 def test_the_settings_become_flags() -> None:
