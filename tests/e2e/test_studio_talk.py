@@ -164,7 +164,7 @@ def test_a_second_tab_waits_until_the_first_is_closed(
         first = opened.talk()
         first.wait_for_selector("[data-state=talking]")
         second = opened.talk()
-        assert "another tab talks" in second.get_by_role("alert").inner_text()
+        assert "another tab is connected" in second.get_by_role("alert").inner_text()
         first.close()
         start = second.get_by_role("button", name="Start")
         for _ in range(20):
