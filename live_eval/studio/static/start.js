@@ -1,5 +1,6 @@
 // Start a run: a form, the command that it equals, and the runs that were started here.
 import { path, post, read } from "./api.js";
+import { EndpointChoice } from "./endpoint_choice.js";
 import { progressBar, stateBadge } from "./progress.js";
 import { badge, button, choice, fill, make, problem } from "./web/elements.js";
 import { words } from "./web/format.js";
@@ -31,9 +32,8 @@ class Form {
     this.choices = choices;
     this.begun = begun;
     this.judges = null; // the default judges
-    this.needs = make("p", { class: "note" });
-    this.modes = make("span");
-    this.model = field("Model", { name: "model" });
+    const texts = { missing: "", launched: "started with the run" };
+    this.chosen = new EndpointChoice(choices.endpoints, choices.usual.endpoint, texts, () => this.changed());
     this.voice = field("Voice", { name: "voice" });
     this.limit = field("Cases", { name: "limit", type: "number", min: 1, value: 5, placeholder: "all" });
     this.cues = field("Cues", { name: "cues", placeholder: "all, or breath, sigh" });
@@ -49,15 +49,12 @@ class Form {
     this.copied = make("span", { role: "status" });
     this.failure = make("div");
     this.element = this.form();
-    this.choose(choices.usual.endpoint);
+    this.changed();
   }
 
   form() {
-    const { endpoints, data, tasks, prompts, usual } = this.choices;
-    const options = endpoints.map(({ name, missing, needs_base_url: url }) => [
-      name,
-      `${name}${missing ? ` (missing: ${missing})` : url ? " (needs an address)" : ""}`,
-    ]);
+    const { data, tasks, prompts, usual } = this.choices;
+    const { names, modes, model, needs } = this.chosen;
     ({ data: this.data, task: this.task, prompt: this.prompt } = usual);
     const set = (key) => (value) => {
       this[key] = value;
@@ -68,11 +65,11 @@ class Form {
       { class: "start", submit: (event) => this.start(event), input: () => this.changed() },
       group(
         "Endpoint",
-        choice("Endpoint", "endpoint", options, usual.endpoint, (name) => this.choose(name)),
-        this.model,
+        names,
+        make("label", {}, "Model", model),
         this.voice,
-        this.modes,
-        this.needs,
+        modes,
+        needs,
       ),
       group("Data", choice("Data set", "data", data, this.data, set("data")), this.limit, this.cues),
       group(
@@ -143,32 +140,6 @@ class Form {
     this.changed();
   }
 
-  choose(name) {
-    this.endpoint = this.choices.endpoints.find((each) => each.name === name);
-    const { turn_modes: modes, missing, needs_base_url: url, model, base_url: own, title } = this.endpoint;
-    this.mode = modes[0];
-    fill(
-      this.modes,
-      choice(
-        "Turns end by",
-        "mode",
-        modes.map((mode) => [mode, words(mode)]),
-        this.mode,
-        (mode) => {
-          this.mode = mode;
-          this.changed();
-        },
-      ),
-    );
-    valueOf(this.model).placeholder = model ?? "";
-    this.needs.textContent = url
-      ? `${title}: start the studio with --endpoint ${name}=URL.`
-      : missing
-        ? `${title}: ${missing} is missing on the studio's machine.`
-        : `${title}: ${own ?? "started with the run"}`;
-    this.changed();
-  }
-
   /** The settings as tables of a run file, without those that have their default value. */
   settings() {
     const { usual } = this.choices;
@@ -183,7 +154,7 @@ class Form {
       .map((cue) => cue.trim())
       .filter(Boolean);
     return given({
-      endpoint: given({ name: this.endpoint.name, model: text(this.model), voice: text(this.voice) }),
+      endpoint: given({ ...this.chosen.table, voice: text(this.voice) }),
       data: given({
         path: unless(this.data, usual.data),
         limit: count(this.limit),
@@ -194,7 +165,7 @@ class Form {
         prompt: unless(this.prompt, usual.prompt),
       }),
       turns: given({
-        mode: unless(this.mode, this.endpoint.turn_modes[0]),
+        mode: unless(this.chosen.mode, this.chosen.usualMode),
         concurrency: count(this.concurrency, usual.concurrency),
         repeat: count(this.repeat, usual.repeat),
       }),

@@ -1,0 +1,62 @@
+// The choice of an endpoint, of its model and of how turns end.
+import { choice, fill, make } from "./web/elements.js";
+import { words } from "./web/format.js";
+
+export class EndpointChoice {
+  /**
+   * @param {object[]} endpoints As `GET /api/talk` and `GET /api/start` list them.
+   * @param {string} usual Name of the first choice.
+   * @param {object} texts
+   * @param {string} texts.missing What follows the name of a missing requirement.
+   * @param {string} texts.launched What stands for an address that the studio launches.
+   * @param {function} [changed] Called when another endpoint or another way to end turns is chosen.
+   */
+  constructor(endpoints, usual, { missing, launched }, changed = () => {}) {
+    Object.assign(this, { endpoints, texts: { missing, launched }, changed });
+    this.model = make("input", { name: "model", autocomplete: "off" });
+    this.needs = make("p", { class: "note" });
+    this.modes = make("div");
+    const options = endpoints.map(({ name, missing: lacks, needs_base_url: url }) => [
+      name,
+      `${name}${lacks ? ` (missing: ${lacks})` : url ? " (needs an address)" : ""}`,
+    ]);
+    const first = endpoints.find(({ name }) => name === usual) ?? endpoints[0];
+    this.names = choice("Endpoint", "endpoint", options, first.name, (name) => {
+      this.choose(name);
+      this.changed();
+    });
+    this.choose(first.name);
+  }
+
+  choose(name) {
+    this.endpoint = this.endpoints.find((each) => each.name === name);
+    const { turn_modes: modes, missing, needs_base_url: url, model, base_url: own, title } = this.endpoint;
+    this.mode = modes[0];
+    const labelled = modes.map((mode) => [mode, words(mode)]);
+    fill(
+      this.modes,
+      choice("Turns end by", "mode", labelled, this.mode, (mode) => {
+        this.mode = mode;
+        this.changed();
+      }),
+    );
+    this.model.value = "";
+    this.model.placeholder = model ?? "";
+    this.needs.textContent = url
+      ? `${title}: start the studio with --endpoint ${name}=URL.`
+      : missing
+        ? `${title}: ${missing} is missing on the studio's machine${this.texts.missing}.`
+        : `${title}: ${own ?? this.texts.launched}`;
+  }
+
+  /** The way in which turns end unless another one is chosen. */
+  get usualMode() {
+    return this.endpoint.turn_modes[0];
+  }
+
+  /** The chosen name and model as a table of a run file. */
+  get table() {
+    const model = this.model.value.trim();
+    return { name: this.endpoint.name, ...(model && { model }) };
+  }
+}
