@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from live_eval.recording import RunReader, TurnRecord
 from live_eval.studio.listening.listening_test import ReferenceKind
 from live_eval.text.wording import one_line
 
-__all__ = ["CaseContext", "ListeningClip", "anchor_clip", "case_context", "reference_clip", "reply_clip"]
+__all__ = ["CaseContext", "ListeningClip", "anchor_clip", "case_context", "reply_clip"]
 
 RATE_HZ = 48_000
 LEVEL_DBFS = -26.0
@@ -89,22 +89,11 @@ def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> Lis
     Raises:
         StoreError: See `case_context`; or the case has no reference reply.
     """
-    return _of_reference(run, turn_id, recordings, lambda audio: resample(audio, 2 * _ANCHOR_HZ))
-
-
-def reference_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> ListeningClip:
-    """Return the reference reply of a case; see `anchor_clip`."""
-    return _of_reference(run, turn_id, recordings, lambda audio: audio)
-
-
-def _of_reference(
-    run: Path, turn_id: str, recordings: Sequence[Path], change: Callable[[Audio], Audio]
-) -> ListeningClip:
     with RunReader.open(run) as reader:
-        found = _reference(reader.turn(turn_id), run, recordings, change)
-    if found is None:
+        reference = _reference_audio(reader.turn(turn_id), run, recordings)
+    if reference is None:
         raise StoreError(f"turn {turn_id!r} has no reference reply")
-    return found
+    return _clip(resample(reference, 2 * _ANCHOR_HZ))
 
 
 def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:
@@ -122,12 +111,12 @@ def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:
     return _clip(Audio(int16_to_float(np.ascontiguousarray(pcm[:, 0])), rate_hz)) if len(pcm) else None
 
 
-def _reference(
-    turn: TurnRecord,
-    run: Path,
-    recordings: Sequence[Path],
-    change: Callable[[Audio], Audio] = lambda audio: audio,
-) -> ListeningClip | None:
+def _reference(turn: TurnRecord, run: Path, recordings: Sequence[Path]) -> ListeningClip | None:
+    audio = _reference_audio(turn, run, recordings)
+    return None if audio is None else _clip(audio)
+
+
+def _reference_audio(turn: TurnRecord, run: Path, recordings: Sequence[Path]) -> Audio | None:
     path = turn.case.reference_audio_path
     if path is None:
         return None
@@ -137,7 +126,7 @@ def _reference(
             "the reference reply is outside the run: to play it, start the studio with --data FOLDER"
         )
     try:
-        return _clip(change(read_audio(path).audio))
+        return read_audio(path).audio
     except AudioError:
         return None
 

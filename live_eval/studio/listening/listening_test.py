@@ -10,6 +10,7 @@ from enum import StrEnum
 from live_eval.errors import UsageError
 from live_eval.judging import OutputSpec, score_name
 from live_eval.registry import installed_judges
+from live_eval.text.wording import alternatives
 
 __all__ = [
     "ANCHOR",
@@ -102,10 +103,11 @@ class ListeningTest:
     def __post_init__(self) -> None:
         is_rating, names = self.kind is ListeningKind.RATING, {run.name for run in self.runs}
         is_mushra = self.kind is ListeningKind.MUSHRA
-        fewest, most = (1, _MOST_RUNS) if is_mushra else (1, 2) if is_rating else (2, 2)
-        if not fewest <= len(self.runs) <= most:
-            expected = {(2, 2): "2", (1, 2): "1 or 2"}.get((fewest, most), f"{fewest} to {most}")
-            raise UsageError(f"expected {expected} runs, found {len(self.runs)}")
+        expected = range(1, _MOST_RUNS + 1) if is_mushra else (1, 2) if is_rating else (2,)
+        if len(self.runs) not in expected:
+            raise UsageError(
+                f"expected {alternatives(list(map(str, expected)))} runs, found {len(self.runs)}"
+            )
         if names & {HIDDEN_REFERENCE, ANCHOR}:
             raise UsageError(f"runs: expected other names than {HIDDEN_REFERENCE!r} and {ANCHOR!r}")
         if is_mushra and self.reference is not ReferenceKind.REPLY:

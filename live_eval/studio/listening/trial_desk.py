@@ -15,16 +15,20 @@ from pydantic import ConfigDict, Field
 
 from live_eval.clock import Clock
 from live_eval.errors import StoreError, UsageError
-from live_eval.studio.listening import listening_test
 from live_eval.studio.listening.clips import (
     CaseContext,
     ListeningClip,
     anchor_clip,
     case_context,
-    reference_clip,
     reply_clip,
 )
-from live_eval.studio.listening.listening_test import ListeningKind, ListeningTest, ListeningTrial
+from live_eval.studio.listening.listening_test import (
+    ANCHOR,
+    HIDDEN_REFERENCE,
+    ListeningKind,
+    ListeningTest,
+    ListeningTrial,
+)
 from live_eval.studio.listening.votes import OWNER, Ballots, VoteFile
 from live_eval.text.wording import counted
 
@@ -195,33 +199,34 @@ class TrialDesk:
         for path in paths.values():
             if not self._is_shown(path):
                 raise StoreError(f"{path}: is not in one of the studio's folders")
-        clips = {
-            label: self._clip(paths, system, trial.case.turn_id)
-            for label, system in zip(_LABELS, trial.runs, strict=False)
-        }
+        run, turn_id = paths[test.runs[0].name], trial.case.turn_id
+        case = case_context(run, turn_id, test.reference, self._recordings)
+
+        def clip_of(system: str) -> ListeningClip:
+            if system == ANCHOR:
+                return anchor_clip(run, turn_id, self._recordings)
+            if system != HIDDEN_REFERENCE:
+                return reply_clip(paths[system], turn_id)
+            if case.reference is None:
+                raise StoreError(f"turn {turn_id!r} has no reference reply")
+            return _copy(case.reference)
+
+        clips = {label: clip_of(system) for label, system in zip(_LABELS, trial.runs, strict=False)}
         if trial.x is not None:
-            x = clips[_LABELS[trial.x]]
-            clips["X"] = ListeningClip(x.wav, x.seconds)
-        run = paths[test.runs[0].name]
-        case = case_context(run, trial.case.turn_id, test.reference, self._recordings)
+            clips["X"] = _copy(clips[_LABELS[trial.x]])
         replies = {label: secrets.token_hex(16) for label in clips}
         sounds = {replies[label]: clip for label, clip in clips.items()}
         sounds |= {secrets.token_hex(16): clip for clip in (case.user, case.reference) if clip is not None}
         name = secrets.token_hex(16)
         return GivenTrial(name, file, listener, trial, replies, case, sounds, self._clock.now_ns(), key)
 
-    def _clip(self, paths: Mapping[str, Path], system: str, turn_id: str) -> ListeningClip:
-        first = next(iter(paths.values()))
-        match system:
-            case listening_test.HIDDEN_REFERENCE:
-                return reference_clip(first, turn_id, self._recordings)
-            case listening_test.ANCHOR:
-                return anchor_clip(first, turn_id, self._recordings)
-            case _:
-                return reply_clip(paths[system], turn_id)
-
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock.wall_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
+
+
+def _copy(clip: ListeningClip) -> ListeningClip:
+    """Return another clip with the same audio: clips get their random names by identity."""
+    return ListeningClip(clip.wav, clip.seconds)
 
 
 def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from live_eval.errors import StoreError, UsageError
-from live_eval.studio.listening.clips import anchor_clip, reference_clip
+from live_eval.studio.listening.clips import anchor_clip, case_context
 from live_eval.studio.listening.listening_results import results_json, votes_csv
 from live_eval.studio.listening.listening_test import ANCHOR, HIDDEN_REFERENCE, ReferenceKind
 from live_eval.studio.listening.setup import plan_test
@@ -93,7 +93,8 @@ def test_a_trial_holds_every_system_in_random_order(
 
 
 def test_the_anchor_is_the_reference_up_to_3500_hz(runs: list[Path], data: Path) -> None:
-    reference = reference_clip(runs[0], "id_0/target", [data])
+    reference = case_context(runs[0], "id_0/target", ReferenceKind.REPLY, [data]).reference
+    assert reference is not None
     anchor = anchor_clip(runs[0], "id_0/target", [data])
     assert level_db(reference.wav, 6_000) == pytest.approx(0, abs=0.5)
     assert level_db(anchor.wav, 6_000) < -50
