@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from live_eval.errors import DataError
 
@@ -144,19 +144,15 @@ def read_regular(path: Path, most_bytes: int, *, links: bool = False) -> bytes:
         OSError: See `open_regular`; or the file is larger than `most_bytes`.
     """
     with open_regular(path, links=links) as file:
-        if os.fstat(file.fileno()).st_size <= most_bytes:
-            content = file.read(most_bytes + 1)  # the file may be growing
-            if len(content) <= most_bytes:
-                return content
+        return _bounded(file, path, most_bytes)
+
+
+def _bounded(file: BinaryIO, path: Path, most_bytes: int) -> bytes:
+    if os.fstat(file.fileno()).st_size <= most_bytes:
+        content = file.read(most_bytes + 1)  # the file may be growing, or a pipe
+        if len(content) <= most_bytes:
+            return content
     raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
-
-
-def _read_any(path: Path, most_bytes: int) -> bytes:
-    with open(path, "rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
-    return content
 
 
 def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BYTES) -> str:
@@ -172,7 +168,8 @@ def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BY
             byte's offset.
     """
     try:
-        data = _read_any(path, most_bytes) if links else read_regular(path, most_bytes)
+        with open(path, "rb") if links else open_regular(path) as file:
+            data = _bounded(file, path, most_bytes)
         return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise DataError(

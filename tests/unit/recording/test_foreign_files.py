@@ -42,7 +42,7 @@ ALLOWED = {
     "export/hugging_face.py _atomic_folder": "removes a folder; rmtree follows no link",
     "files.py open_regular": "the opener for reading",
     "files.py private_opener": "the opener for writing",
-    "files.py _read_any": "a file that the user names",
+    "files.py read_text": "with links=True, a file that the user names",
     "judges/_asking.py PromptTemplate.load": "a file of the package, or one that the user names",
     "judges/distillmos.py DistillMos.__init__": "weights, in the user's folder",
     "judges/dnsmos.py Dnsmos.__init__": "weights, in the user's folder",
