@@ -8,7 +8,7 @@ from typing import Any
 
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.errors import UsageError
-from live_eval.studio.turn_index import RowQuery, RunIndex
+from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
 
 __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
 
@@ -99,8 +99,9 @@ def _difference(values: Sequence[float | None]) -> float | None:
 def _sorted(cases: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
     if order == "recorded":
         return cases
-    sign = 1 if order == "lower" else -1
-    with_value = [case for case in cases if case["difference"] is not None]
-    without = [case for case in cases if case["difference"] is None]
-    with_value.sort(key=lambda case: sign * (abs if order == "size" else float)(case["difference"]))
-    return with_value + without
+
+    def value(case: Mapping[str, Any]) -> float | None:
+        difference: float | None = case["difference"]
+        return abs(difference) if order == "size" and difference is not None else difference
+
+    return missing_last(cases, value, descending=order != "lower")

@@ -37,6 +37,7 @@ __all__ = [
     "RunIndex",
     "Stamp",
     "forget_summary",
+    "missing_last",
     "read_index",
     "read_summary",
     "stamp_of",
@@ -218,10 +219,17 @@ class RunIndex:
             names = ", ".join((RECORDED, BY_NAME, *LATENCIES, *scores))
             raise UsageError(f"sort: expected one of {names}, found {query.sort[:40]!r}")
         part = "latency_ms" if query.sort in LATENCIES else "scores"
-        with_value = [row for row in rows if row[part][query.sort] is not None]
-        without = [row for row in rows if row[part][query.sort] is None]
-        with_value.sort(key=lambda row: row[part][query.sort], reverse=query.descending)
-        return with_value + without
+        return missing_last(rows, _inside(part, query.sort), descending=query.descending)
+
+
+def missing_last(
+    rows: Iterable[dict[str, Any]], value: Callable[[Mapping[str, Any]], Any], *, descending: bool
+) -> list[dict[str, Any]]:
+    """Return rows sorted by a value; rows without it are last in either order."""
+    valued = [(value(row), row) for row in rows]
+    known = [each for each in valued if each[0] is not None]
+    known.sort(key=itemgetter(0), reverse=descending)
+    return [row for _, row in known] + [row for found, row in valued if found is None]
 
 
 def stamp_of(folder: Path) -> Stamp:
