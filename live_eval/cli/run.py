@@ -38,12 +38,7 @@ from live_eval.run.prompts import load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
-from live_eval.scoring.judge_runner import (
-    check_named,
-    check_options,
-    judge_options,
-    unable_judges,
-)
+from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted

@@ -227,12 +227,7 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         spec=spec,
         data=data,
         prompt=prompt,
-        notes=(
-            *data.notes,
-            *missing,
-            *_omitted_tasks(data, config, offered, cases),
-            *limit_notes,
-        ),
+        notes=(*data.notes, *missing, *_omitted_tasks(data, config, offered, cases), *limit_notes),
         jobs=tuple(jobs),
         turn_mode=turn_mode,
         key=None,
