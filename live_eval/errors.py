@@ -160,7 +160,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.RESPONSE_CANCELLED: FailureCause.ENDPOINT,
     FailureKind.TOO_MANY_RESPONSES: FailureCause.ENDPOINT,
     FailureKind.EMPTY_REPLY: FailureCause.ENDPOINT,
-    # The cause is that of the earlier turn, if known.
+    # Same cause as the earlier turn, if known.
     FailureKind.DIALOGUE_ENDED: FailureCause.ENDPOINT,
 }
 """The cause of each kind of failure."""

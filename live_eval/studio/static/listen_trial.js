@@ -42,6 +42,12 @@ class ListeningSession {
     Object.assign(this, { place, test, signal, sounds: new Map(), ratings: {} });
     Object.assign(this, { trial: null, voting: null, busy: false }); // `trial` is null until its clips are loaded
     this.failure = make("div", {});
+    // What letters do while several replies are rated side by side.
+    this.letters = {
+      ...Object.fromEntries([..."abcdefghij"].map((letter) => [letter, () => this.play(letter.toUpperCase())])),
+      r: () => this.play("reference"),
+      l: () => this.repeatBox.click(),
+    };
     document.addEventListener("keydown", (event) => this.press(event), { signal });
     signal.addEventListener("abort", () => this.silence());
   }
@@ -356,12 +362,8 @@ class ListeningSession {
     const key = event.key.toLowerCase();
     if (key === "u") this.undo();
     else if (!this.trial) return;
-    else if (this.where.kind === "mushra" && /^[a-j]$/.test(key)) this.play(key.toUpperCase());
-    else if (this.where.kind === "mushra" && key === "r") this.play("reference");
-    else if (this.where.kind === "mushra" && key === "l") {
-      this.repeatBox.checked = !this.repeatBox.checked;
-      this.repeat(this.repeatBox.checked);
-    } else if (this.where.kind === "mushra" && event.key in ARROWS) return;
+    else if (this.where.kind === "mushra" && this.letters[key]) this.letters[key]();
+    else if (this.where.kind === "mushra" && event.key in ARROWS) return; // they move a slider
     else if (event.key in ARROWS && !radio) this.play(ARROWS[event.key]);
     else if (event.key === " " && !on) this.play(this.last);
     else if (event.key === "Enter" && !CHOICES[this.where.kind].length && (!on || radio)) this.vote("");
