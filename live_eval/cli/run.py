@@ -37,7 +37,7 @@ from live_eval.run.presets import PRESETS, read_preset, under
 from live_eval.run.prompts import load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
-from live_eval.run.stop_signals import StopSignals
+from live_eval.run.stop_signals import StopSignals, stop_with_stdin
 from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import run as run_loop
@@ -61,11 +61,14 @@ def _run(
     assume: str,
     preset: str | None,
     as_json: bool,
+    until_stdin_ends: bool,
     **flags: Any,
 ) -> None:
     if not is_estimate and (price or assume):
         raise UsageError(f"{'--price' if price else '--assume'} is a flag of --estimate, which is missing")
     stop = click.get_current_context().with_resource(StopSignals())
+    if until_stdin_ends:
+        stop_with_stdin()
     runfile = _run_file(target, flags)
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
@@ -458,6 +461,7 @@ command = Command(
         *estimate_options(),
         trust_option,
         click.Option(["--json", "as_json"], is_flag=True, help="Print the summary or the estimate as JSON."),
+        click.Option(["--until-stdin-ends"], is_flag=True, hidden=True),
     ],
     help="""Run conversations with an endpoint and score them.
 

@@ -20,7 +20,14 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
 
-__all__ = ["STOP_SIGNALS", "StopSignals", "close_lost_terminal", "end_process", "stop_signals"]
+__all__ = [
+    "STOP_SIGNALS",
+    "StopSignals",
+    "close_lost_terminal",
+    "end_process",
+    "stop_signals",
+    "stop_with_stdin",
+]
 
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
 STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)))
@@ -47,9 +54,30 @@ def close_lost_terminal() -> None:
             os.get_terminal_size(descriptor)
         except OSError as error:
             if error.errno == errno.EIO:
-                null = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(null, descriptor)
-                os.close(null)
+                _discard(descriptor)
+
+
+def _discard(descriptor: int) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
+def stop_with_stdin() -> None:
+    """Send SIGINT to this process when standard input ends: a pipe from the parent ends however it dies.
+
+    Output is discarded then, since writing to a pipe without a reader fails.
+    """
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        for descriptor in (1, 2):
+            _discard(descriptor)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=wait, name="stop-with-stdin", daemon=True).start()
 
 
 def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> None:

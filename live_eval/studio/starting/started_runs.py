@@ -19,6 +19,8 @@ from live_eval.studio.library import ListedFolder
 __all__ = ["RESUME", "StartedRun", "StartedRuns"]
 
 RESUME = "--resume"
+_FOLLOWS_US = "--until-stdin-ends"
+"""A studio that is killed must not leave behind a run that no page can stop."""
 _MOST_LINES = 40
 _MOST_CHARACTERS = 2_000  # of a line
 _MOST_KEPT = 100
@@ -65,8 +67,8 @@ class StartedRun:
     async def _run(self) -> None:
         try:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "live_eval", *self.arguments),
-                stdin=asyncio.subprocess.DEVNULL,
+                *(sys.executable, "-P", "-m", "live_eval", *self.arguments, _FOLLOWS_US),
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 limit=1 << 20,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,29 @@ async def test_the_run_in_progress_ends_with_the_studio(tmp_path: Path) -> None:
     state, turns = await asyncio.to_thread(state_of, tmp_path / begun["name"])
     assert state == "interrupted"
     assert turns >= 1
+
+
+async def test_the_run_in_progress_ends_with_a_studio_that_is_killed(tmp_path: Path) -> None:
+    """The kernel closes the pipe of a killed studio, and its run stores the turns in progress."""
+    folder = tmp_path / "run"
+    run = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "live_eval", "run", "reference", "--limit=4", "--concurrency=1", "--judges="),
+        *(f"--out={folder}", "--until-stdin-ends"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert run.stdin is not None
+    async with asyncio.timeout(60):
+        while not folder.exists() or (await asyncio.to_thread(state_of, folder))[1] < 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)  # another process writes the run
+        run.stdin.close()
+        assert run.stdout is not None
+        await run.stdout.read()
+        assert await run.wait() == 130
+    state, turns = await asyncio.to_thread(state_of, folder)
+    assert state == "interrupted"
+    assert 1 <= turns < 12
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ from live_eval.errors import RunFileError
 from live_eval.redaction.settings import public_settings
 from live_eval.run.run_file import RunConfig
 
-OWN = ("--assert", "--assume", "--estimate", "--json", "--preset", "--price", "--trust-host")
+OWN = (
+    *("--assert", "--assume", "--estimate", "--json", "--preset", "--price", "--trust-host"),
+    "--until-stdin-ends",
+)
 
 
 def test_every_key_has_its_flag_and_every_flag_its_key() -> None:

@@ -1,6 +1,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from unittest.mock import Mock
@@ -140,3 +142,23 @@ def test_only_a_command_is_ended_after_it(
         with pytest.raises(KeyboardInterrupt):
             send()
     assert end_process.wait(0.5) == for_command
+
+
+def test_the_end_of_standard_input_interrupts_a_command_that_prints() -> None:
+    command = (
+        "from live_eval.run.stop_signals import stop_with_stdin\n"
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it\n"
+        "stop_with_stdin()\n"
+        "print('ready', flush=True)\n"
+        "for _ in range(300): time.sleep(0.1); print('.', flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        child.stdout.close()  # as after the death of the parent
+        child.stdin.close()
+        assert child.wait(10) == -signal.SIGINT
