@@ -1,7 +1,7 @@
 """Write the turn table as JSON lines or CSV.
 
-CSV omits columns of records, and prefixes text that a spreadsheet would evaluate as a formula with an
-apostrophe.
+CSV omits columns of records, writes lists as JSON, and prefixes text that a spreadsheet would evaluate as a
+formula with an apostrophe.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _cell(value: Any) -> Any:
         case bool():
             return "true" if value else "false"
         case list():
-            return " ".join(map(str, value))
+            # A text may contain any separator.
+            return orjson.dumps(value).decode().translate(_LINE_ENDS) if value else None
         case datetime():
             return value.isoformat()
         case _:

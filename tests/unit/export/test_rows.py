@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.cli import cli
-from live_eval.export.rows import write_rows
+from live_eval.export.rows import csv_rows, write_rows
 from live_eval.export.table import ExportTable
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
@@ -60,7 +60,16 @@ def test_csv_and_json_lines_agree(run_folder: Path) -> None:
         value = expected["latency_ms"]["voice_to_voice"]  # type: ignore[index]
         assert row["latency_ms.voice_to_voice"] == ("" if value is None else str(value))
         assert row["reply_text"] == (expected["reply_text"] or "")
-    assert flat[11]["warnings"] == "unknown_event"
+    assert flat[11]["warnings"] == '["unknown_event"]'
+    assert flat[0]["warnings"] == ""
+
+
+def test_lists_in_csv_keep_their_separators() -> None:
+    labels = ["too slow", 'a, "b"; c', "line\u2028end"]
+    lines = "".join(csv_rows(["labels"], [{"labels": labels}, {"labels": []}]))
+    rows = list(csv.DictReader(io.StringIO(lines, newline="")))
+    assert [row["labels"] for row in rows][1:] == [""]
+    assert json.loads(rows[0]["labels"]) == labels
 
 
 def test_csv_escapes_line_ends_and_formulas(tmp_path: Path) -> None:
