@@ -66,6 +66,8 @@ ALL_TURNS = "all turns"
 OVER_SCRIPTS = "mean over scripts"
 """Name of the estimator of a comparison: a mean within each script, then over scripts."""
 _BLOCK = 250
+_MOST_FLOATS = 1_500_000
+"""Draws that are kept as floats: 12 MB."""
 # Smaller differences are due to rounding.
 _ROUNDING = 1e-9
 
@@ -418,7 +420,8 @@ def _intervals(
     if clusters < MIN_CLUSTERS:
         return [(None, f"fewer than {MIN_CLUSTERS} {drawn_as}")] * len(no_width)
     drawn = _draws(clusters, RESAMPLES, seed)
-    values = np.concatenate([statistic(drawn[at : at + _BLOCK]) for at in range(0, RESAMPLES, _BLOCK)])
+    blocks = (drawn[at : at + _BLOCK].astype(np.float64, copy=False) for at in range(0, RESAMPLES, _BLOCK))
+    values = np.concatenate([statistic(block) for block in blocks])
     undefined = np.isnan(values).sum(axis=0)
     defined = undefined <= most_undefined * RESAMPLES
     tail = _tail(clusters)
@@ -436,12 +439,22 @@ def _intervals(
 
 
 @lru_cache(maxsize=8)
-def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """Return the number of draws of each cluster in each resample; a run's metrics share the draws."""
-    chosen = np.random.default_rng(seed).integers(0, clusters, size=(resamples, clusters))
-    chosen += clusters * np.arange(resamples)[:, None]
-    counts = np.bincount(chosen.ravel(), minlength=resamples * clusters)
-    return counts.reshape(resamples, clusters).astype(np.float64)
+def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64] | NDArray[np.uint16]:
+    """Return the number of draws of each cluster in each resample; a run's metrics share the draws.
+
+    Many clusters are counted in small integers, which saves memory and costs a conversion for each use.
+    """
+    random = np.random.default_rng(seed)
+    few = resamples * clusters <= _MOST_FLOATS
+    counts = np.empty((resamples, clusters), np.float64 if few else np.uint16)
+    for at in range(0, resamples, _BLOCK):
+        rows = min(_BLOCK, resamples - at)
+        chosen = random.integers(0, clusters, size=(rows, clusters))
+        chosen += clusters * np.arange(rows)[:, None]
+        counts[at : at + rows] = np.bincount(chosen.ravel(), minlength=rows * clusters).reshape(
+            rows, clusters
+        )
+    return counts
 
 
 @lru_cache(maxsize=64)
