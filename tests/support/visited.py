@@ -12,6 +12,7 @@ from live_eval.recording import RunWriter, ScoreStore, TurnRecord
 from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Cue, Failure, Variant
 from tests.support.campaigns import point, turns_at, write_campaign
+from tests.support.duplex_campaigns import barge_in, write_duplex_campaign
 
 __all__ = ["HOSTILE", "REASON", "visited_turn", "write_visited"]
 
@@ -42,7 +43,7 @@ def visited_turn(number: int, first_byte_ms: float = 500) -> TurnRecord:
 
 @contextmanager
 def write_visited(recordings: Path) -> Iterator[Callable[[], None]]:
-    """Write two runs of the same cases, a campaign, a damaged run, and a run in progress.
+    """Write two runs of the same cases, campaigns of both kinds, a damaged run, and a run in progress.
 
     Args:
         recordings: The folder for them.
@@ -59,6 +60,9 @@ def write_visited(recordings: Path) -> Iterator[Callable[[], None]]:
         with ScoreStore.open(recordings / name) as scores:
             scores.put("taste", "1", "id_000/target", Scored({"": 4.0}, {"reason": REASON}))
     write_campaign(recordings / "campaign", [(point("c1"), turns_at([400.0] * 10))])
+    stops, talks = barge_in("one", stop_ms=300), barge_in("two", stop_ms=None)
+    trials = [("barge-in", "900 ms", stops), ("barge-in", "900 ms", talks)]
+    write_duplex_campaign(recordings / "duplex", {"clean": trials})
     damaged = recordings / "damaged"
     damaged.mkdir()
     (damaged / "run.sqlite").write_bytes(b"no database")

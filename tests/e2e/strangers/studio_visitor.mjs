@@ -90,8 +90,15 @@ async function look() {
       talk: "/talk",
       listen: "/listen",
     };
-    for (const [name, hash] of Object.entries(views)) {
-      await go(page, hash);
+    const pages = {
+      "report page": `/pages/report.html?run=${id.amber}&run=${id.birch}`,
+      "leaderboard page": `/pages/leaderboard.html?run=${id.amber}`,
+      "latency page": `/pages/${id.campaign}/latency.html`,
+      "duplex page": `/pages/${id.duplex}/duplex.html`,
+    };
+    for (const [name, address] of Object.entries({ ...views, ...pages })) {
+      if (name in views) await go(page, address);
+      else await page.goto(new URL(address, link).href);
       await page.waitForTimeout(200);
       await page.screenshot({ path: `${folder}/${name}-${width}-${colorScheme}.png`, fullPage: true });
       await devtools.send("Runtime.evaluate", { expression: axe }); // as an extension would, past the page's policy
