@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from live_eval.judging import JudgeKind, LeaderboardTable, score_name
+from live_eval.judging import JudgeKind, JudgeSpec, LeaderboardTable, OutputSpec, score_name
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
-__all__ = ["BoardColumn", "TableColumn", "leaderboard_columns", "prompt_scores"]
+__all__ = ["BoardColumn", "TableColumn", "leaderboard_columns", "prompt_scores", "score_definition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +21,12 @@ class TableColumn:
 
     Args:
         scores: Scores for the column; the first score that a run has is used.
+        definition: What the values measure, in sentences.
     """
 
     title: str
     scores: tuple[str, ...] = ()
+    definition: str = ""
     unit: str = ""
     higher_is_better: bool = True
 
@@ -66,14 +68,18 @@ def leaderboard_columns() -> tuple[BoardColumn, ...]:
     )
     columns: dict[tuple[LeaderboardTable, str], BoardColumn] = {}
     for _, _, title, spec, output, column in found:
-        score = score_name(spec.name, output.name)
+        score, definition = score_name(spec.name, output.name), score_definition(output, spec)
         if (first := columns.get((column.table, title))) is not None:
-            columns[column.table, title] = replace(first, scores=(*first.scores, score))
+            definition = f"{first.definition} Or: {definition}"
+            columns[column.table, title] = replace(
+                first, scores=(*first.scores, score), definition=definition
+            )
             continue
         columns[column.table, title] = BoardColumn(
             title=title,
             table=column.table,
             scores=(score,),
+            definition=definition,
             task=column.task,
             unit=output.unit,
             scale=output.bounds,
@@ -89,3 +95,21 @@ def leaderboard_columns() -> tuple[BoardColumn, ...]:
 def prompt_scores() -> tuple[str, ...]:
     """Return the scores that determine each model's prompt in the paper."""
     return tuple(score for column in leaderboard_columns() if column.picks_prompt for score in column.scores)
+
+
+def score_definition(output: OutputSpec, judge: JudgeSpec, version: str = "") -> str:
+    """Return what an output of a judge measures, in sentences.
+
+    Args:
+        version: Version that produced the scores; empty for the current one.
+    """
+    bounds, unit = output.bounds, "" if output.unit.startswith("of ") else output.unit
+    between = f"{bounds[0]:g} to {bounds[1]:g}" if bounds is not None else ""
+    scale = " ".join(filter(None, (between, unit)))
+    better = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
+    sentences = [
+        f"{output.title} ({', '.join(filter(None, (scale, better[output.higher_is_better])))})",
+        f"Judge {judge.name}, version {version or judge.version}: {judge.title}",
+        f"Source: {judge.source}" if judge.source else "",
+    ]
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)

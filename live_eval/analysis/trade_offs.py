@@ -17,7 +17,15 @@ from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import RunSummary
 from live_eval.analysis.summary.score_table import ScoreSummary
 
-__all__ = ["LATENCY", "RunTradeOff", "TradeOff", "TradeOffPoint", "pareto_front", "trade_offs"]
+__all__ = [
+    "LATENCY",
+    "RunTradeOff",
+    "TradeOff",
+    "TradeOffPoint",
+    "main_trade_offs",
+    "pareto_front",
+    "trade_offs",
+]
 
 LATENCY = "voice_to_voice"
 """The latency on the other axis."""
@@ -115,6 +123,12 @@ def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]
     names = dict.fromkeys(name for _, summary in runs for name in summary.scores)
     found = (_trade_off(name, runs) for name in names)
     return [each for each in found if each is not None and each.turns]
+
+
+def main_trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
+    """Return the `trade_offs` to show: for a single run, only those of its main scores."""
+    main = {each.column.name for each in runs[0][1].main_scores}
+    return [each for each in trade_offs(runs) if len(runs) > 1 or each.name in main]
 
 
 def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> TradeOff | None:

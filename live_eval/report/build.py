@@ -14,7 +14,7 @@ from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
-from live_eval.analysis.trade_offs import TradeOff, trade_offs
+from live_eval.analysis.trade_offs import TradeOff, main_trade_offs
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
 from live_eval.files import flattened, unique_names
@@ -25,8 +25,7 @@ from live_eval.report.clip_choice import turns_to_hear
 from live_eval.report.compare import compare, prompts_in_words
 from live_eval.report.embedded_audio import clips
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
-from live_eval.report.leaderboard.board import PUBLISHED_NOTE, BoardTable, paper_tables
-from live_eval.report.leaderboard.entries import entries_of
+from live_eval.report.leaderboard.board import PUBLISHED_NOTE, tables_with_runs
 from live_eval.report.leaderboard.render import board_helpers
 from live_eval.report.pages import inline_script, page_template, script_json, write_page
 from live_eval.report.plots import Plot, curve_plot, level_plots
@@ -167,7 +166,10 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         ),
         cues=cue_tables(runs),
         failures=failure_table(runs),
-        trade_offs=[trade_off_plot(found, runs, keys) for found in _trade_offs(opened)],
+        trade_offs=[
+            trade_off_plot(found, runs, lambda run, turn_id: f"#{keys[run, turn_id]}")
+            for found in _trade_offs(opened)
+        ],
         curves=_curves(runs),
         waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
         lag_note=LAG_NOTE,
@@ -179,7 +181,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         columns=score_columns(runs),
         all_turns=ALL_TURNS,
         sound_titles=VOCAL_SOUND_TITLES,
-        paper=_paper(opened),
+        paper=tables_with_runs([(run.reader.path, run.view.summary, run.reader.manifest) for run in opened]),
         published_note=PUBLISHED_NOTE,
         **board_helpers(),
         score_columns=script_json(
@@ -193,13 +195,6 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
         clips=audio,
         recorded=len(files),
     )
-
-
-def _paper(opened: Sequence[OpenRun]) -> list[BoardTable]:
-    """Return the paper's tables in which the runs have values, with a row for every run."""
-    entries = entries_of([(run.reader.path, run.view.summary, run.reader.manifest) for run in opened])
-    tables = paper_tables(entries, all_prompts=True)
-    return [table for table in tables if any(not row.published for row in table.rows)]
 
 
 def _cue_maps(view: RunView, runs: Sequence[RunView]) -> str:
@@ -243,10 +238,7 @@ def _curves(runs: Sequence[RunView]) -> list[Plot]:
 
 
 def _trade_offs(opened: Sequence[OpenRun]) -> list[TradeOff]:
-    """Return the plots of scores against latency; for a single run, of its main scores."""
-    found = trade_offs([(run.compared, run.view.summary) for run in opened])
-    main = {each.column.name for each in opened[0].view.summary.main_scores}
-    return [each for each in found if len(opened) > 1 or each.name in main]
+    return main_trade_offs([(run.compared, run.view.summary) for run in opened])
 
 
 def _rows(

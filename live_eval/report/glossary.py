@@ -9,7 +9,15 @@ from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUST
 from live_eval.recording import part_of
 from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
 
-__all__ = ["CAMPAIGN_DEFINITIONS", "DEFINITIONS", "LAG_BOUND_MS", "LAG_NOTE", "licence_note"]
+__all__ = [
+    "CAMPAIGN_DEFINITIONS",
+    "DEFINITIONS",
+    "LAG_BOUND_MS",
+    "LAG_NOTE",
+    "defined_terms",
+    "licence_note",
+    "term_id",
+]
 
 LAG_BOUND_MS = LAG_BOUND_NS // 1_000_000
 
@@ -60,6 +68,11 @@ DEFINITIONS = (
         "what happens between two utterances of the user: the utterance and the endpoint's reaction",
     ),
     ("captured", "a turn that ended normally with a reply; otherwise it is failed"),
+    (
+        "lag",
+        "the harness's own lateness on a turn, the error bar of its latencies; above "
+        f"{LAG_BOUND_MS} ms a turn is flagged, and percentiles are also given without flagged turns",
+    ),
     ("task", "conversation, transcription, understanding or reasoning: the levels of the benchmark"),
     (
         "front",
@@ -130,6 +143,20 @@ CAMPAIGN_DEFINITIONS = (
         "end of speech; on flagged turns the harness itself ran late",
     ),
 )
+
+
+def defined_terms() -> dict[str, str]:
+    """Return the definition of each term of a report, as a sentence."""
+    return {name: f"{text[0].upper()}{text[1:]}." for name, text in DEFINITIONS}
+
+
+def term_id(name: str) -> str:
+    """Return the ID of a definition on a page.
+
+    >>> term_id("n, missing"), term_id("voice to voice")
+    ('term-n', 'term-voice-to-voice')
+    """
+    return f"term-{name.split(',')[0].replace(' ', '-')}"
 
 
 def licence_note(manifest: Mapping[str, Any]) -> str:

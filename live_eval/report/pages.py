@@ -16,6 +16,7 @@ from live_eval import __version__
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text
 from live_eval.report.cells import DIRECTIONS
+from live_eval.report.glossary import term_id
 from live_eval.text.wording import printable
 from live_eval.web import KIT, bundle
 
@@ -55,7 +56,7 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         finalize=_printable,
     )
     environment.globals.update(version=__version__, colours=COLOURS)
-    environment.filters.update({"arrow": direction, **filters})
+    environment.filters.update({"arrow": direction, "term_id": term_id, **filters})
     return environment.get_template(name)
 
 

@@ -26,6 +26,7 @@ from live_eval.report.cells import (
     ranged,
 )
 from live_eval.report.compare import RunDifferences
+from live_eval.report.glossary import defined_terms, term_id
 from live_eval.types import Task
 
 __all__ = [
@@ -119,7 +120,7 @@ def _latency_row(
     measured, clear, apart = latency.measured, latency.without_flagged, latency.uncertain
     p50, p95, p99 = (measured[share] for share in ("p50", "p95", "p99"))
     cells = [
-        Cell(title, strong=name == "voice_to_voice"),
+        Cell(title, strong=name == "voice_to_voice", href=_definition_of(title)),
         *run_cell(view, runs),
         Cell(number(p50.value), strong=name == "voice_to_voice"),
         Cell(interval(p50), note=p50.reason),
@@ -135,6 +136,11 @@ def _latency_row(
     if _is_flagged(runs):
         cells.append(_difference(view.comparison.without_flagged.get(name) if view.comparison else None, 0))
     return tuple(cells)
+
+
+def _definition_of(title: str) -> str:
+    """Return the link to the definition of a term on the page; empty without one."""
+    return f"#{term_id(title)}" if title in defined_terms() else ""
 
 
 def score_table(runs: Sequence[RunView]) -> Table:

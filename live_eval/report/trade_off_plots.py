@@ -1,8 +1,8 @@
-"""Plot scores against latency in a report on several runs, with the Pareto fronts of turns and runs."""
+"""Plot scores against latency, with the Pareto fronts of turns and runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from live_eval.analysis.statistics.intervals import Interval
 from live_eval.analysis.trade_offs import RunTradeOff, TradeOff
@@ -16,11 +16,11 @@ __all__ = ["trade_off_plot"]
 _MOST_TURNS = 1_000
 
 
-def trade_off_plot(found: TradeOff, runs: Sequence[RunView], keys: Mapping[tuple[int, str], str]) -> Plot:
+def trade_off_plot(found: TradeOff, runs: Sequence[RunView], link: Callable[[int, str], str]) -> Plot:
     """Draw a score against `voice_to_voice`, with a large dot per run and a small dot per turn.
 
     Args:
-        keys: Page keys of turns, by run and turn.
+        link: Function that returns the link to a turn, given the index of its run.
     """
     latencies, scores = zip(*((turn.latency_ms, turn.score) for turn in found.turns), strict=True)
     across, up = Axis.around(min(latencies), max(latencies)), Axis.between(min(scores), max(scores))
@@ -48,7 +48,7 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], keys: Mapping[tuple
             up.percent(turn.score),
             f"{turn.turn_id} of {runs[turn.run].label}: {number(turn.latency_ms)} ms, "
             f"{found.name} {number(turn.score, 2)}",
-            f"#{keys[turn.run, turn.turn_id]}",
+            link(turn.run, turn.turn_id),
         )
         for turn in best_turns
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.errors import UsageError
+from live_eval.studio.turn_filter import FilterError
 from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
 
 __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
@@ -36,10 +37,10 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
     """Return a page of the cases of several runs, each with its turn in every run.
 
     The difference of a case is the last run's value minus the first's; of more than two runs, their range.
-    Cases without one are last.
+    Cases without one are last. For an invalid expression, see `RunIndex.select`.
 
     Raises:
-        UsageError: The metric or the order is unknown, or the expression is invalid.
+        UsageError: The metric or the order is unknown.
     """
     scores = [column for column in runs[0].columns if all(_has(run, column.name) for run in runs)]
     metrics = (*LATENCIES, *(column.name for column in scores))
@@ -49,7 +50,11 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         raise UsageError(f"order: expected one of {', '.join(ORDERS)}, found {query.order[:40]!r}")
     rows = [{row["turn_id"]: row for row in run.rows} for run in runs]
     cases = list(dict.fromkeys(turn_id for each in rows for turn_id in each))
-    matching = {row["turn_id"] for run in runs for row in run.matching(query.turns)}
+    matching, invalid = set(), None
+    try:
+        matching = {row["turn_id"] for run in runs for row in run.matching(query.turns)}
+    except FilterError as error:
+        invalid = str(error)
     found = [
         _case([each.get(turn_id) for each in rows], turn_id, query.metric)
         for turn_id in cases
@@ -65,6 +70,7 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         "metrics": [{"name": name, "unit": "ms", "higher_is_better": False} for name in LATENCIES]
         + [column.as_json() for column in scores],
         "names": runs[0].names,
+        "invalid": invalid,
         "rows": found[first : first + query.turns.limit],
     }
 

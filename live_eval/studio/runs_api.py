@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import web
 
+from live_eval.analysis.comparison.series import compared_run
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.task_levels import relate_levels
+from live_eval.analysis.trade_offs import main_trade_offs
 from live_eval.analysis.turn_view import milliseconds
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
@@ -23,6 +27,11 @@ from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
 from live_eval.files import unique_names
 from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
 from live_eval.recording.reviews import keep_note, noted, read_note
+from live_eval.report.glossary import defined_terms
+from live_eval.report.leaderboard.board import PUBLISHED_NOTE, tables_with_runs
+from live_eval.report.leaderboard.render import table_in_words
+from live_eval.report.tables import RunView
+from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.studio.answers import answer, json_text
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
 from live_eval.studio.turn_index import Stamp, forget_summary, read_summary, stamp_of
@@ -44,6 +53,8 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
     app.router.add_get("/api/runs/{run}/cues", _cues)
+    app.router.add_get("/api/runs/{run}/paper", _paper)
+    app.router.add_get("/api/glossary", _glossary)
     app.router.add_get("/api/runs/{run}/key", _key)
     app.router.add_post("/api/runs/{run}/note", _keep_note)
     app.router.add_get("/api/runs/{run}/facts", _facts)
@@ -67,6 +78,18 @@ async def _cues(request: web.Request) -> web.Response:
         return _cues_of(folder, stamp_of(folder))
 
     return await answer(cues)
+
+
+async def _paper(request: web.Request) -> web.Response:
+    def paper() -> dict[str, Any]:
+        folder = request.app[LIBRARY].find(request.match_info["run"], "run")
+        return _paper_of(folder.path, folder.id, stamp_of(folder.path))
+
+    return await answer(paper)
+
+
+async def _glossary(_request: web.Request) -> web.Response:
+    return await answer(defined_terms)
 
 
 async def _facts(request: web.Request) -> web.Response:
@@ -107,10 +130,31 @@ def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the part of ``live-eval show --json`` that the page asks for last."""
-    cues = read_summary(folder).cues_json()
+    """Return the part of ``live-eval show --json`` that takes as long as the rest."""
+    return read_summary(folder).cues_json()
+
+
+@lru_cache(maxsize=_KEPT)
+def _paper_of(folder: Path, run_id: str, _stamp: Stamp) -> dict[str, Any]:
+    """Return the run's row in the paper's tables, and its main scores against latency.
+
+    The page asks for them last, so the summary is not needed afterwards.
+    """
+    summary = read_summary(folder)
+    with RunReader.open(folder) as run:
+        manifest = run.manifest
+        compared = compared_run(run, summary.facts.name, summary.turns, summary.table)
     forget_summary()
-    return cues
+    views = [RunView(0, summary.facts.name, summary)]
+    plots = [
+        trade_off_plot(found, views, lambda _run, turn_id: f"#/runs/{run_id}/turns/{quote(turn_id, '')}")
+        for found in main_trade_offs([(compared, summary)])
+    ]
+    return {
+        "note": PUBLISHED_NOTE,
+        "tables": [table_in_words(table) for table in tables_with_runs([(folder, summary, manifest)])],
+        "trade_offs": [asdict(plot) for plot in plots],
+    }
 
 
 async def _key(request: web.Request) -> web.Response:

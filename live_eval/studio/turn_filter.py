@@ -24,14 +24,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 
-__all__ = ["FilterField", "FilterFields", "TurnTest", "parse_filter"]
+__all__ = ["FilterError", "FilterField", "FilterFields", "TurnTest", "parse_filter"]
 
 TurnTest: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Returns whether a row of the turn list matches."""
 
 _MOST_CHARACTERS = 1_000
 _MOST_NESTED = 30
-_TOKEN = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(==|!=|<=|>=|[<>()])|(-?\w[\w./#:+-]*))""")
+_TOKEN = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(==|!=|<=|>=|[<>()])|(-?\.?\w[\w./#:+-]*))""")
 _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -41,6 +41,10 @@ _ORDERS: Mapping[str, Callable[[float, float], bool]] = {
 _COMPARISONS = ("==", "!=", *_ORDERS, "contains")
 _TRUTHS = {"true": True, "false": False}
 _KEYWORDS = {"and", "or", "not", "none", "contains", *_TRUTHS}
+
+
+class FilterError(UsageError):
+    """An expression is invalid; the message contains the position."""
 
 
 class FilterField(NamedTuple):
@@ -73,10 +77,10 @@ def parse_filter(text: str, fields: FilterFields) -> TurnTest:
         fields: The known names.
 
     Raises:
-        UsageError: The expression is invalid; the message contains the position.
+        FilterError: The expression is invalid.
     """
     if len(text) > _MOST_CHARACTERS:
-        raise UsageError(f"where: expected at most {_MOST_CHARACTERS:,} characters, found {len(text):,}")
+        raise FilterError(f"where: expected at most {_MOST_CHARACTERS:,} characters, found {len(text):,}")
     return _Parser(_tokens(text), fields).parse()
 
 
@@ -88,7 +92,7 @@ def _tokens(text: str) -> list[_Token]:
             wrong = text[place:].lstrip()
             at = len(text) - len(wrong) + 1
             hint = {"=": "; to compare, write ==", '"': "; the quote does not end"}.get(wrong[0], "")
-            raise UsageError(f"where: expected a name or a value at {at}, found {wrong[0]!r}{hint}")
+            raise FilterError(f"where: expected a name or a value at {at}, found {wrong[0]!r}{hint}")
         quoted = found[1] if found[1] is not None else found[2]
         plain = found[3] or found[4]
         start = found.end() - len(found[0].lstrip()) + 1
@@ -123,7 +127,7 @@ class _Parser:
     def _term(self) -> TurnTest:
         self._nested += 1
         if self._nested > _MOST_NESTED:
-            raise UsageError(f"where: expected at most {_MOST_NESTED} nested parts")
+            raise FilterError(f"where: expected at most {_MOST_NESTED} nested parts")
         try:
             if self._takes("not"):
                 test = self._term()
@@ -148,7 +152,7 @@ class _Parser:
         if field is None:
             hint = did_you_mean(token.text, self._fields)
             known = "" if hint else f"; known: {', '.join(self._fields)}"
-            raise UsageError(f"where: unknown name {token.text[:40]!r}{hint} at {token.place}{known}")
+            raise FilterError(f"where: unknown name {token.text[:40]!r}{hint} at {token.place}{known}")
         comparison = self._peek()
         if field.kind == "truth" and (comparison is None or comparison.keyword not in _COMPARISONS):
             return lambda row: bool(field.value(row))
@@ -167,11 +171,11 @@ class _Parser:
             return equal if how == "==" else lambda row: not equal(row)
         if how == "contains":
             if field.kind not in ("text", "texts"):
-                raise UsageError(f"where: contains is for texts, and {name} is a {field.kind}")
+                raise FilterError(f"where: contains is for texts, and {name} is a {field.kind}")
             part = value.text.casefold()
             return lambda row: any(part in each.casefold() for each in _texts(field.value(row)))
         if field.kind != "number":
-            raise UsageError(f"where: {how} is for numbers, and {name} is a {field.kind.rstrip('s')}")
+            raise FilterError(f"where: {how} is for numbers, and {name} is a {field.kind.rstrip('s')}")
         order, limit = _ORDERS[how], self._number(name, value)
         return lambda row: (found := field.value(row)) is not None and order(found, limit)
 
@@ -210,15 +214,15 @@ class _Parser:
         self._next += 1
         return True
 
-    def _unexpected(self, expected: str) -> UsageError:
+    def _unexpected(self, expected: str) -> FilterError:
         token = self._peek()
         if token is None:
-            return UsageError(f"where: expected {expected}, found the end")
+            return FilterError(f"where: expected {expected}, found the end")
         return self._mismatch(expected, token)
 
     @staticmethod
-    def _mismatch(expected: str, found: _Token) -> UsageError:
-        return UsageError(f"where: expected {expected} at {found.place}, found {found.text[:40]!r}")
+    def _mismatch(expected: str, found: _Token) -> FilterError:
+        return FilterError(f"where: expected {expected} at {found.place}, found {found.text[:40]!r}")
 
 
 def _texts(value: str | Iterable[str] | None) -> Iterable[str]:

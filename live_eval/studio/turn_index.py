@@ -26,7 +26,7 @@ from live_eval.recording import (
     TurnRecord,
     read_reviews,
 )
-from live_eval.studio.turn_filter import FilterField, FilterFields, parse_filter
+from live_eval.studio.turn_filter import FilterError, FilterField, FilterFields, parse_filter
 from live_eval.text.wording import natural_order
 
 __all__ = [
@@ -120,10 +120,16 @@ class RunIndex:
     def select(self, query: RowQuery) -> dict[str, Any]:
         """Return the page for a query, with the run's scores and choices.
 
+        For an invalid expression, the page is empty and ``invalid`` is the reason: a user is typing it.
+
         Raises:
-            UsageError: The sort key is unknown, or the expression is invalid.
+            UsageError: The sort key is unknown.
         """
-        found = self.matching(query)
+        found, invalid = [], None
+        try:
+            found = self.matching(query)
+        except FilterError as error:
+            invalid = str(error)
         return {
             "total": len(self.rows),
             "matching": len(found),
@@ -136,6 +142,7 @@ class RunIndex:
             "scores": [column.as_json() for column in self.columns],
             "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
             "names": self.names,
+            "invalid": invalid,
             "problem": self.problem,
         }
 
@@ -143,7 +150,7 @@ class RunIndex:
         """Return all rows that match a query as CSV, with all latencies and scores.
 
         Raises:
-            UsageError: See `select`.
+            UsageError: The sort key is unknown, or the expression is invalid.
         """
         rows = [{**row, **self.review_of(row["turn_id"])} for row in self.matching(query)]
         failures = [row["failure"] or {"kind": None, "message": None} for row in rows]
@@ -162,7 +169,7 @@ class RunIndex:
         The values are None if the turn does not match, or at the first and last turn.
 
         Raises:
-            UsageError: See `select`.
+            UsageError: See `csv`.
         """
         found = [row["turn_id"] for row in self.matching(query)]
         if turn_id not in found:
@@ -179,7 +186,7 @@ class RunIndex:
         """Return all rows that match a query, in its order.
 
         Raises:
-            UsageError: See `select`.
+            UsageError: See `csv`.
         """
         wanted = query.text.lower().split()
         test = parse_filter(query.where, self._fields) if query.where.strip() else None

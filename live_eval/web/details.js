@@ -29,8 +29,8 @@ export function values(caption, [name, value, reason], rows) {
 /**
  * Make the table of a turn's latencies.
  *
- * @param {Array<{name: string, title: string, ms: number|null, reason: string|null}>} rows
- * @param {{ms: number, flagged: boolean}} lag
+ * @param {Array<{name: string, title: string|Array, ms: number|null, reason: string|null}>} rows
+ * @param {{ms: number, flagged: boolean, title: string|Array}} lag
  * @param {function(object, string)} [play] Returns a button that plays a value's audio, or the value's text.
  */
 export function latencies(rows, lag, play = null) {
@@ -39,7 +39,7 @@ export function latencies(rows, lag, play = null) {
     return { name: one.title, value: play ? play(one, text) : text, reason: one.reason };
   });
   const reason = lag.flagged ? "above the limit" : "";
-  shown.push({ name: "lag (error bar)", value: milliseconds(lag.ms, 1), reason });
+  shown.push({ name: lag.title ?? "lag (error bar)", value: milliseconds(lag.ms, 1), reason });
   const caption = `Latencies${play ? "; a value plays its audio" : ""}`;
   return values(caption, ["latency", "value", "reason"], shown);
 }

@@ -5,7 +5,7 @@ const BETTER = { true: ["↑", "higher is better"], false: ["↓", "lower is bet
 
 let made = 0;
 
-/** Make a button that shows the definition of a score, for the mouse, the keyboard and touch. */
+/** Make a button that shows the definition of a score or a term, for the mouse, the keyboard and touch. */
 export function about({ name, heading, title, definition }) {
   made += 1;
   const id = `about-${made}`;
@@ -16,7 +16,7 @@ export function about({ name, heading, title, definition }) {
       { id, popover: "auto", class: "definition" },
       make("b", {}, title),
       make("p", {}, definition || "The judge of this score is not installed, so its definition is unknown."),
-      make("code", {}, name),
+      name && make("code", {}, name),
     ),
   ];
 }

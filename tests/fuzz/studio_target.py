@@ -111,6 +111,8 @@ def studio_seeds() -> Iterator[bytes]:
         "/api/runs/RUN1/turns.csv?where=reply+contains+bus",
         "/api/runs/RUN1/key",
         "/api/runs/RUN1/cues",
+        "/api/runs/RUN1/paper",
+        "/api/glossary",
         turn,
         f"{turn}/around?sort=turn",
         f"{turn}/review",

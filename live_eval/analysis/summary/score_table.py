@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.leaderboard_columns import BoardColumn
+from live_eval.analysis.leaderboard_columns import BoardColumn, score_definition
 from live_eval.analysis.statistics.intervals import Estimate, estimate_means, interval_json, rounded, share_of
 from live_eval.analysis.summary.observations import Observation
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
@@ -294,29 +294,13 @@ def _column(
         output=output,
         title=title,
         heading=columns[0].title if len(columns) == 1 else title,
-        definition=_definition(spec, judge_spec, version),
+        definition=score_definition(spec, judge_spec, version) if spec and judge_spec else "",
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,
         tasks=judge_spec.tasks if judge_spec else frozenset(Task),
         role=judge_spec.role if judge_spec else None,
         fits_cue_from=spec.fits_cue_from if spec else None,
     )
-
-
-def _definition(output: OutputSpec | None, judge: JudgeSpec | None, version: str) -> str:
-    """Return what an output measures, in sentences; empty if its judge is not installed."""
-    if output is None or judge is None:
-        return ""
-    bounds, unit = output.bounds, "" if output.unit.startswith("of ") else output.unit
-    between = f"{bounds[0]:g} to {bounds[1]:g}" if bounds is not None else ""
-    scale = " ".join(filter(None, (between, unit)))
-    better = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
-    sentences = [
-        f"{output.title} ({', '.join(filter(None, (scale, better[output.higher_is_better])))})",
-        f"Judge {judge.name}, version {version or judge.version}: {judge.title}",
-        f"Source: {judge.source}" if judge.source else "",
-    ]
-    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,18 +14,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.run import RunSummary
 from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.judging import LeaderboardTable
+from live_eval.report.glossary import defined_terms
 from live_eval.report.leaderboard.entries import (
     BoardRun,
     Chosen,
     Entry,
     Source,
     choose_prompts_of,
+    entries_of,
     read_entries,
     sources_of,
 )
@@ -45,6 +49,7 @@ __all__ = [
     "build_board",
     "find_best",
     "paper_tables",
+    "tables_with_runs",
 ]
 
 _CONVERSATION = Task.CONVERSATION
@@ -202,6 +207,16 @@ def paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTa
     ]
 
 
+def tables_with_runs(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]]) -> list[BoardTable]:
+    """Return the paper's tables in which runs have values, with a row for every run.
+
+    Args:
+        read: See `entries_of`.
+    """
+    tables = paper_tables(entries_of(read), all_prompts=True)
+    return [table for table in tables if any(not row.published for row in table.rows)]
+
+
 def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> BoardTable:
     prompted = any(column.task is _CONVERSATION for column in columns)
     entries, sources = chosen.entries, sources_of(chosen.entries, prompted=prompted)
@@ -249,7 +264,13 @@ def _latencies(entries: Sequence[Entry]) -> BoardTable:
         summaries = [(entry.summary.latencies[name].measured, p) for name, p in _LATENCIES.values()]
         cells = [BoardCell(found[p].value, found[p], entry.run.total, digits=0) for found, p in summaries]
         rows.append(BoardRow(source, tuple(cells)))
-    columns = (TableColumn(title=title, unit="ms", higher_is_better=False) for title in _LATENCIES)
+    meanings = defined_terms()
+    columns = [
+        TableColumn(
+            title=title, unit="ms", higher_is_better=False, definition=meanings[name.replace("_", " ")]
+        )
+        for title, (name, _) in _LATENCIES.items()
+    ]
     return BoardTable("Latency, ms", tuple(columns), tuple(rows), (_LATENCY_NOTE,))
 
 

@@ -18,7 +18,7 @@ from live_eval.report.leaderboard.plots import LevelPlot
 from live_eval.report.pages import page_template
 from live_eval.text.wording import markdown_table, markdown_text, one_line
 
-__all__ = ["BoardFormat", "board_helpers", "render"]
+__all__ = ["BoardFormat", "board_helpers", "render", "table_in_words"]
 
 BoardFormat: TypeAlias = Literal["html", "md", "csv", "json", "latex"]
 
@@ -80,6 +80,34 @@ def _html(board: Board) -> str:
 def board_helpers() -> dict[str, Callable[[BoardCell], Any]]:
     """Return the functions that ``board.html`` calls for each cell."""
     return {"value_of": _value, "extras": _extras, "count": _count, "cell_note": _cell_note}
+
+
+def table_in_words(table: BoardTable) -> dict[str, Any]:
+    """Return a table as JSON values with formatted numbers, for a page's script."""
+    return {
+        "title": table.title,
+        "columns": [
+            {
+                "title": column.title,
+                "scores": column.scores,
+                "higher_is_better": column.higher_is_better,
+                "definition": column.definition,
+            }
+            for column in table.columns
+        ],
+        "rows": [
+            {
+                "name": row.source.name,
+                "remark": row.source.remark,
+                "published": row.published,
+                "cells": [
+                    {"value": _value(cell), "mark": cell.mark, "extras": _extras(cell)} for cell in row.cells
+                ],
+            }
+            for row in table.rows
+        ],
+        "notes": table.notes,
+    }
 
 
 def _cell_note(cell: BoardCell) -> str:

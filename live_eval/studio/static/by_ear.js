@@ -31,7 +31,7 @@ export class ByEar {
    * @param {AbortSignal} signal
    */
   constructor(place, runs, query, signal) {
-    Object.assign(this, { runs, query, signal, open: null, leaving: null, cases: [] });
+    Object.assign(this, { runs, query, signal, open: null, leaving: null, cases: [], metrics: [] });
     this.asked = Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
     this.measure = make("span", { class: "selects" });
     const where = search("where", this.asked.where, "Where", { placeholder: "cue == sigh", class: "where", spellcheck: "false" });
@@ -75,8 +75,8 @@ export class ByEar {
     history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common") }));
   }
 
-  draw({ rows, metric, metrics }) {
-    this.cases = rows;
+  draw({ rows, metric, metrics, invalid }) {
+    Object.assign(this, { cases: rows, metrics });
     this.metric = metrics.find(({ name }) => name === metric);
     this.drawChoices(metrics);
     const heads = [
@@ -90,7 +90,9 @@ export class ByEar {
       this.frame,
       rows.length
         ? table(title, heads, rows.map((one) => this.row(one)), { id: "cases" })
-        : make("p", { class: "note" }, "No case matches."),
+        : invalid
+          ? problem({ message: invalid })
+          : make("p", { class: "note" }, "No case matches."),
     );
     this.mark();
   }

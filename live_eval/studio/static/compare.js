@@ -1,8 +1,10 @@
 // The comparison of runs: what differs, the values, and the replies by ear.
 import { read } from "./api.js";
 import { ByEar } from "./by_ear.js";
+import { glossary } from "./glossary.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { counted, number, words } from "./web/format.js";
+import { about, headingOf } from "./web/scores.js";
 
 export async function show(place, { parts: ids, query, signal }) {
   const values = make("div", {}, make("p", { class: "note", role: "status" }, "Comparing the values …"));
@@ -17,12 +19,18 @@ export async function show(place, { parts: ids, query, signal }) {
   const after = make("div", {});
   fill(place, make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")), heading, values, cases, after);
   const byEar = new ByEar(cases, runs, query, signal);
-  await byEar.load();
-  showValues({ values, after }, runs, query, signal); // in the background: intervals take seconds
+  const [term] = await Promise.all([glossary(), byEar.load()]);
+  const titleOf = (name) => {
+    const { definition, ...score } = byEar.metrics.find((one) => one.name === name) ?? {};
+    return definition
+      ? [headingOf(score), about({ ...score, definition }), make("small", { class: "of" }, name)]
+      : [words(name), term(words(name))];
+  };
+  showValues({ values, after }, runs, { query, titleOf, signal }); // in the background: intervals take seconds
   return runs.map(({ name }) => name).join(" and ");
 }
 
-async function showValues({ values, after }, runs, query, signal) {
+async function showValues({ values, after }, runs, { query, titleOf, signal }) {
   const ids = runs.map(({ id }) => id);
   let answer;
   try {
@@ -70,12 +78,12 @@ async function showValues({ values, after }, runs, query, signal) {
     make("h2", {}, "Values"),
     comparisons.map((each, index) => [
       each.notes.map((note) => make("p", { class: "warning" }, note)),
-      metricTable(each, [runs[0], runs[index + 1]], estimator),
+      metricTable(each, [runs[0], runs[index + 1]], estimator, titleOf),
     ]),
   );
 }
 
-function metricTable({ metrics }, [first, other], estimator) {
+function metricTable({ metrics }, [first, other], estimator, titleOf) {
   const rows = Object.entries(metrics).map(([name, metric]) => {
     const digits = metric.unit === "ms" ? 0 : 3;
     const range = metric.interval
@@ -92,7 +100,7 @@ function metricTable({ metrics }, [first, other], estimator) {
             number(shown, digits),
           );
     return row(
-      words(name),
+      titleOf(name),
       figure(value(first.id, metric.first)),
       figure(value(other.id, metric.other)),
       figure(number(metric.difference, digits), range && make("small", {}, range)),

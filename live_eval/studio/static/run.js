@@ -4,11 +4,13 @@ import { announce, figure, fill, make, problem, row, table } from "./web/element
 import { about, headingOf } from "./web/scores.js";
 import { heatMap } from "./web/heat_map.js";
 import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
+import { glossary } from "./glossary.js";
+import { showPaper } from "./paper.js";
 import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 
 export async function show(place, { parts: [id], query, signal }) {
-  const folder = await read(path("api", "runs", id, "facts"), { signal });
+  const [folder, term] = await Promise.all([read(path("api", "runs", id, "facts"), { signal }), glossary()]);
   if (folder.problem) throw new StudioError("unreadable", folder.problem);
   if (folder.kind !== "run") {
     showCampaign(place, await read(path("api", "runs", id), { signal }));
@@ -18,11 +20,12 @@ export async function show(place, { parts: [id], query, signal }) {
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
   const progress = make("div", { class: "in-progress" });
   const turns = make("div", {});
-  fill(place, head, noteOf(folder, signal), progress, figures, make("h2", {}, "Turns"), turns);
-  const list = new TurnTable(turns, id, query, signal);
+  fill(place, head, noteOf(folder, signal), progress, figures, make("h2", {}, "Turns", term("turn")), turns);
+  const list = new TurnTable(turns, id, query, { term, signal });
   await list.load();
-  loadFigures(figures, id, signal); // in the background: intervals over thousands of turns take seconds
-  if (folder.state === "running") followRun(folder, { head, progress, figures, list }, signal);
+  const load = () => loadFigures(figures, id, term, signal);
+  load(); // in the background: intervals over thousands of turns take seconds
+  if (folder.state === "running") followRun(folder, { head, progress, load, list }, signal);
   return folder.name;
 }
 
@@ -42,11 +45,12 @@ function noteOf({ id, note }, signal) {
 }
 
 /** Show the values; return the run's list row, or null on an error. */
-async function loadFigures(place, id, signal) {
+async function loadFigures(place, id, term, signal) {
   try {
     const answer = await read(path("api", "runs", id), { query: { cues: "0" }, signal });
-    const cues = showFigures(place, id, answer);
-    await loadCues(cues, id, signal);
+    const { cues, paper } = showFigures(place, id, term, answer);
+    await loadCues(cues, id, term, signal);
+    await showPaper(paper, id, term, signal);
     return answer.folder;
   } catch (error) {
     if (!signal.aborted) fill(place, problem(error));
@@ -55,12 +59,13 @@ async function loadFigures(place, id, signal) {
 }
 
 /** Show the cue sensitivity and the scores by cue, which take as long as all other values. */
-async function loadCues(place, id, signal) {
+async function loadCues(place, id, term, signal) {
   try {
     const { cue_sensitivity: sensitivity, cue_maps: maps } = await read(path("api", "runs", id, "cues"), { signal });
     fill(
       place,
-      sensitivity && answer(sensitivity),
+      sensitivity && answer(sensitivity, term),
+      maps.length > 0 && make("h2", {}, "Scores by cue", term("by cue")),
       maps.map((map) => heatMap(map, { turns: (cue) => `${sorted(id)}?${new URLSearchParams({ cue })}` })),
     );
   } catch (error) {
@@ -96,10 +101,10 @@ function heading(folder, page = null) {
   ];
 }
 
-function followRun({ id, name }, { head, progress, figures, list }, signal) {
+function followRun({ id, name }, { head, progress, load, list }, signal) {
   const refresh = gently(async () => {
     await list.load();
-    await loadFigures(figures, id, signal);
+    await load();
   });
   follow(id, signal, {
     progress: (now) => {
@@ -110,7 +115,7 @@ function followRun({ id, name }, { head, progress, figures, list }, signal) {
     end: async () => {
       fill(progress);
       await list.load().catch(() => {});
-      const folder = await loadFigures(figures, id, signal);
+      const folder = await load();
       if (!folder) return;
       fill(head, heading(folder));
       announce(`${name}: ${folder.state}`);
@@ -123,6 +128,7 @@ function followRun({ id, name }, { head, progress, figures, list }, signal) {
 function showFigures(
   place,
   id,
+  term,
   {
     turns,
     estimator,
@@ -140,7 +146,7 @@ function showFigures(
     .map(([kind, count]) => `${count} ${words(kind)}`)
     .join(", ");
   const tiles = [
-    tile("turns", `${turns.captured}`, `of ${counted(turns.total, "turn")} captured`, sorted(id)),
+    tile(["turns", term("captured", "turns")], `${turns.captured}`, `of ${counted(turns.total, "turn")} captured`, sorted(id)),
     turns.failed > 0 && tile("failed", turns.failed, failed, `${sorted(id)}?status=failed`, "bad"),
     ...["p50", "p95"].map((share) => {
       const { n, n_missing: missing, [share]: value, ...other } = latencies.voice_to_voice;
@@ -150,7 +156,7 @@ function showFigures(
         missing ? `${missing} missing` : null,
       ];
       return tile(
-        `voice to voice, ${share}, ${estimator}`,
+        [`voice to voice, ${share}, ${estimator}`, term("voice to voice")],
         milliseconds(value),
         more.filter(Boolean).join(", "),
         `${sorted(id)}?sort=voice_to_voice&descending=1`,
@@ -165,7 +171,7 @@ function showFigures(
     ),
     ...main.map(({ task, score, mean, missing }) =>
       tile(
-        [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score)],
+        [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score), about(score)],
         number(mean.value, 2),
         [between(mean.interval, 2), `n ${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
           .filter(Boolean)
@@ -174,7 +180,7 @@ function showFigures(
       ),
     ),
     tile(
-      "lag, median",
+      ["lag, median", term("lag")],
       lag.p50 === null ? NONE : `${number(lag.p50, 1)} ms`,
       counted(lag.flagged, "turn") + " flagged",
       lag.flagged ? `${sorted(id)}?flagged=1` : null,
@@ -206,29 +212,32 @@ function showFigures(
   ];
   const comparing = make("p", { class: "note", role: "status" }, "Comparing the cues …");
   const cues = place.querySelector(".cues") ?? make("div", { class: "cues" }, comparing); // of a run in progress
+  const paper = place.querySelector(".paper") ?? make("div", { class: "paper" });
   fill(
     place,
     make("div", { class: "tiles" }, tiles),
     cues,
+    paper,
+    rows.length > 0 && make("h2", {}, "Scores", term("scores")),
     rows.length > 0 &&
       make(
         "details",
         { class: "block", open: rows.length <= 14 },
-        make("summary", {}, "Scores"),
+        make("summary", {}, counted(rows.length, "score")),
         table(`Mean scores, ${estimator}; a name sorts the turns by that score, the lowest first`, heads, rows),
       ),
     Object.entries(absent).map(([judge, reason]) =>
       make("p", { class: "warning" }, `${judge} could not run: ${reason}`),
     ),
   );
-  return cues;
+  return { cues, paper };
 }
 
 /** Whether the replies change with the voice. */
-function answer({ in_words: inWords, p, components, scripts }) {
+function answer({ in_words: inWords, p, components, scripts }, term) {
   const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows `;
   return [
-    make("p", { class: "answer" }, make("b", {}, "Does it hear how it is said?"), ` ${inWords}`),
+    make("p", { class: "answer" }, make("b", {}, "Does it hear how it is said?"), ` ${inWords}`, term("cue sensitivity")),
     p !== null && make("p", { class: "note" }, `${how}every measure, also by meaning.`),
   ];
 }
@@ -242,12 +251,13 @@ function sorted(id) {
 }
 
 function tile(what, value, more, href, kind = "") {
-  const inside = [
+  return make(
+    "div",
+    { class: "tile" },
     make("span", { class: "what" }, what),
-    make("span", { class: `value ${kind}` }, value),
+    make(href ? "a" : "span", { class: `value ${kind}`, href }, value),
     make("span", { class: "more" }, more),
-  ];
-  return href ? make("a", { class: "tile", href }, inside) : make("div", { class: "tile" }, inside);
+  );
 }
 
 // -- Campaigns ---------------------------------------------------------------------------------------------------

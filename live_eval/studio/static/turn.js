@@ -1,6 +1,7 @@
 // A turn: audio, marks, transcript, values, reasons and wire events.
 import { path, read, withQuery } from "./api.js";
 import { eventList } from "./events.js";
+import { glossary } from "./glossary.js";
 import { behindLatency, behindScore } from "./intervals.js";
 import { REVIEW_KEYS, review } from "./review.js";
 import { transcript } from "./transcript.js";
@@ -21,7 +22,7 @@ const KEYS = [["J K", "next turn, previous turn"], ...REVIEW_KEYS, ...SIDE_KEYS]
 
 export async function show(place, { parts: [run, , turnId], query, signal }) {
   const address = ["api", "runs", run, "turns", turnId];
-  const turn = await read(path(...address), { signal });
+  const [turn, term] = await Promise.all([read(path(...address), { signal }), glossary()]);
   const sound = turn.audio.available ? await openSound(address, turn, signal).catch(() => null) : null;
   const hear = sound?.hear;
   const figures = new Map();
@@ -47,7 +48,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
     make(
       "div",
       { class: "halves" },
-      section("Latency", measured(turn, hear, figures)),
+      section("Latency", measured(turn, term, hear, figures)),
       section("Scores", judged(turn, hear, figures)),
     ),
     turn.judgements.some((each) => each.detail) && section("Judgements", judgements(turn)),
@@ -147,9 +148,11 @@ function playable(name, text, interval, hear, figures) {
   });
 }
 
-function measured(turn, hear, figures) {
+function measured(turn, term, hear, figures) {
   const play = ({ name, ms }, text) => playable(name, text, behindLatency(turn, name, ms), hear, figures);
-  return latencies(turn.latencies, { ms: turn.lag_ms, flagged: turn.flagged }, hear && play);
+  const rows = turn.latencies.map((one) => ({ ...one, title: [one.title, term(one.title)] }));
+  const lag = { ms: turn.lag_ms, flagged: turn.flagged, title: ["lag (error bar)", term("lag")] };
+  return latencies(rows, lag, hear && play);
 }
 
 function judged(turn, hear, figures) {

@@ -34,8 +34,9 @@ export function turnLink(run, turn, list = {}, figureName = null) {
 }
 
 export class TurnTable {
-  constructor(place, run, query, signal) {
-    this.run = run;
+  /** `term` makes the button of a latency's definition; `signal` cancels requests. */
+  constructor(place, run, query, { term, signal }) {
+    Object.assign(this, { run, term });
     this.asked = { ...listQuery(query), offset: query.get("offset") ?? "" };
     this.selects = make("span", { class: "selects" });
     this.names = make("span", { class: "selects" });
@@ -71,7 +72,7 @@ export class TurnTable {
     history.replaceState(null, "", withQuery(`#/runs/${this.run}`, this.asked));
   }
 
-  draw({ total, rows, scores, choices, names, problem: unread }) {
+  draw({ total, rows, scores, choices, names, invalid, problem: unread }) {
     this.drawFilters(choices, names);
     const times = Object.keys(rows[0]?.latency_ms ?? {}).filter((name) => this.shows(name, LATENCIES.includes(name)));
     const shown = scores.filter(({ name }, place) => this.shows(name, place < MOST_SCORES));
@@ -79,7 +80,7 @@ export class TurnTable {
     const heads = [
       { label: "turn", sort: "recorded" },
       "cue",
-      ...times.map((name) => ({ label: words(name), sort: name, figure: true })),
+      ...times.map((name) => ({ label: [words(name), this.term(words(name))], sort: name, figure: true })),
       ...shown.map((score) => ({
         label: [headingOf(score), about(score)],
         sort: score.name,
@@ -96,7 +97,9 @@ export class TurnTable {
             rows.map((row) => this.row(row, times, shown)),
             { id: "turn-table" },
           )
-        : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
+        : invalid
+          ? problem({ message: invalid })
+          : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
     );
   }
 

@@ -97,12 +97,19 @@ async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:
         assert failed[0]["failure"]["kind"] == "no_response"
 
 
-@pytest.mark.parametrize("query", [{"metric": "tast"}, {"order": "random"}, {"where": "("}, {"limit": "-1"}])
+@pytest.mark.parametrize("query", [{"metric": "tast"}, {"order": "random"}, {"limit": "-1"}])
 async def test_an_invalid_query_is_reported(recordings: Path, query: dict[str, str]) -> None:
     async with studio(recordings) as browser:
         refused = await asked(browser, "/api/compare/turns", "ab", **query)
         assert refused["error"]["kind"] == "request"
         assert next(iter(query)) in refused["error"]["message"]
+
+
+async def test_an_expression_that_is_being_typed_selects_nothing(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        page = await asked(browser, "/api/compare/turns", "ab", where="(")
+    assert (page["matching"], page["rows"]) == (0, [])
+    assert page["invalid"] == "where: expected a name, found the end"
 
 
 async def test_a_case_that_only_one_run_has_is_listed(recordings: Path, tmp_path: Path) -> None:

@@ -104,6 +104,35 @@ async def test_runs_campaigns_and_their_runs_are_listed(recordings: Path) -> Non
         assert {**without, **cues} == run
 
 
+async def test_a_run_has_its_row_in_the_paper_and_its_score_against_latency(tmp_path: Path) -> None:
+    def write() -> None:
+        write_run(tmp_path / "run")
+        with ScoreStore.open(tmp_path / "run") as scores:
+            for turn_id, value in ((FIRST, 10.0), ("id_2", 30.0)):
+                scores.put("bleu", "3", turn_id, Scored({"": value}))
+
+    await asyncio.to_thread(write)
+    async with studio(tmp_path) as browser:
+        run_id = await id_of(browser, "run")
+        paper = await get(browser, f"/api/runs/{run_id}/paper")
+    [table] = paper["tables"]
+    assert table["title"] == "Response: text"
+    [ours] = [row for row in table["rows"] if not row["published"]]
+    place = [column["title"] for column in table["columns"]].index("BLEU")
+    assert ours["cells"][place]["value"] == "20.00"
+    [plot] = paper["trade_offs"]
+    assert plot["title"].startswith("bleu ↑ against voice to voice")
+    assert {dot["href"] for dot in plot["dots"] if dot["href"]} == {f"#/runs/{run_id}/turns/id_2"}
+
+
+async def test_a_run_without_scores_has_no_row_in_the_paper(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        paper = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/paper")
+        terms = await get(browser, "/api/glossary")
+    assert (paper["tables"], paper["trade_offs"]) == ([], [])
+    assert terms["captured"].startswith("A turn that ended normally")
+
+
 async def test_the_values_of_the_list_are_those_of_the_run(recordings: Path) -> None:
     async with studio(recordings) as browser:
         run = f"/api/runs/{await id_of(browser, 'run')}"
@@ -150,8 +179,6 @@ async def test_turns_are_filtered_sorted_and_paged(recordings: Path) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "where=tasty+%3E+1",
-        "where=%28",
         "sort=taste.none",
         "limit=-1",
         "limit=2000",
@@ -164,6 +191,13 @@ async def test_an_invalid_query_is_reported(recordings: Path, query: str) -> Non
     async with studio(recordings) as browser:
         path = f"/api/runs/{await id_of(browser, 'run')}/turns?{query}"
         assert await error_of(browser, path) == (400, "request")
+
+
+async def test_an_expression_that_is_being_typed_selects_nothing(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        page = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/turns", where="tasty > 1")
+    assert (page["total"], page["matching"], page["rows"]) == (3, 0, [])
+    assert page["invalid"].startswith("where: unknown name 'tasty' (did you mean taste?) at 1")
 
 
 async def test_the_turns_around_a_turn_follow_the_list(recordings: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from live_eval.report.glossary import licence_note
+from live_eval.report.glossary import defined_terms, licence_note
+from live_eval.report.tables import LATENCY_TITLES
 
 
 def test_the_licence_of_the_recordings_is_shown() -> None:
@@ -10,3 +11,9 @@ def test_the_licence_of_the_recordings_is_shown() -> None:
     assert "CC BY-NC-SA 4.0" in licence_note({"data": kind, "config": {"data": {"path": "/x"}}})
     assert "Apache-2.0" in licence_note({"data": kind, "config": {"data": {"path": "sample"}}})
     assert "licence of their data set" in licence_note({})
+
+
+def test_every_latency_is_defined() -> None:
+    terms = defined_terms()
+    assert set(LATENCY_TITLES.values()) <= terms.keys()
+    assert terms["lead silence"] == "From the first byte to the first audible sample."

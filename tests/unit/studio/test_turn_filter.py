@@ -34,6 +34,8 @@ ROWS: dict[str, dict[str, Any]] = {
         ("voice_to_voice <= 400", "quick"),
         ("voice_to_voice>=-1", "slow quick"),
         ("taste.kind == 4.5", "plain"),
+        ("taste.kind > .5", "slow plain"),
+        ("taste.kind > -.5", "slow plain"),
         ("taste.kind != 2", "quick plain"),
         ("voice_to_voice == none", "plain"),
         ("cue != none", "slow quick"),

@@ -16,7 +16,7 @@ def test_runs_with_equal_descriptions_are_distinguished(runs: Mapping[str, Path]
 
 
 def test_runs_at_different_addresses_are_different_models(tmp_path: Path) -> None:
-    first = written(tmp_path / "first", manifest=at("wss://me:secret@127.0.0.1:18777/v1?key=hidden"))
+    first = written(tmp_path / "first", manifest=at("wss://me:secret@127.0.0.1:18777/v1?key=k-4711"))
     second = written(tmp_path / "second", manifest=at("ws://127.0.0.1:18778/v1", "enhance"), c4=3.5)
     vendor = written(tmp_path / "vendor", manifest=at(None, "enhance"), c4=4.0)
     three = [first, second, vendor]
@@ -33,7 +33,7 @@ def test_runs_at_different_addresses_are_different_models(tmp_path: Path) -> Non
         made = render(board, form)
         assert "made-up @ 127.0.0.1:18777" in made
         assert "secret" not in made
-        assert "hidden" not in made
+        assert "k-4711" not in made
 
 
 def test_a_run_without_turns_has_no_kind_of_data(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from live_eval.cli import cli
 from live_eval.report import write_report
 from live_eval.report.leaderboard import build_board, render
 from live_eval.report.leaderboard.paper import JUDGES, PUBLISHED
+from live_eval.report.leaderboard.render import table_in_words
 from tests.unit.report.leaderboard.boards import at, figure, named, written
 
 
@@ -194,3 +195,23 @@ def test_runs_have_a_page_without_their_judges_installed(
     shown = write_report([runs["basic"]], form="json")
     assert shown is not None
     assert "rubric.c4" in json.loads(shown)["runs"][0]["scores"]
+
+
+def test_a_table_for_a_script_has_the_page_s_numbers_and_definitions(runs: Mapping[str, Path]) -> None:
+    board = build_board([runs["basic"]])
+    [table] = [each for each in board.tables if each.title == "Response: text"]
+    made = table_in_words(table)
+    [ours] = [row for row in made["rows"] if not row["published"]]
+    place = [column["title"] for column in made["columns"]].index("C4")
+    cell = table.rows[0].cells[place]
+    assert ours["cells"][place]["value"] == f"{cell.value:.2f}"
+    assert ours["cells"][place]["extras"][-1] == "n 9 of 10"
+    assert made["columns"][place]["definition"].startswith("C4 speech information relevance (1 to 5, higher")
+    assert json.loads(json.dumps(made))["notes"] == list(table.notes)
+
+
+def test_every_heading_of_the_page_has_a_definition_to_open(runs: Mapping[str, Path]) -> None:
+    page = render(build_board([runs["basic"]]), "html")
+    targets = re.findall(r'popovertarget="([^"]+)"', page)
+    assert len(targets) == len(set(targets)) > 15
+    assert set(targets) == set(re.findall(r'<div popover id="([^"]+)"', page))
