@@ -25,6 +25,7 @@ __all__ = [
     "REFERENCE",
     "SPEECH_TO_SPEECH",
     "STEPFUN",
+    "TWILIO",
     "UNMUTE",
     "VLLM_OMNI",
     "XAI",
@@ -307,6 +308,20 @@ FASTRTC_WEBRTC = replace(
     sessions=1,
     limits="one caller at a time by default",
     docs_url="https://fastrtc.org",
+)
+
+# -- Phone lines -----------------------------------------------------------------------------
+
+TWILIO = _websocket(
+    name="twilio",
+    title="A phone agent, called as by Twilio Media Streams",
+    dialect=f"{_DIALECTS}.twilio:Twilio",
+    input_rate_hz=8_000,
+    output_rate_hz=8_000,
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    takes_instructions=False,
+    limits="a phone line: 8 kHz µ-law both ways; replies are detected by their energy, as they are played",
+    docs_url="https://www.twilio.com/docs/voice/media-streams",
 )
 
 REFERENCE = _websocket(

@@ -44,7 +44,7 @@ def websocket_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
 
     Args:
         base_url: ``ws``, ``wss``, ``http`` or ``https``; its path and query are kept.
-        path: Path to append to the base URL's path, unless already present at its end.
+        path: Path to append to the base URL's path, unless already present at its end; empty for none.
         query: Query parameters to set.
 
     Raises:
@@ -85,7 +85,9 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
             f"endpoint.base_url {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}"
         )
     folder = parts.path.rstrip("/")
-    whole = folder if folder.endswith(f"/{path}") else f"{folder}/{path}"
+    whole = f"{folder}/{path}"
+    if not path or folder.endswith(f"/{path}"):
+        whole = folder if path else parts.path
     kept = [
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query
     ]

@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-__all__ = ["host_of", "is_address", "is_local_page", "is_loopback", "is_rebound"]
+__all__ = ["host_of", "is_address", "is_internal", "is_local_page", "is_loopback", "is_rebound"]
 
 _HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d{1,5}))?", re.ASCII)
 
@@ -26,6 +26,16 @@ def is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     return is_address(host) and ip_address(host).is_loopback
+
+
+def is_internal(host: str) -> bool:
+    """Return whether a host is this machine, or an address that is not public.
+
+    >>> [is_internal(host) for host in ("localhost", "10.0.0.7", "169.254.169.254", "example.org", "8.8.8.8")]
+    [True, True, True, False, False]
+    """
+    host = _usual(host)
+    return is_loopback(host) or (is_address(host) and not ip_address(host).is_global)
 
 
 def _usual(host: str) -> str:

@@ -90,7 +90,15 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(
-        ("fastrtc_webrtc", "moshi", "openai_chat_audio", "openai_webrtc", "pipecat_webrtc", "unmute")
+        (
+            "fastrtc_webrtc",
+            "moshi",
+            "openai_chat_audio",
+            "openai_webrtc",
+            "pipecat_webrtc",
+            "twilio",
+            "unmute",
+        )
     ),
 }
 

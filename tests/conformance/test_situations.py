@@ -49,6 +49,13 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.INCOMPLETE: "it never says so",
     },
     "pipecat_webrtc": OWN_BOT,
+    "twilio": {
+        **OWN_BOT,
+        Situation.BARGE_IN: NO_TURN_EVENTS,
+        Situation.TRANSCRIPT_BEFORE_AUDIO: "it has no transcripts",
+        Situation.TRANSCRIPT_AFTER_AUDIO: "it has no transcripts",
+        Situation.CLOSE_BEFORE_READY: "it is ready at once",
+    },
     "fastrtc_webrtc": {
         **OWN_BOT,
         Situation.TRANSCRIPT_BEFORE_AUDIO: "it has no transcripts",
