@@ -32,11 +32,11 @@ from live_eval.clients.toolkit._settings import (
     bearer_header,
     given,
     http_url,
-    merged,
     refuse_settings,
     websocket_url,
 )
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
+from live_eval.mappings import merged
 
 __all__ = [
     "RATES_HZ",

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from live_eval.dialect import EndpointSettings
 from live_eval.errors import UsageError
+from live_eval.http.hosts import is_url
 from live_eval.redaction import public_url
 
 _WEBSOCKET = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
@@ -66,12 +67,7 @@ def http_url(base_url: str, path: str, query: Mapping[str, str]) -> str:
 
 
 def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[str, str]) -> str:
-    try:
-        parts = urlsplit(base_url)
-        good = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
+    if not is_url(base_url, schemes):
         scheme, _, rest = base_url.partition(":")
         if _BARE.fullmatch(base_url):
             guess = f"{schemes['ws']}://{base_url}"
@@ -84,6 +80,7 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
         raise UsageError(
             f"endpoint.base_url {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}"
         )
+    parts = urlsplit(base_url)
     folder = parts.path.rstrip("/")
     whole = f"{folder}/{path}"
     if not path or folder.endswith(f"/{path}"):
@@ -101,18 +98,3 @@ def given(**fields: Any) -> dict[str, Any]:
     {'rate': 24000}
     """
     return {name: value for name, value in fields.items() if value is not None and value != ""}
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` updated with `over`: objects are merged, everything else is replaced.
-
-    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": [4]})
-    {'a': {'b': 1, 'c': 3}, 'd': [4]}
-    """
-    result = dict(base)
-    for name, value in over.items():
-        before = result.get(name)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = merged(before, value)
-        result[name] = value
-    return result

@@ -29,11 +29,12 @@ from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
+from live_eval.mappings import merged
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader, part_of
 from live_eval.redaction import SECRETS, public_settings, public_url
 from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Job, Plan, make_plan
-from live_eval.run.presets import PRESETS, read_preset, under
+from live_eval.run.presets import PRESETS, read_preset
 from live_eval.run.prompts import load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
@@ -82,7 +83,7 @@ def _run(
     named = "names" in overlay(values, flags).get("judges", {})
     wanted = named or preset is not None  # their failures count
     if preset is not None:
-        values = under(read_preset(preset), values)
+        values = merged(read_preset(preset), values)
     configs = _prompt_configs(configured(values, flags))
     if as_json and len(configs) > 1 and not is_estimate:
         raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")

@@ -21,7 +21,7 @@ from live_eval.analysis.assertions import (
     parse_bound,
 )
 from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLatency, campaign_latency
-from live_eval.analysis.statistics.intervals import quantile
+from live_eval.analysis.summary.latencies import lag_of
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
 from live_eval.text.wording import counted
@@ -83,10 +83,8 @@ def check_assertion(
 
 def check_turns(assertion: Assertion, turns: Sequence[TurnRecord]) -> CheckedAssertion:
     """Check an assertion on turns outside a campaign."""
-    lags_ms = [turn.timing.lag_ns / 1e6 for turn in turns if turn.captured]
-    return check_assertion(
-        assertion, campaign_latency(assertion.metric, turns), error_bar_ms=quantile(lags_ms, 0.99)
-    )
+    lag = lag_of(turn.timing for turn in turns if turn.captured)
+    return check_assertion(assertion, campaign_latency(assertion.metric, turns), error_bar_ms=lag.p99)
 
 
 def _why_no_value(latency: CampaignLatency, why: str) -> str:

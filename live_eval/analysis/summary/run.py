@@ -18,12 +18,12 @@ from live_eval.analysis.cue_sensitivity.sensitivity import (
 )
 from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.run_conditions import RunConditions, conditions_of
-from live_eval.analysis.statistics.intervals import ALL_TURNS, quantile, rounded
+from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues
 from live_eval.analysis.summary.cue_maps import CueMap, cue_maps
 from live_eval.analysis.summary.groups import Group, group_turns
-from live_eval.analysis.summary.latencies import LATENCIES, LatencySummary, summarise_latency
+from live_eval.analysis.summary.latencies import LATENCIES, Lag, LatencySummary, lag_of, summarise_latency
 from live_eval.analysis.summary.main_scores import MainScore, main_scores
 from live_eval.analysis.summary.media_tracks import MediaSummary, summarise_media
 from live_eval.analysis.summary.observations import Observation, read_observations
@@ -43,7 +43,6 @@ from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.text.wording import counted
 
 __all__ = [
-    "Lag",
     "OutageSpan",
     "RunFacts",
     "RunSummary",
@@ -57,18 +56,6 @@ _LONGEST_S = 1e10  # maximum outage length, and maximum time since the Unix epoc
 _NAMED = 5
 _NOT_IN_JSON = frozenset({"voice", "planned", "unfinished", "outages"})
 _NOT_COMPARABLE = "one request per turn: latencies are not comparable with those of realtime endpoints"
-
-
-@dataclass(frozen=True, slots=True)
-class Lag:
-    """The harness's own lateness in milliseconds over the turns: the error bar of the latencies.
-
-    `flagged` is the number of turns beyond the bound.
-    """
-
-    p50: float | None
-    p99: float | None
-    flagged: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,10 +153,7 @@ class RunSummary:
     @cached_property
     def lag(self) -> Lag:
         """The harness's own lateness."""
-        lags = [turn.timing.lag_ns / 1e6 for turn in self._captured]
-        return Lag(
-            quantile(lags, 0.5), quantile(lags, 0.99), sum(turn.timing.flagged for turn in self._captured)
-        )
+        return lag_of(turn.timing for turn in self._captured)
 
     @cached_property
     def media(self) -> MediaSummary | None:
@@ -302,11 +286,7 @@ class RunSummary:
             "failures": dict(self.failures),
             "retried": dict(self.retried),
             "warnings": dict(self.warnings),
-            "lag_ms": {
-                "p50": rounded(self.lag.p50, 3),
-                "p99": rounded(self.lag.p99, 3),
-                "flagged": self.lag.flagged,
-            },
+            "lag_ms": {**self.lag.percentiles_json(), "flagged": self.lag.flagged},
             "uncertain": self.uncertain,
             "stalled": self.stalled,
             "premature": self.premature,
