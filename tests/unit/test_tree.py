@@ -75,7 +75,7 @@ COVERED = {
         "report/ drift_table report/duplex/ charts sides sounds tables trial_view"
     ),
     "unit/report/latency/test_page.py": "report/latency/ tables",
-    "unit/report/test_bars.py": "report/ cells testing/ records",
+    "unit/report/test_bars.py": "report/ cells",
     "unit/session/test_long_sessions.py": "session/ log timeline",
     "unit/session/test_session.py": "session/ connection playback testing/ transport",
     "unit/session/test_sources.py": "session/ preroll verdict",

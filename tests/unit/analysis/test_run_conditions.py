@@ -11,7 +11,7 @@ from live_eval.cli import cli
 from live_eval.recording import RunWriter
 from live_eval.studio.library import Library
 from live_eval.studio.runs_api import folder_facts
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 from tests.unit.report.pages import page_of
 

@@ -26,8 +26,8 @@ from live_eval.report.cells import Cell
 from live_eval.report.leaderboard import build_board
 from live_eval.report.plots import level_plots
 from live_eval.scoring.scoring_run import score_run
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 12
 CUES = ("sigh sound", "laughter sound", "whisper", "shout", "child", "sound of raining")

@@ -17,8 +17,8 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import cli
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.recording.calibrations import KeptCalibration
-from live_eval.testing.records import spoken_turn
 from tests.support.duplex_campaigns import pause, write_duplex_campaign
+from tests.support.records import spoken_turn
 from tests.unit.conftest import MANIFEST, SCRIPTS, a_case, write_run
 
 GOLDEN = Path(__file__).parents[2] / "conformance" / "golden" / "openai" / "ordinary_turn.jsonl"

@@ -17,7 +17,7 @@ from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import read_run_file, validate
 from live_eval.scoring.scoring_run import JudgeSummary, ScoringSummary
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
 
 

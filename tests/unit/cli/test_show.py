@@ -14,7 +14,7 @@ from live_eval.cli import cli
 from live_eval.cli.show import print_summary
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 
 

@@ -39,8 +39,8 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreRow, Tur
 from live_eval.scoring import scoring_run as scoring
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.scoring_run import before_asking, read_turn, score_run
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 
 class Toy:

@@ -39,9 +39,9 @@ from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
 from live_eval.scoring.scoring_run import score_run
 from live_eval.testing.judges import speechlike
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
 from tests.support.fake_model import FakeEndpoint
+from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 9
 CUES = ("happy", "sad", "angry")

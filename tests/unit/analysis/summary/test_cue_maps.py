@@ -16,8 +16,8 @@ from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import summary_of
 
 CUES = {"sigh": "sigh sound", "shouting": "shout", "neutral": "neutral"}

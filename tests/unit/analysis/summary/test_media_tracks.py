@@ -12,8 +12,8 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report.compare import compare
 from live_eval.report.tables import RunView
 from live_eval.report.text_formats import as_markdown
-from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
+from tests.support.records import spoken_turn
 
 MS = 1_000_000
 

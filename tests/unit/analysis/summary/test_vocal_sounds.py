@@ -9,8 +9,8 @@ from live_eval.analysis.summary.run import RunSummary
 from live_eval.data import cue_of
 from live_eval.recording import RunWriter
 from live_eval.report.tables import RunView, latency_table
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, SpeechBoundaries, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import page_of, summary_of
 
 MS = 1_000_000

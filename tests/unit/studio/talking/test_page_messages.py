@@ -22,8 +22,8 @@ from live_eval.live.updates import (
     Xruns,
 )
 from live_eval.studio.talking.page_messages import as_json
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 MS = 1_000_000
 
