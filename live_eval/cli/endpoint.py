@@ -20,7 +20,7 @@ from live_eval.errors import UsageError
 from live_eval.impair import BoundedValue
 from live_eval.redaction import find_key, key_source
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultName
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import (
     BOUNDS,
     NEVER,

@@ -13,7 +13,7 @@ import click
 import live_eval.report
 from live_eval.analysis.run_estimate import estimate_run, total
 from live_eval.analysis.summary.assertions import check_run
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
@@ -47,7 +47,7 @@ from live_eval.types import Task
 
 if TYPE_CHECKING:
     from live_eval.analysis.assertions import Assertion
-    from live_eval.cluster.connection import Cluster
+    from live_eval.cluster.ray_connection import Cluster
     from live_eval.judging import JudgeSpec
 
 __all__ = ["command"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from live_eval.analysis.summary.changes import DialogueSummary
-    from live_eval.analysis.summary.run import RunSummary
+    from live_eval.analysis.summary.run_summary import RunSummary
     from live_eval.report.cells import Table as ReportTable
 
 __all__ = ["command", "print_summary", "print_summary_json"]
@@ -34,7 +34,7 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
     RUN is the run folder. The summary of an incomplete run covers the recorded turns.
     """
-    from live_eval.analysis.summary.run import summarise
+    from live_eval.analysis.summary.run_summary import summarise
     from live_eval.recording import RunReader, ScoreReader
 
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from live_eval.errors import UsageError
 from live_eval.impair.language import BoundedValue, ValueUnit
 from live_eval.reference.faults.catalogue import FaultLayer
-from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
+from live_eval.reference.faults.fault_script import NO_FAULTS, FaultScript, parse_faults
 from live_eval.text.suggestions import did_you_mean
 
 __all__ = [

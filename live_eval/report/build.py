@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, main_trade_offs

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from live_eval.analysis.statistics.intervals import OVER_SCRIPTS, Estimate
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.latencies import LatencySummary
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreSummary
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.report.cells import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import StoreError, UsageError

@@ -45,7 +45,7 @@ COVERED = {
     "unit/analysis/cue_sensitivity/test_effects.py": "analysis/cue_sensitivity/ measures",
     "unit/analysis/latency/test_definitions.py": "analysis/latency/ evidence",
     "unit/analysis/latency/test_campaign_latencies.py": "analysis/latency/ cost delivery waterfall",
-    "unit/analysis/summary/test_run.py": (
+    "unit/analysis/summary/test_run_summary.py": (
         "analysis/summary/ audits groups latencies observations score_table task_metrics"
     ),
     "unit/analysis/test_task_levels.py": "analysis/ leaderboard_columns",
@@ -65,9 +65,9 @@ COVERED = {
     "unit/live/test_screen.py": "live/ lines",
     "unit/recording/test_calibrations.py": "recording/ machine_records",
     "unit/recording/test_writer.py": "recording/ schema",
-    "unit/redaction/test_redactor.py": "redaction/ settings spellings",
-    "unit/reference/faults/test_script.py": "reference/faults/ injection",
-    "unit/reference/protocols/test_gemini.py": "reference/server/ connection",
+    "unit/redaction/test_redactor.py": "redaction/ secret_settings spellings",
+    "unit/reference/faults/test_fault_script.py": "reference/faults/ injection",
+    "unit/reference/protocols/test_gemini.py": "reference/server/ client_session",
     "unit/reference/protocols/test_openai_events.py": "reference/protocols/ openai_schema",
     "unit/reference/protocols/test_webrtc.py": "reference/protocols/ protocol",
     "unit/reference/test_emulation.py": "reference/responders/ speech_models reference/server/ app",

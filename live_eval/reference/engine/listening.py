@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from live_eval.audio import Codec
-from live_eval.reference.engine.conversation import Item, Part, Role, sample_bytes
+from live_eval.reference.engine.conversation_items import Item, Part, Role, sample_bytes
 from live_eval.reference.engine.endpointer import (
     Detection,
     Endpointer,

@@ -14,14 +14,14 @@ from live_eval.analysis.comparison.series import Series, score_series
 from live_eval.analysis.leaderboard_columns import BoardColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation, TurnKey
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
 from live_eval.recording import RunReader, ScoreReader, part_of
 from live_eval.redaction import host_of
-from live_eval.report.leaderboard.protocol import differences_from_paper
+from live_eval.report.leaderboard.paper_protocol import differences_from_paper
 from live_eval.text.wording import counted
 from live_eval.types import Task
 

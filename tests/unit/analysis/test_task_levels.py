@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from live_eval.analysis.comparison.series import series_of
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.summary.observations import read_observations
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.task_metrics import TaskSummary
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli

@@ -9,7 +9,7 @@ from pathlib import Path
 from click.testing import CliRunner
 from rich.console import Console
 
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import cli
 from live_eval.cli.show import print_summary
 from live_eval.judging import Scored

@@ -17,7 +17,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cassettes import (
     Call,
     Cassette,

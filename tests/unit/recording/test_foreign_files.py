@@ -32,9 +32,9 @@ FUNCTIONS = {
 NO_FILES = {"self", "self._actor", "self._connection", "self._seal", "webbrowser"}
 """What has a method or an attribute `open`, and is no file."""
 ALLOWED = {
-    "audio/files.py _Stream": "takes a descriptor of open_regular",
-    "audio/files.py _opened": "names a type",
-    "audio/files.py _read_to_the_end": "names a type",
+    "audio/audio_files.py _Stream": "takes a descriptor of open_regular",
+    "audio/audio_files.py _opened": "names a type",
+    "audio/audio_files.py _read_to_the_end": "names a type",
     "campaigns/duplex/stimuli.py _copy": "reads a recording that the user names",
     "campaigns/latency/summary.py summary_schema": "a file of the package",
     "cli/__init__.py main": "the null device",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report import write_report

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.recording import RunWriter
 from live_eval.report.bars import waterfall
 from live_eval.types import Case, Cue, Variant

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval import registry
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.audio import Audio, write_flac
 from live_eval.cli import cli
 from live_eval.cli.score import command

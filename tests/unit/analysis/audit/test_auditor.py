@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.analysis.audit.auditor import AuditPlan, audit_run
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.audio import Audio
 from live_eval.cli.audit import command
 from live_eval.errors import DataError, FailureKind, JudgeError, PluginError, UsageError

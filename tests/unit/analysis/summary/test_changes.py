@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.analysis.summary.changes import DialogueSummary
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from live_eval.analysis.comparison.series import read_runs
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.audio.rtp import MediaStats
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report.compare import compare

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.data import cue_of
 from live_eval.recording import RunWriter
 from live_eval.report.tables import RunView, latency_table

@@ -14,7 +14,7 @@ from live_eval.reference.engine.events import (
     TextPiece,
 )
 from live_eval.reference.engine.reply_plan import WireChunk, WireReply
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus
 from tests.support.marked_utterances import marked_utterance

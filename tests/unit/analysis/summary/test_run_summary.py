@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 
 

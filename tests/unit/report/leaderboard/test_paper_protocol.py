@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.recording import RunReader, ScoreReader
-from live_eval.report.leaderboard.protocol import differences_from_paper
+from live_eval.report.leaderboard.paper_protocol import differences_from_paper
 from live_eval.types import Task
 from tests.unit.report.leaderboard.boards import written
 

@@ -211,7 +211,9 @@ class TestTooLong:
         path.write_bytes(wav_bytes(b"", riff=riff, stated=stated))
         with path.open("r+b") as file:
             file.truncate(44 + 400_000)
-        monkeypatch.setattr("live_eval.audio.files._read_to_the_end", lambda *_: pytest.fail("was read"))
+        monkeypatch.setattr(
+            "live_eval.audio.audio_files._read_to_the_end", lambda *_: pytest.fail("was read")
+        )
         with pytest.raises(AudioError, match=r"at most 5 s .*, got 8 s") as caught:
             read_audio(path, max_s=5)
         assert caught.value.kind is self.LONGEST
@@ -222,7 +224,7 @@ class TestTooLong:
     ) -> None:
         path = tmp_path / "a"
         soundfile.write(path, np.zeros(RATE_HZ * 4, np.int16), RATE_HZ, format=container)
-        monkeypatch.setattr("live_eval.audio.files._BLOCK_SAMPLES", RATE_HZ)
+        monkeypatch.setattr("live_eval.audio.audio_files._BLOCK_SAMPLES", RATE_HZ)
         blocks: list[int] = []
 
         def read(file: soundfile.SoundFile, frames: int, **how: Any) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from live_eval.redaction import Concealer
-from live_eval.text.messages import MOST_VALUES, has_too_many_values
+from live_eval.text.message_limits import MOST_VALUES, has_too_many_values
 from live_eval.types import Secret
 
 KEY = "sk-proj-4711aabbccdd"

@@ -10,8 +10,8 @@ from live_eval.cli.endpoint import command
 from live_eval.errors import UsageError
 from live_eval.reference.emulation import emulated_clients
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultLayer, FaultName, Moment
+from live_eval.reference.faults.fault_script import NO_FAULTS, FaultSchedule, FaultScript, parse_faults
 from live_eval.reference.faults.injection import DeltaFaults
-from live_eval.reference.faults.script import NO_FAULTS, FaultSchedule, FaultScript, parse_faults
 from live_eval.run.retries import retry_of
 
 

@@ -18,8 +18,8 @@ from live_eval.clock import Clock
 from live_eval.reference.engine import events
 from live_eval.reference.engine.reply_plan import ReplyPacker, WireReply
 from live_eval.reference.faults.catalogue import FaultName, Moment
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.faults.injection import FaultyChannel, SessionFaults
-from live_eval.reference.faults.script import Fault
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels

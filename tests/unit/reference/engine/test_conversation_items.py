@@ -1,7 +1,7 @@
 """The limits of a conversation."""
 
 from live_eval.audio import Codec, CodecName
-from live_eval.reference.engine.conversation import Item, ItemHistory, Part, PartKind, Role
+from live_eval.reference.engine.conversation_items import Item, ItemHistory, Part, PartKind, Role
 from tests.support.openai_client import HALF_SECOND, OpenAiClient, error_of
 
 PCM = Codec(CodecName.PCM16, 24_000)

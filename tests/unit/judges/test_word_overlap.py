@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from live_eval.judges.overlap import Bleu, RougeL, word_tokens
+from live_eval.judges.word_overlap import Bleu, RougeL, word_tokens
 from live_eval.judging import JudgedTurn, LocalJudge, Scored, Unscored
 from live_eval.testing.judges import ordinary_turn
 

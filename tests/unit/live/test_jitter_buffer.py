@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from live_eval.live.playout import PlayoutBuffer
+from live_eval.live.jitter_buffer import PlayoutBuffer
 from tests.support.sounds import tone
 
 RATE = 8_000

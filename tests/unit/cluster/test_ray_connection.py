@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.cluster.connection import AUTO, _address_for_ray, connected
+from live_eval.cluster.ray_connection import AUTO, _address_for_ray, connected
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.redaction import SECRETS
 
