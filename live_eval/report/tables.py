@@ -19,11 +19,11 @@ from live_eval.report.cells import (
     Cell,
     Column,
     Table,
+    difference_cell,
     interval,
     median_and_n,
     missing_cell,
     number,
-    ranged,
 )
 from live_eval.report.compare import RunDifferences
 from live_eval.report.glossary import defined_terms, term_id
@@ -345,7 +345,4 @@ def _difference_column(runs: Sequence[RunView]) -> list[Column]:
 
 
 def _difference(estimate: Estimate | None, digits: int) -> Cell:
-    if estimate is None or estimate.value is None:
-        return Cell(NONE)
-    text = ranged(estimate.value, estimate.interval, digits, signed=True)
-    return Cell(text, note=f"n {estimate.n} {estimate.reason}".strip())
+    return Cell(NONE) if estimate is None or estimate.value is None else difference_cell(estimate, digits)
