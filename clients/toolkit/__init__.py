@@ -36,7 +36,7 @@ from live_eval.clients.toolkit._settings import (
     websocket_url,
 )
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
-from live_eval.mappings import merged
+from live_eval.text.mappings import merged
 
 __all__ = [
     "RATES_HZ",

@@ -30,7 +30,6 @@ from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
-from live_eval.mappings import merged
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader
 from live_eval.redaction import public_url
 from live_eval.registry import CLIENTS, client, find_plugins, judge
@@ -43,6 +42,7 @@ from live_eval.run.stop_signals import StopSignals, stop_with_stdin
 from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import run as run_loop
+from live_eval.text.mappings import merged
 from live_eval.text.wording import counted
 from live_eval.types import Task
 

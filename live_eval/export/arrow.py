@@ -13,8 +13,9 @@ from live_eval.errors import UsageError
 from live_eval.export.columns import ExportColumn
 from live_eval.export.table import ExportTable
 from live_eval.extras import install_command
-from live_eval.files import atomic_write, flattened
+from live_eval.files import atomic_write
 from live_eval.redaction import SECRETS
+from live_eval.text.mappings import flattened
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from typing import Any
 from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.judging import LeaderboardTable
 from live_eval.report.glossary import defined_terms

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from live_eval.export.columns import ExportColumn, export_columns
 from live_eval.export.table import ExportTable
-from live_eval.files import flattened
 from live_eval.recording import ReviewChange, RunReader, ScoreReader, keep_review
+from live_eval.text.mappings import flattened
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,

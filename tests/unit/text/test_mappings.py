@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from live_eval.mappings import merged
+from live_eval.text.mappings import merged
 
 
 def test_settings_are_merged_without_changing_the_originals() -> None:
