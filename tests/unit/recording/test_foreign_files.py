@@ -69,7 +69,7 @@ ALLOWED = {
     "run/run_file.py located": "a file that the user names",
     "run/run_file.py read_run_file": "a file that the user names",
     "run/run_file.py validate": "a file that the user names",
-    "run/stop_signals.py close_lost_terminal": "the null device",
+    "run/stop_signals.py _discard": "the null device",
     "speech/boundaries/_cache.py BoundaryCache.put": "in the user's cache folder, a name for each process",
     "studio/front_end.py _page": "a file of the package",
     "studio/report_pages.py _duplex_of": "a page just written to a temporary folder of the studio",
