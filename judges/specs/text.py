@@ -18,6 +18,7 @@ from live_eval.types import Task
 from live_eval.weights import WeightsFile, WeightsSpec, hub_files
 
 __all__ = [
+    "BENCHMARK_RULES",
     "BERTSCORE",
     "BERT_WEIGHTS",
     "BLEU",
@@ -263,6 +264,25 @@ MCQ = _local(
     uses=frozenset({Need.REPLY_AUDIO}),
     tasks=frozenset({Task.UNDERSTANDING, Task.REASONING}),
     source="Zhou et al.: EchoMind (ICLR 2026)",
+)
+
+BENCHMARK_RULES = _local(
+    name="benchmark_rules",
+    version="1",
+    title="correctness of replies to items of other benchmarks, by their rules and by ours",
+    implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
+    outputs=(
+        _percent(name="official", title="correct by the benchmark's rule"),
+        _percent(name="ours", title="correct by our rule"),
+        _percent(name="official_parsed", title="replies that the benchmark's rule can read"),
+        _percent(name="parsed", title="replies that our rule can read"),
+    ),
+    needs=frozenset(),
+    role=JudgeRole.BENCHMARK,
+    default_place=90,
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.BENCHMARK}),
+    source="https://github.com/MatthewCYM/VoiceBench (5338154)",
 )
 
 _WER_COLUMN = _task_column(

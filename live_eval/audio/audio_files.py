@@ -16,6 +16,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.audio.pcm import Audio
+from live_eval.audio.tables import in_table, read_in_table, recording_exists
 from live_eval.errors import AudioError, FailureKind
 from live_eval.files import atomic_write, open_regular
 
@@ -71,7 +72,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
             or a rate outside 8 to 192 kHz; the message contains the reason and the path.
     """
     try:
-        if not path.is_file():
+        if not (path.is_file() if in_table(path) is None else recording_exists(path)):
             raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such file")
         with _opened(path) as file:
             declared = file.frames
@@ -166,7 +167,11 @@ class _Content(mmap.mmap):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
-    """Open an audio file, even one whose RIFF header was never completed."""
+    """Open an audio file, even one inside a table, or one whose RIFF header was never completed."""
+    if (place := in_table(path)) is not None:
+        with _Stream(io.BytesIO(read_in_table(place))) as file:
+            yield file
+        return
     # A crashed writer leaves a data chunk of zero stated bytes, which libsndfile reads as empty.
     chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
@@ -228,7 +233,9 @@ class _DataChunk:
 
 
 def _data_chunk(path: Path) -> _DataChunk | None:
-    """Find the data chunk of a RIFF file; return None for other files."""
+    """Find the data chunk of a RIFF file; return None for other files and for those inside a table."""
+    if in_table(path) is not None:
+        return None
     size = path.stat().st_size
     with open_regular(path, links=True) as file:
         header = file.read(12)

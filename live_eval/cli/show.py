@@ -57,7 +57,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
     from rich.markup import escape
 
     from live_eval.report.tables import RunView, latency_table, score_table
-    from live_eval.report.tasks import question_table, transcription_table
+    from live_eval.report.tasks import benchmark_table, question_table, transcription_table
 
     console = console or output_console()
     facts = summary.facts
@@ -84,7 +84,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
     if summary.judges:
         judges = "; ".join(judge.in_words for judge in summary.judges)
         console.print(f"judges: {judges}", style="dim", markup=False)
-    for table in (question_table([view]), transcription_table([view])):
+    for table in (question_table([view]), transcription_table([view]), benchmark_table([view])):
         if table.rows:
             console.print()
             print_table(console, _terminal(table))

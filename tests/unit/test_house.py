@@ -175,6 +175,7 @@ def test_every_make_target_of_the_documentation_is_there() -> None:
 
 NAMESAKES = {
     CLIENTS: {
+        ("live_eval/data/benchmarks/voicebench.py", REFERENCE),  # a column of a table
         ("live_eval/data/check.py", REFERENCE),  # the role of a recording
         ("live_eval/data/manifest.py", REFERENCE),  # a column of a manifest
         ("live_eval/studio/listen.py", REFERENCE),  # the role of a recording

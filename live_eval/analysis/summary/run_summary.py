@@ -75,6 +75,7 @@ class RunFacts:
         calibration: Measured latency error at the machine's last calibration; None if never calibrated.
         outages: Note on outages of the endpoint; empty if there were none.
         nodes: Cluster machines that ran sessions or were refused; empty if there was no cluster.
+        licence: Note on the licence of a benchmark's recordings; empty for other data.
     """
 
     name: str
@@ -92,6 +93,7 @@ class RunFacts:
     calibration: KeptCalibration | None = None
     outages: str = ""
     nodes: str = ""
+    licence: str = ""
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -257,6 +259,8 @@ class RunSummary:
             notes.append(self.facts.calibration.in_words())
         if self.facts.nodes:
             notes.append(self.facts.nodes)
+        if self.facts.licence:
+            notes.append(self.facts.licence.removesuffix("."))
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     @cached_property
@@ -374,6 +378,7 @@ def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
         calibration=kept_in(run.manifest),
         outages=outages_in_words(run.manifest.get("outages")),
         nodes=nodes_in_words(part_of(run.manifest, "machine").get("nodes")),
+        licence=text_of(data, "licence") or "",
     )
 
 

@@ -85,6 +85,7 @@ def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[objec
         "compare": [[first, second]],
         "cue-sensitivity": [[first, "--words"]],
         "data check": [[data]],
+        "data list": [[]],
         "duplex compare": [[duplex, duplex]],
         "duplex measure": [["--list"]],
         "endpoint": [["--list-faults"]],

@@ -53,6 +53,7 @@ ALLOWED = {
     "judges/networks/_emotion2vec.py _text": "weights, in the user's folder",
     "judges/networks/_torch.py read_tensors": "weights, in the user's folder",
     "judges/nisqa.py Nisqa.__init__": "weights, in the user's folder",
+    "judges/text/_voicebench.py _tables": "a file of the package",
     "pytest_plugin/endpoint_tester.py EndpointTester.play": "in a new temporary folder",
     "recording/_database.py _connected": "SQLite opens by path; own_file has checked every file",
     "recording/_database.py is_local_disk": "the kernel's table of mounts",
