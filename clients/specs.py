@@ -10,6 +10,7 @@ from live_eval.types import TurnMode
 
 __all__ = [
     "AZURE",
+    "EXOTEL",
     "FASTRTC_WEBRTC",
     "GEMINI_LIVE",
     "GLM",
@@ -21,10 +22,12 @@ __all__ = [
     "OPENAI_LIVE",
     "OPENAI_WEBRTC",
     "PIPECAT_WEBRTC",
+    "PLIVO",
     "QWEN_OMNI",
     "REFERENCE",
     "SPEECH_TO_SPEECH",
     "STEPFUN",
+    "TELNYX",
     "TWILIO",
     "UNMUTE",
     "VLLM_OMNI",
@@ -322,6 +325,33 @@ TWILIO = _websocket(
     takes_instructions=False,
     limits="a phone line: 8 kHz µ-law both ways; replies are detected by their energy, as they are played",
     docs_url="https://www.twilio.com/docs/voice/media-streams",
+)
+
+TELNYX = replace(
+    TWILIO,
+    name="telnyx",
+    title="A phone agent, called as by Telnyx Media Streaming",
+    dialect=f"{_DIALECTS}.telnyx:Telnyx",
+    docs_url="https://developers.telnyx.com/docs/voice/programmable-voice/media-streaming",
+)
+
+PLIVO = replace(
+    TWILIO,
+    name="plivo",
+    title="A phone agent, called as by Plivo audio streaming",
+    dialect=f"{_DIALECTS}.plivo:Plivo",
+    docs_url="https://www.plivo.com/docs/voice/xml/audiostream",
+)
+
+EXOTEL = replace(
+    TWILIO,
+    name="exotel",
+    title="A phone agent, called as by Exotel's Voicebot",
+    dialect=f"{_DIALECTS}.exotel:Exotel",
+    frame_ms=100,
+    limits="a phone line: 16-bit PCM at 8 kHz in frames of 100 ms; replies are detected by their energy, "
+    "as they are played",
+    docs_url="https://developer.exotel.com/docs/agentstream/websocket-protocol",
 )
 
 REFERENCE = _websocket(

@@ -4,6 +4,7 @@ Subclass one of these classes and override the methods in which the endpoint dif
 
 * `EventDialect`: messages are JSON objects with a type;
 * `WebRtcBot`: a WebRTC bot, whose replies are detected by their energy;
+* `PhoneLine`: a telephony provider, which calls the agent and plays its audio from a queue;
 * `BaseDialect`: anything else, including binary messages.
 
 For a service that closely follows OpenAI, subclass
@@ -27,6 +28,7 @@ from live_eval.clients.toolkit._messages import (
     redact_object,
     redact_raw,
 )
+from live_eval.clients.toolkit._phone_line import PhoneLine
 from live_eval.clients.toolkit._responses import ResponseTracker, TrackedResponse, Truncation
 from live_eval.clients.toolkit._settings import (
     bearer_header,
@@ -45,6 +47,7 @@ __all__ = [
     "Fields",
     "Handler",
     "MalformedError",
+    "PhoneLine",
     "ResponseTracker",
     "TrackedResponse",
     "Truncation",

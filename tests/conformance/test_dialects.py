@@ -91,11 +91,14 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(
         (
+            "exotel",
             "fastrtc_webrtc",
             "moshi",
             "openai_chat_audio",
             "openai_webrtc",
             "pipecat_webrtc",
+            "plivo",
+            "telnyx",
             "twilio",
             "unmute",
         )

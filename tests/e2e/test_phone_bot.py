@@ -1,4 +1,4 @@
-"""Our `twilio` endpoint against a phone bot of pipecat, with its Twilio serialiser and its own log."""
+"""Our telephony endpoints against a phone bot of pipecat, with its serialisers and its own log."""
 
 from __future__ import annotations
 
@@ -57,9 +57,12 @@ def arrived_ns(turn: TurnRecord) -> int:
     return response.heard_ns[0][0]
 
 
-def test_a_bot_that_answers(phone_bot: PhoneBot, run_turns: Runs) -> None:
+@pytest.mark.parametrize("provider", ["twilio", "telnyx", "plivo", "exotel"])
+def test_a_bot_that_answers(phone_bot: PhoneBot, run_turns: Runs, provider: str) -> None:
+    """pipecat recognises the provider by its first messages, and its serialiser reads and writes the rest."""
+    flags = ("--endpoint", provider, *RUN[2:], "--base-url")
     with phone_bot.run() as address:
-        turns = run_turns(*RUN, "--base-url", f"ws://{address}/ws", times=SESSIONS)
+        turns = run_turns(*flags, f"ws://{address}/ws", times=SESSIONS)
     for turn in turns:
         assert turn.failure is None, turn.failure
         assert turn.warnings == ()

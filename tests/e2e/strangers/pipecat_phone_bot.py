@@ -1,4 +1,4 @@
-"""A pipecat phone bot on Twilio Media Streams: answers each utterance with a tone, and logs when.
+"""A pipecat phone bot behind a telephony provider: answers each utterance with a tone, and logs when.
 
 Runs in the strangers' environment and imports nothing of ours. Usage::
 
@@ -18,9 +18,13 @@ import time
 from pipecat.frames.frames import Frame, InputAudioRawFrame, InterruptionFrame, OutputAudioRawFrame
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
-from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor, FrameProcessorSetup
 from pipecat.runner.types import WebSocketRunnerArguments
 from pipecat.runner.utils import parse_telephony_websocket
+from pipecat.serializers.base_serializer import FrameSerializer
+from pipecat.serializers.exotel import ExotelFrameSerializer
+from pipecat.serializers.plivo import PlivoFrameSerializer
+from pipecat.serializers.telnyx import TelnyxFrameSerializer
 from pipecat.serializers.twilio import TwilioFrameSerializer
 from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
 from pipecat.workers.runner import WorkerRunner
@@ -75,34 +79,59 @@ class Answers(FrameProcessor):
         await self.push_frame(OutputAudioRawFrame(TONE, RATE_HZ, 1))
 
 
-class Log(TwilioFrameSerializer):
-    """pipecat's serializer, with a log of the first audio of each answer."""
+class Log(FrameSerializer):
+    """A serialiser of pipecat, with a log of the first audio of each answer."""
 
-    def __init__(self, websocket: object, stream_sid: str, call_sid: str) -> None:
-        super().__init__(stream_sid, call_sid, params=TwilioFrameSerializer.InputParams(auto_hang_up=False))
+    def __init__(self, websocket: object, serializer: FrameSerializer, call: str) -> None:
+        super().__init__()
         self.websocket = websocket
         self.expects = False
-        self._call = call_sid
+        self._serializer = serializer
+        self._call = call
+
+    async def setup(self, setup: FrameProcessorSetup) -> None:
+        """Set the serialiser up."""
+        await self._serializer.setup(setup)
+
+    async def deserialize(self, data: str | bytes) -> Frame | None:
+        """Read a message."""
+        return await self._serializer.deserialize(data)
 
     async def serialize(self, frame: Frame) -> str | bytes | None:
-        """Serialise a frame; the transport sends the result at once."""
-        message = await super().serialize(frame)
+        """Write a frame; the transport sends the result at once."""
+        message = await self._serializer.serialize(frame)
         cleared = isinstance(frame, InterruptionFrame)
         if message and (cleared or (self.expects and isinstance(frame, OutputAudioRawFrame))):
             self.expects = self.expects and cleared
-            line = {
-                "call": self._call,
-                "event": "clear" if cleared else "audio",
-                "at_ns": time.monotonic_ns(),
-            }
+            event = "clear" if cleared else "audio"
+            line = {"call": self._call, "event": event, "at_ns": time.monotonic_ns()}
             print(json.dumps(line), file=LOG, flush=True)
         return message
 
 
+def serializer_of(provider: str, stream: str, call: str) -> FrameSerializer:
+    """Return pipecat's serialiser for a provider."""
+    match provider:
+        case "twilio":
+            stays = TwilioFrameSerializer.InputParams(auto_hang_up=False)
+            return TwilioFrameSerializer(stream, call, params=stays)
+        case "telnyx":
+            stays = TelnyxFrameSerializer.InputParams(auto_hang_up=False)
+            return TelnyxFrameSerializer(stream, "PCMU", "PCMU", call, params=stays)
+        case "plivo":
+            return PlivoFrameSerializer(
+                stream, call, params=PlivoFrameSerializer.InputParams(auto_hang_up=False)
+            )
+        case "exotel":
+            return ExotelFrameSerializer(stream, call)
+    raise ValueError(f"pipecat found no provider: {provider}")
+
+
 async def bot(arguments: WebSocketRunnerArguments) -> None:
     """Serve one call; pipecat's runner calls this for each."""
-    _, call = await parse_telephony_websocket(arguments.websocket)
-    log = Log(arguments.websocket, call["stream_id"], call["call_id"])
+    provider, call = await parse_telephony_websocket(arguments.websocket)
+    serializer = serializer_of(provider, call["stream_id"], call["call_id"])
+    log = Log(arguments.websocket, serializer, call["call_id"])
     transport = FastAPIWebsocketTransport(
         websocket=arguments.websocket,
         params=FastAPIWebsocketParams(audio_in_enabled=True, audio_out_enabled=True, serializer=log),
