@@ -14,6 +14,7 @@ from live_eval.cli import FAILED, _options
 from live_eval.cli._help import CommandGroup
 from live_eval.cli._listing import counts_in_words, output_console, plain_table, print_listing
 from live_eval.cli._screen import console
+from live_eval.cli._transfers import transfer_bars
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
 from live_eval.data.benchmarks import (
     BENCHMARKS,
@@ -25,7 +26,9 @@ from live_eval.data.benchmarks import (
     read_record,
     write_record,
 )
+from live_eval.data.benchmarks.fetching import fetch_benchmark
 from live_eval.errors import DataError, UsageError
+from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,27 +158,59 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
 @click.option(
     "--path",
     type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder with the benchmark's files, which is recorded and not copied.",
+    default=None,
+    help="Use an existing copy: the folder is recorded, and nothing is downloaded or copied.",
 )
+@click.option("--again", is_flag=True, help="Check the hashes of complete files, and replace changed ones.")
 @click.option(
     "--noncommercial",
     is_flag=True,
     help="Confirm that you do not use the benchmark commercially, if its licence forbids it.",
 )
-def _add(name: str, path: Path, noncommercial: bool) -> None:
+def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None:
     """Make a benchmark available as --data NAME or --data NAME/PART.
 
-    NAME is one of `live-eval data list`. The files stay in their published layout; nothing is converted.
+    NAME is one of `live-eval data list`. The files are downloaded at a pinned revision and stay in their
+    published layout; nothing is converted. An interrupted download is resumed. HF_ENDPOINT replaces
+    https://huggingface.co; a token in HF_TOKEN is sent only there.
     """
-    spec, _ = benchmark_named(name)
-    click.echo(f"{spec.title}: {spec.source}", err=True)
+    spec, part = benchmark_named(name)
+    revision = f", revision {spec.revision[:12]}" if spec.revision else ""
+    click.echo(f"{spec.title}: {spec.source}{revision}", err=True)
     click.echo(f"  licence: {spec.licence}", err=True)
     if spec.noncommercial and not noncommercial:
         raise UsageError(
             f"{spec.title} is under {spec.licence}, which forbids commercial use: pass --noncommercial to "
             "confirm that your use is not commercial"
         )
+    if path is None:
+        _download(spec, part, again=again)
+    else:
+        _record_copy(spec, path)
+    click.echo(f"next: live-eval data check {name}, live-eval run ENDPOINT --data {name}", err=True)
+
+
+def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
+    if not spec.repository:
+        raise UsageError(
+            f"{spec.title} cannot be downloaded by live-eval: {spec.by_hand}; "
+            "then pass the folder with --path"
+        )
+    parts = [part.partition("/")[0]] if part else list(spec.parts)
+    if len(parts) > 1:
+        click.echo(f"  all {len(parts)} parts, about {spec.megabytes:,} MB", err=True)
+    with transfer_bars() as progress:
+        record = fetch_benchmark(spec, parts, again=again, progress=progress, planned=_announce)
+    click.echo(f"{spec.name}: {record.root}")
+
+
+def _announce(part: str, files: int, here: int) -> None:
+    what = f"{part}: " if part else ""
+    here_already = f", {here} already here" if here else ""
+    click.echo(f"  {what}{counted(files, 'file')}{here_already}", err=True)
+
+
+def _record_copy(spec: BenchmarkSpec, path: Path) -> None:
     placed = find_benchmark(path)
     if placed is None or placed.spec.name != spec.name:
         raise DataError(
@@ -185,7 +220,6 @@ def _add(name: str, path: Path, noncommercial: bool) -> None:
     placed.read(DataOptions())  # raises if a file is missing or damaged
     write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
     click.echo(f"{spec.name}: {placed.root}")
-    click.echo(f"next: live-eval data check {name}, live-eval run ENDPOINT --data {name}", err=True)
 
 
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -77,6 +77,7 @@ class BenchmarkSpec:
         noncommercial: Whether the licence forbids commercial use.
         megabytes: Approximate size.
         parts: Parts by name, each a folder of the repository; the name is empty if there are no parts.
+        metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
         by_hand: How to get the files; empty if they are downloaded.
         paper: The paper to cite.
@@ -92,6 +93,7 @@ class BenchmarkSpec:
     megabytes: int
     parts: Mapping[str, BenchmarkPart]
     loader: str
+    metadata: str = ""
     by_hand: str = ""
     paper: str
 

@@ -75,7 +75,7 @@ ALLOWED = {
     "studio/front_end.py _page": "a file of the package",
     "studio/report_pages.py _duplex_of": "a page just written to a temporary folder of the studio",
     "web/__init__.py _module": "a file of the package",
-    "weights/fetching.py _Download._receive": "in the user's folder of weights",
+    "weights/fetching.py Download._receive": "in the user's folder of weights",
 }
 """Functions that open files in another way than through `live_eval.files`, and why they may."""
 
