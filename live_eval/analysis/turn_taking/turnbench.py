@@ -60,7 +60,7 @@ DEFINITIONS = tuple(
         *(
             MetricDefinition(
                 name=f"turnbench.{task}.latency_p{percent}",
-                means=f"{percent}th percentile of the delay of reported {events}",
+                means=f"percentile of the delay of reported {events}",
                 unit="ms",
                 better="lower",
                 corrects=_EXACT,
