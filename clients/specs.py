@@ -22,6 +22,7 @@ __all__ = [
     "OPENAI_LIVE",
     "OPENAI_WEBRTC",
     "PIPECAT_WEBRTC",
+    "PIPECAT_WEBSOCKET",
     "PLIVO",
     "QWEN_OMNI",
     "REFERENCE",
@@ -289,7 +290,19 @@ HUME = _websocket(
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
 )
 
-# -- WebRTC bots -------------------------------------------------------------------
+# -- Bots ----------------------------------------------------------------------------------------------
+
+PIPECAT_WEBSOCKET = _websocket(
+    name="pipecat-websocket",
+    title="A pipecat bot over WebSocket",
+    dialect=f"{_DIALECTS}.pipecat_websocket:PipecatWebSocket",
+    base_url="ws://127.0.0.1:7860/ws-client",  # the default of pipecat's development runner
+    input_rate_hz=16_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    takes_instructions=False,
+    limits="protobuf serializer; a single-client server accepts one session at a time",
+    docs_url="https://docs.pipecat.ai/server/services/transport/fastapi-websocket",
+)
 
 PIPECAT_WEBRTC = _webrtc(
     name="pipecat-webrtc",

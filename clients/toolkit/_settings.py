@@ -91,6 +91,18 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
     return urlunsplit((schemes[parts.scheme], parts.netloc, whole, urlencode([*kept, *query.items()]), ""))
 
 
+def query_of(extra: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``endpoint.extra`` as query parameters.
+
+    Raises:
+        UsageError: A value is neither text nor a number.
+    """
+    for name, value in extra.items():
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UsageError(f"endpoint.extra.{name}: expected a query parameter: text or a number")
+    return {name: str(value) for name, value in extra.items()}
+
+
 def given(**fields: Any) -> dict[str, Any]:
     """Return the fields that the user set: all except None and the empty string.
 

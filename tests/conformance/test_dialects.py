@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from live_eval.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
 from live_eval.cassettes.player import Player
+from live_eval.clients.dialects._pipecat_frames import audio_of, read_frame
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
 from live_eval.dialect import (
     Close,
@@ -87,6 +88,7 @@ def sent_by_glm(message: Message) -> bytes:
 FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "gemini_live": sent_by_gemini,
     "glm": sent_by_glm,
+    "pipecat_websocket": lambda message: audio_of(read_frame(bytes(message)).body).pcm,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(

@@ -57,6 +57,11 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.INCOMPLETE: "it never says so",
     },
     "pipecat_webrtc": OWN_BOT,
+    "pipecat_websocket": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.INCOMPLETE: "it never says so",
+        Situation.SESSION_EXPIRED: "your own bot has no cap",
+    },
     "twilio": PHONE_LINE,
     "exotel": SILENT_PHONE_LINE,
     "plivo": SILENT_PHONE_LINE,
