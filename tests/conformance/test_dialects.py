@@ -85,10 +85,15 @@ def sent_by_glm(message: Message) -> bytes:
     return bytes(samples.astype("<i2").tobytes())
 
 
+def sent_to_pipecat(message: Message) -> bytes:
+    assert isinstance(message, bytes)
+    return audio_of(read_frame(message).body).pcm
+
+
 FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "gemini_live": sent_by_gemini,
     "glm": sent_by_glm,
-    "pipecat_websocket": lambda message: audio_of(read_frame(bytes(message)).body).pcm,
+    "pipecat_websocket": sent_to_pipecat,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(

@@ -71,7 +71,7 @@ def test_an_assertion_without_its_statistic_is_completed(command: str, text: str
 def test_a_text_without_a_name_is_refused(text: str) -> None:
     for command in ("run", "latency", "duplex"):
         with pytest.raises(UsageError, match=r"^assertion"):
-            parse_assertions(command, [text])  # type: ignore[arg-type]
+            parse_assertions(command, [text])
 
 
 def test_other_mistakes_keep_the_command_s_own_message() -> None:
