@@ -31,10 +31,11 @@ from live_eval.dialect import ClientSpec
 from live_eval.judging import JudgeSpec, Scored
 from live_eval.recording import ScoreStore, TurnRecord
 from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
-from live_eval.registry import CLIENTS, JUDGES
+from live_eval.registry import CLIENTS, JUDGES, find_plugins
 from live_eval.run.run_file import validate
 from live_eval.session.speaker import ReplyAudible
 from live_eval.types import SpeechKind
+from tests.support.bundled import SPECS
 from tests.support.conversations import conversation, reply, said
 from tests.support.documentation import DOCS, PAGES, ROOT, blocks, calls, run_python, shell_lines
 from tests.support.duplex_campaigns import barge_in, pause, write_duplex_campaign
@@ -103,6 +104,13 @@ def test_commands_on_recorded_runs_succeed(workplace: Path, capsys: pytest.Captu
     assert (workplace / "tables.tex").exists()
 
 
+UNPLANNED = {
+    "--retry-failed",  # has no estimate
+    "voicebench/openbookqa",  # the data set is downloaded first
+}
+"""Words of documented runs that are not planned here."""
+
+
 def documented_runs() -> Iterator[Any]:
     """Yield the arguments of every documented `live-eval run`, each once."""
     seen: set[str] = set()
@@ -110,7 +118,7 @@ def documented_runs() -> Iterator[Any]:
         for line in shell_lines(page):
             for words in calls(line):
                 text = shlex.join(words)
-                if words[:1] == ["run"] and "--retry-failed" not in words and text not in seen:
+                if words[:1] == ["run"] and not UNPLANNED.intersection(words) and text not in seen:
                     seen.add(text)
                     yield pytest.param(words, id=text)
 
@@ -120,6 +128,9 @@ def test_documented_runs_are_planned(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An estimate contacts nothing, but makes the whole plan: names, values and data are checked."""
+    endpoint = words[1]
+    if endpoint in {spec.name for spec in SPECS.values()} - {spec.name for spec in find_plugins(CLIENTS)}:
+        pytest.skip(f"{endpoint} is newer than the installation: pip install -e .")
     for folder, part in itertools.product(("PATH/TO/EchoMind", "EchoMind"), ("synthesis", "human")):
         audio = tmp_path / folder / f"data_{part}/audio/a.wav"
         audio.parent.mkdir(parents=True)
