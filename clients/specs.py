@@ -334,10 +334,12 @@ TWILIO = _websocket(
     dialect=f"{_DIALECTS}.twilio:Twilio",
     input_rate_hz=8_000,
     output_rate_hz=8_000,
+    line="8 kHz µ-law",
     turn_modes=(TurnMode.FULL_DUPLEX,),
     takes_instructions=False,
     limits="a phone line: 8 kHz µ-law both ways; replies are detected by their energy, as they are played",
     docs_url="https://www.twilio.com/docs/voice/media-streams",
+    emulation=Emulation(base_path="/media-stream", lossy_input=True),
 )
 
 TELNYX = replace(
@@ -346,6 +348,7 @@ TELNYX = replace(
     title="A phone agent, called as by Telnyx Media Streaming",
     dialect=f"{_DIALECTS}.telnyx:Telnyx",
     docs_url="https://developers.telnyx.com/docs/voice/programmable-voice/media-streaming",
+    emulation=None,
 )
 
 PLIVO = replace(
@@ -354,6 +357,7 @@ PLIVO = replace(
     title="A phone agent, called as by Plivo audio streaming",
     dialect=f"{_DIALECTS}.plivo:Plivo",
     docs_url="https://www.plivo.com/docs/voice/xml/audiostream",
+    emulation=None,
 )
 
 EXOTEL = replace(
@@ -362,9 +366,11 @@ EXOTEL = replace(
     title="A phone agent, called as by Exotel's Voicebot",
     dialect=f"{_DIALECTS}.exotel:Exotel",
     frame_ms=100,
+    line="8 kHz PCM",
     limits="a phone line: 16-bit PCM at 8 kHz in frames of 100 ms; replies are detected by their energy, "
     "as they are played",
     docs_url="https://developer.exotel.com/docs/agentstream/websocket-protocol",
+    emulation=None,
 )
 
 REFERENCE = _websocket(

@@ -113,6 +113,8 @@ class ClientSpec:
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
         frame_ms: Length of a user audio frame.
+        line: Encoding and band of the audio in both directions if they alter it, such as "8 kHz µ-law"; empty
+            for wideband audio.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
         session_limit_s: Session length after which the service ends a session, or None.
@@ -145,6 +147,7 @@ class ClientSpec:
     input_rate_hz: int = 24_000
     output_rate_hz: int = 24_000
     frame_ms: int = 20
+    line: str = ""
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     takes_instructions: bool = True
     session_limit_s: int | None = None

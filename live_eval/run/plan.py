@@ -166,6 +166,7 @@ class Plan:
                 "model": self.config.endpoint.model or self.spec.model,
                 "voice": self.config.endpoint.voice or self.spec.voice,
                 "turn_mode": self.turn_mode.value,
+                "line": self.spec.line,
                 "verified": self.spec.verified,
             },
             "data": data,

@@ -34,6 +34,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_was_recorded_is_told() -> None:
     assert conditions_of(MANIFEST).in_words == IN_WORDS
+    phone = MANIFEST | {"endpoint": {"turn_mode": "full_duplex", "line": "8 kHz µ-law"}}
+    assert conditions_of(phone).in_words == ("full_duplex", "8 kHz µ-law", *IN_WORDS[1:])
     assert conditions_of({}).in_words == ()
     hostile = {"impairment": "x", "prompt": {"name": 5}, "config": {"turns": [{}]}}
     assert conditions_of(hostile).in_words == ()
