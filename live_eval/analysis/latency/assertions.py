@@ -26,9 +26,9 @@ from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
 from live_eval.text.wording import counted
 
-__all__ = ["STATISTICS", "check_assertion", "check_turns", "parse_assertion"]
+__all__ = ["check_assertion", "check_turns", "parse_assertion"]
 
-STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
+_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 """The statistics that can be asserted."""
 
 _FORM = "METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"
@@ -49,7 +49,7 @@ def parse_assertion(text: str) -> Assertion:
     if not assertion.metric:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     check_known(text, "metric", assertion.metric, METRICS)
-    check_known(text, "statistic", assertion.statistic, STATISTICS)
+    check_known(text, "statistic", assertion.statistic, _STATISTICS)
     check_unit(assertion, MS)
     return assertion
 

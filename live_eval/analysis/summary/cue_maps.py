@@ -12,7 +12,7 @@ from live_eval.analysis.summary.groups import LABELS_WITHOUT_CUE, Group
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.types import Task
 
-__all__ = ["CueMap", "cue_maps", "is_thin"]
+__all__ = ["CueMap", "cue_maps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class CueMap:
         }
 
 
-def is_thin(estimate: Estimate) -> bool:
+def _is_thin(estimate: Estimate) -> bool:
     """Return whether a value has too few scripts for an interval."""
     return estimate.clusters < MIN_CLUSTERS
 
@@ -79,4 +79,4 @@ def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | Non
 
 
 def _cell(estimate: Estimate, digits: int = 6) -> dict[str, Any]:
-    return estimate.as_json(digits, scripts=True) | {"thin": is_thin(estimate)}
+    return estimate.as_json(digits, scripts=True) | {"thin": _is_thin(estimate)}

@@ -31,7 +31,6 @@ __all__ = [
     "Chosen",
     "Entry",
     "Source",
-    "choose_prompts",
     "choose_prompts_of",
     "entries_of",
     "read_entries",
@@ -268,11 +267,11 @@ def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chos
     """Return the runs shown in a table: those with each model's best prompt, if the table chooses prompts."""
     for column in leaderboard_columns():
         if column.table is table and column.picks_prompt:
-            return choose_prompts(entries, column)
+            return _choose_prompts(entries, column)
     return Chosen(tuple(entries), ())
 
 
-def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
+def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
     """Return each model's runs with the best prompt, as in the paper's tables.
 
     The best prompt has the highest mean over scripts, over the turns with a value under every prompt. Prompts
