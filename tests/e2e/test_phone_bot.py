@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.timing import ResponseStatus
-from tests.e2e.conftest import Run, Runs, Serving, python_of
-from tests.e2e.helpers import PHONE_CASE, STRANGERS
+from tests.e2e.conftest import Run, Runs, Serving, Talk, python_of
+from tests.e2e.helpers import PHONE, PHONE_CASE, STRANGERS
 
 pytestmark = [pytest.mark.local, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -95,3 +96,17 @@ def test_a_bot_that_does_not_answer(
         turn = run_turn(*RUN, "--base-url", f"ws://{address}/ws")
     assert turn.failure is not None
     assert turn.failure.kind is kind, turn.failure
+
+
+@pytest.mark.parametrize("cadence", ["burst", "realtime"])
+def test_another_simulator_calls_the_built_in_endpoint(reference: str, talk: Talk, cadence: str) -> None:
+    """streamdouble checks every message of the built-in phone agent, and echoes its mark."""
+    program = python_of("voice").parent / "streamdouble"
+    call = ["call", f"ws://{reference}/media-stream?cadence={cadence}", "--audio", talk(8_000, PHONE, 0.5)]
+    done = subprocess.run([program, *call, "--json"], capture_output=True, text=True, check=False)
+    heard = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert (heard["violations"], heard["unknown_events"]) == ([], [])
+    assert heard["audio_received_ms"] > 1_000
+    assert (heard["marks_received"], heard["marks_echoed"]) == (1, 1)
+    assert heard["clears_received"] == 1
