@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from live_eval.judges.text._choice import choose
-from live_eval.judges.text._final_answer import final_answer
+from live_eval.judges.text._final_answer import final_answer, final_number
 from live_eval.judges.text._reply import refused
 from live_eval.judges.text._said import says_nothing, what_was_said
 from live_eval.judges.text._voicebench import LETTERS, read_bbh, read_choice, read_refusal
@@ -27,14 +27,15 @@ class _Reading:
     """What the two rules read in a reply.
 
     Args:
-        official: Score by the benchmark's rule, 0 to 100; the expected value of a random guess if it guesses.
+        official: Score by the benchmark's rule, 0 to 100, or the expected value of its random guess; None if
+            the benchmark's scorer is a language model.
         official_parsed: Whether the benchmark's rule read an answer, so that it did not guess.
         ours: Score by our rule, 0 to 100.
         parsed: Whether our rule read an answer.
         detail: What was read.
     """
 
-    official: float
+    official: float | None
     official_parsed: bool
     ours: float
     parsed: bool
@@ -46,7 +47,8 @@ class BenchmarkRules:
 
     ``official`` follows the benchmark's published evaluator, with its quirks. If the evaluator guesses at
     random, ``official`` is the expected value of the guess, and ``official_parsed`` is 0. ``ours`` is our own
-    rule, by which a reply without a readable answer is wrong; ``parsed`` is the share that it can read.
+    rule, by which a reply without a readable answer is wrong; ``parsed`` is the share that it can read. There
+    is no ``official`` if the benchmark's own scorer is a language model.
 
     The text is the reply's transcript or, if missing, the output of an offline recogniser. Items that a
     language model rates are unscored here.
@@ -75,12 +77,9 @@ class BenchmarkRules:
             read = rule(text, item)
         except (ValueError, KeyError, TypeError) as error:
             return Failed(f"the item cannot be scored: {error}")
-        values = {
-            "official": read.official,
-            "official_parsed": 100.0 * read.official_parsed,
-            "ours": read.ours,
-            "parsed": 100.0 * read.parsed,
-        }
+        values = {"ours": read.ours, "parsed": 100.0 * read.parsed}
+        if read.official is not None:
+            values |= {"official": read.official, "official_parsed": 100.0 * read.official_parsed}
         return Scored(values, {**read.detail, "answer": item.answer, "said": source})
 
 
@@ -133,6 +132,32 @@ def _refusal(text: str, item: BenchmarkItem) -> _Reading:
     )
 
 
+def _final_answer(text: str, item: BenchmarkItem) -> _Reading:
+    answer = (item.answer or "").strip().lower()
+    answers = [str(each).lower() for each in item.details["answers"]]
+    mine: str | None
+    if answers:
+        if answer not in answers:
+            raise ValueError(f"expected {' or '.join(answers)} as the reference, got {item.answer!r:.40}")
+        mine = final_answer(text, answers)
+    else:
+        number = final_number(text)
+        mine = None if number is None else str(number)
+        answer = str(int(answer))
+    return _Reading(
+        official=None,
+        official_parsed=False,
+        ours=100.0 * (mine == answer),
+        parsed=mine is not None,
+        detail={"ours": mine},
+    )
+
+
 _RULES: Mapping[ScoringRule, Callable[[str, BenchmarkItem], _Reading]] = MappingProxyType(
-    {ScoringRule.CHOICE: _choice, ScoringRule.BBH: _bbh, ScoringRule.REFUSAL: _refusal}
+    {
+        ScoringRule.CHOICE: _choice,
+        ScoringRule.BBH: _bbh,
+        ScoringRule.REFUSAL: _refusal,
+        ScoringRule.FINAL_ANSWER: _final_answer,
+    }
 )

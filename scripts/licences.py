@@ -64,6 +64,7 @@ The package contains only the bundled sample.
 | the bundled sample | Apache-2.0 | |
 | EchoMind, EchoMind-Human | CC BY-NC-SA 4.0 | **not for commercial use** |
 | VoiceBench; its evaluators' phrases are in `judges/text/voicebench.json` | Apache-2.0 | |
+| Big Bench Audio | MIT | |
 """
 
 

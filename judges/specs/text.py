@@ -272,9 +272,9 @@ BENCHMARK_RULES = _local(
     title="correctness of replies to items of other benchmarks, by their rules and by ours",
     implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
     outputs=(
-        _percent(name="official", title="correct by the benchmark's rule"),
+        _percent(name="official", title="correct by the benchmark's rule", optional=True),
         _percent(name="ours", title="correct by our rule"),
-        _percent(name="official_parsed", title="replies that the benchmark's rule can read"),
+        _percent(name="official_parsed", title="replies that the benchmark's rule can read", optional=True),
         _percent(name="parsed", title="replies that our rule can read"),
     ),
     needs=frozenset(),

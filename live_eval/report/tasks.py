@@ -149,16 +149,16 @@ def benchmark_table(runs: Sequence[RunView]) -> Table:
 
 
 def _part_row(part: PartSummary, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
-    n = part.official.n
+    n = part.ours.n
     return (
         Cell(part.part, strong=True),
         *run_cell(view, runs),
         Cell(str(part.items)),
         Cell(str(n), note=f"{part.unscored} without a score: {part.reason}" if part.unscored else ""),
         Cell(str(part.failed)),
-        Cell(number(part.official.value, 1), strong=True, note=part.reason if not n else ""),
+        Cell(number(part.official.value, 1), strong=True, note="" if n else part.reason),
         Cell(interval(part.official, 1), note=part.official.reason),
-        Cell(_of_replies(part.official_unparsed, n - part.failed)),
+        Cell(_of_replies(part.official_unparsed, part.official.n and n - part.failed)),
         Cell(number(part.ours.value, 1), strong=True),
         Cell(interval(part.ours, 1), note=part.ours.reason),
         Cell(_of_replies(part.unparsed, n - part.failed)),

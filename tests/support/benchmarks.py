@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,14 @@ from live_eval.audio import read_audio
 from live_eval.data import sample_path
 from live_eval.judges.specs import BENCHMARK_RULES
 
-__all__ = ["audio_file", "install_judges", "voicebench_part", "write_table"]
+__all__ = [
+    "BIG_BENCH_ANSWERS",
+    "audio_file",
+    "big_bench_audio",
+    "install_judges",
+    "voicebench_part",
+    "write_table",
+]
 
 
 def audio_file(*, form: str = "WAV") -> bytes:
@@ -69,3 +77,28 @@ def install_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = registry.Plugin(registry.JUDGES, BENCHMARK_RULES.name, "live-eval", BENCHMARK_RULES, None)
     found = {registry.JUDGES: (*others, mine), registry.CLIENTS: registry.find_plugins(registry.CLIENTS)}
     monkeypatch.setattr(registry, "find_plugins", found.__getitem__)
+
+
+BIG_BENCH_ANSWERS = {
+    "formal_fallacies": "valid",
+    "navigate": "No",
+    "object_counting": "12",
+    "web_of_lies": "Yes",
+}
+"""A possible answer by category."""
+
+
+def big_bench_audio(root: Path, *, items: int = 1) -> Path:
+    """Write Big Bench Audio with some items of each category; return its folder."""
+    sound = audio_file(form="MP3")
+    (root / "data").mkdir(parents=True)
+    lines: list[str] = []
+    for category, answer in BIG_BENCH_ANSWERS.items():
+        for _ in range(items):
+            number = len(lines)
+            file = f"data/question_{number}.mp3"
+            (root / file).write_bytes(sound)
+            row = {"category": category, "official_answer": answer, "file_name": file, "id": number}
+            lines.append(json.dumps(row))
+    (root / "metadata.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return root

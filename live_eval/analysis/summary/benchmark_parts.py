@@ -28,7 +28,8 @@ class PartSummary:
     Args:
         part: Name of the part, or the benchmark's name if it has no parts.
         items: Number of turns with an item of the part, including failed turns.
-        official: Percentage by the benchmark's rule; resampled by script.
+        official: Percentage by the benchmark's rule; resampled by script. Without a value if the benchmark's
+            own scorer is a language model.
         ours: Percentage by our rule; resampled by script.
         failed: Number of turns without a reply due to the endpoint, which count as 0.
         excluded: Number of turns that failed for a reason unrelated to the model.
@@ -91,13 +92,15 @@ def _part(
     for turn in turns:
         row = table.row(turn.turn_id, JudgeRole.BENCHMARK) if turn.captured else None
         if row is not None and row.status == "scored":
-            official.append(row.values["official"])
             ours.append(row.values["ours"])
-            official_unparsed += row.values["official_parsed"] == 0
+            if "official" in row.values:
+                official.append(row.values["official"])
+            official_unparsed += row.values.get("official_parsed") == 0
             unparsed += row.values["parsed"] == 0
         elif turn.failed_by is FailureCause.ENDPOINT:
-            official.append(0.0)
             ours.append(0.0)
+            if rule is not ScoringRule.FINAL_ANSWER:
+                official.append(0.0)
             failed += 1
         else:
             if turn.captured:
@@ -109,7 +112,7 @@ def _part(
         part=part,
         rule=rule,
         items=len(turns),
-        official=estimate_share(official, scripts),
+        official=_official(official, scripts, rule),
         ours=estimate_share(ours, scripts),
         failed=failed,
         excluded=sum(turn.is_excluded for turn in turns),
@@ -118,3 +121,9 @@ def _part(
         official_unparsed=official_unparsed,
         unparsed=unparsed,
     )
+
+
+def _official(values: Sequence[float], scripts: Sequence[str], rule: ScoringRule) -> Estimate:
+    if rule is ScoringRule.FINAL_ANSWER:
+        return Estimate(None, 0, 0, reason="the benchmark's own scorer is a language model")
+    return estimate_share(values, scripts)

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -163,7 +164,33 @@ def _voicebench() -> BenchmarkSpec:
     )
 
 
-BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType({spec.name: spec for spec in (_voicebench(),)})
+def _big_bench_audio() -> BenchmarkSpec:
+    part = partial(BenchmarkPart, items=250, rule=ScoringRule.FINAL_ANSWER)
+    return BenchmarkSpec(
+        name="big-bench-audio",
+        title="Big Bench Audio",
+        source="https://huggingface.co/datasets/ArtificialAnalysis/big_bench_audio",
+        repository="ArtificialAnalysis/big_bench_audio",
+        revision="af7bb9c25b015792583ca4da3ee27ec62cb79fe6",
+        licence="MIT",
+        megabytes=530,
+        parts=MappingProxyType(
+            {
+                "formal_fallacies": part(about="valid or invalid"),
+                "navigate": part(about="yes or no"),
+                "object_counting": part(about="a number"),
+                "web_of_lies": part(about="yes or no"),
+            }
+        ),
+        loader="live_eval.data.benchmarks.big_bench_audio:find",
+        metadata="metadata.jsonl",
+        paper="Artificial Analysis: Big Bench Audio (2024), after Suzgun et al. (arXiv 2210.09261)",
+    )
+
+
+BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
+    {spec.name: spec for spec in (_voicebench(), _big_bench_audio())}
+)
 """The known benchmarks by name."""
 
 

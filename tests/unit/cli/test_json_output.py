@@ -34,6 +34,7 @@ CALIBRATION = KeptCalibration(
 )
 ELSEWHERE = {
     "calibrate": "tests/unit/cli/test_calibrate.py",
+    "doctor": "tests/loopback/cli/test_doctor.py",
     "run": "tests/unit/cli/test_run.py",
     "latency": "tests/loopback/campaigns/latency/test_campaign.py, against a schema of its own",
 }

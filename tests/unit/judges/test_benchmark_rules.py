@@ -98,12 +98,33 @@ def test_items_without_a_rule_are_unscored(rule: ScoringRule, why: str) -> None:
         (ScoringRule.BBH, "maybe", {"id": "navigate_1"}),
         (ScoringRule.BBH, "No", {"id": "snarks"}),
         (ScoringRule.BBH, "No", {}),
+        (ScoringRule.FINAL_ANSWER, "maybe", {"answers": ["yes", "no"]}),
+        (ScoringRule.FINAL_ANSWER, "many", {"answers": []}),
+        (ScoringRule.FINAL_ANSWER, "3", {}),
     ],
 )
 def test_an_unusable_item_fails(rule: ScoringRule, answer: str | None, details: dict[str, Any]) -> None:
     judgement = judged(turn("A reply.", rule, answer, **details))
     assert isinstance(judgement, Failed)
     assert "the item cannot be scored" in judgement.reason
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "answers", "ours", "parsed"),
+    [
+        ("The argument is deductively invalid.", "invalid", ["valid", "invalid"], 100, 100),
+        ("Yes, you do.", "No", ["yes", "no"], 0, 100),
+        ("Two apples and one pear, so the answer is three.", "3", [], 100, 100),
+        ("You have 4 objects.", "3", [], 0, 100),
+        ("Let me think.", "3", [], 0, 0),
+    ],
+)
+def test_final_answers_by_our_rule(
+    reply: str, answer: str, answers: list[str], ours: float, parsed: float
+) -> None:
+    judgement = judged(turn(reply, ScoringRule.FINAL_ANSWER, answer, answers=answers))
+    assert isinstance(judgement, Scored)
+    assert judgement.values == {"ours": ours, "parsed": parsed}
 
 
 def test_a_case_without_an_item() -> None:

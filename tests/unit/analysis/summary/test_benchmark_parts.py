@@ -58,6 +58,10 @@ def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSummary:
         judged(choice[9], 0.0, 100.0)
         failed(choice[10], FailureKind.NO_RESPONSE)
         failed(choice[11], FailureKind.AUDIO_MISSING)
+        answered = case("navigate", 0, ScoringRule.FINAL_ANSWER)
+        run.commit(spoken_turn(answered, TurnPlan(reply_text="x")))
+        store.put("benchmark_rules", "1", answered.case_id, Scored({"ours": 100.0, "parsed": 100.0}))
+        failed(case("navigate", 1, ScoringRule.FINAL_ANSWER), FailureKind.NO_RESPONSE)
         rated = case("commoneval", 0, ScoringRule.RATING)
         run.commit(spoken_turn(rated, TurnPlan(reply_text="x")))
         store.put("benchmark_rules", "1", rated.case_id, Unscored("a language model rates this item"))
@@ -67,7 +71,7 @@ def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSummary:
 
 def test_each_part_is_scored_by_both_rules(summary: RunSummary) -> None:
     (task,) = summary.tasks
-    choice, rated = task.parts
+    choice, answered, rated = task.parts
     assert isinstance(choice, PartSummary)
     assert (choice.part, choice.items, choice.official.n) == ("openbookqa", 12, 11)
     # 8 right, a guess, one read differently, and one without a reply; the missing recording is excluded.
@@ -79,7 +83,10 @@ def test_each_part_is_scored_by_both_rules(summary: RunSummary) -> None:
     assert interval.low < (800 + 25) / 11 < interval.high
     assert (rated.items, rated.official.n, rated.unscored) == (1, 0, 1)
     assert rated.reason == "a language model rates this item"
-    assert set(task.as_json()["parts"]) == {"openbookqa", "commoneval"}
+    assert (answered.ours.value, answered.ours.n, answered.failed) == (50.0, 2, 1)
+    assert (answered.official.value, answered.official.n) == (None, 0)
+    assert answered.official.reason == "the benchmark's own scorer is a language model"
+    assert set(task.as_json()["parts"]) == {"openbookqa", "navigate", "commoneval"}
 
 
 def test_the_table_and_the_note_on_the_licence(summary: RunSummary) -> None:
@@ -87,5 +94,6 @@ def test_the_table_and_the_note_on_the_licence(summary: RunSummary) -> None:
     cells = [[cell.text for cell in row] for row in table.rows]
     assert cells[0][:4] == ["openbookqa", "12", "11", "1"]
     assert (cells[0][6], cells[0][9]) == ("1 (10 %)", "1 (10 %)")
-    assert cells[1][:3] == ["commoneval", "1", "0"]
+    assert cells[1][:5] == ["navigate", "2", "2", "1", "–"]
+    assert cells[2][:3] == ["commoneval", "1", "0"]
     assert LICENCE.removesuffix(".") in summary.notes
