@@ -127,9 +127,16 @@ class RunReader:
             retime: Whether to recompute the latencies with the current definitions, from the audio.
             latest: Number of most recent turns to yield; all if negative.
         """
-        # Read in batches, since a long query would block the writer.
         ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
-        turn_ids = [turn_id for (turn_id,) in reversed(ids)]
+        yield from self.turns_of([turn_id for (turn_id,) in reversed(ids)], retime=retime)
+
+    def turns_of(self, turn_ids: Sequence[str], *, retime: bool = False) -> Iterator[TurnRecord]:
+        """Yield turns by their IDs, in this order; faster than one `turn` at a time.
+
+        Raises:
+            StoreError: A turn does not exist or is damaged.
+        """
+        # Read in batches, since a long query would block the writer.
         for at in range(0, len(turn_ids), _BATCH):
             rows = {row["turn_id"]: row for row in self._in("turns", "turn_id", turn_ids[at : at + _BATCH])}
             responses: dict[int, list[sqlite3.Row]] = {row["id"]: [] for row in rows.values()}
@@ -246,6 +253,15 @@ class RunReader:
         """Return the file with the audio of both sides of a turn, or None."""
         with self._decoding(turn_id):
             return self._file(self._row(turn_id)["both_file"])
+
+    def both_files(self) -> Mapping[str, Path]:
+        """Return the files with the audio of both sides by turn ID; turns without audio are omitted."""
+        rows = self._fetch("SELECT turn_id, both_file FROM turns WHERE both_file IS NOT NULL ORDER BY id")
+        files: dict[str, Path] = {}
+        for turn_id, name in rows:
+            with self._decoding(turn_id):
+                files[turn_id] = self._audio / own_name(name)
+        return files
 
     def lost_audio(self) -> Mapping[str, str]:
         """Return the turns with missing audio, with reasons."""

@@ -11,13 +11,13 @@ from typing import Any, Literal, TypeAlias
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run_summary import summarise
+from live_eval.analysis.summary.run import summarise
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, main_trade_offs
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
-from live_eval.files import unique_names
+from live_eval.files import flattened, unique_names
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
@@ -43,8 +43,7 @@ from live_eval.report.tables import (
 from live_eval.report.tasks import task_tables
 from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
-from live_eval.report.turns import turn_order, turn_row
-from live_eval.text.mappings import flattened
+from live_eval.report.turns import TurnRow, turn_order, turn_row
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 
@@ -247,9 +246,14 @@ def _rows(
     keys: Mapping[tuple[int, str], str],
     shown: Sequence[str],
     heard: Collection[str],
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[TurnRow]:
+    by_run: dict[int, list[str]] = {}
     for run, turn in ordered:
-        summary, record = run.view.summary, run.reader.turn(turn.turn_id)
+        by_run.setdefault(run.view.index, []).append(turn.turn_id)
+    readers = {run.view.index: run.reader for run, _ in ordered}
+    records = {index: readers[index].turns_of(turn_ids) for index, turn_ids in by_run.items()}
+    for run, turn in ordered:
+        summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
         key = keys[run.view.index, turn.turn_id]
         yield turn_row(view, turn, run.view, key, shown, heard=key in heard)
@@ -260,10 +264,11 @@ def _audio_files(
 ) -> Iterator[tuple[str, Path]]:
     """Yield the key and audio file of each turn, the most useful turns first."""
     by_key = [{turn.key: turn.turn_id for turn in run.view.summary.turns} for run in opened]
+    files = [run.reader.both_files() for run in opened]
     for turn_key in turns_to_hear([run.view for run in opened], scores):
-        for run, turn_ids in zip(opened, by_key, strict=True):
+        for run, turn_ids, of_run in zip(opened, by_key, files, strict=True):
             turn_id = turn_ids.get(turn_key)
-            file = run.reader.both_file(turn_id) if turn_id is not None else None
+            file = of_run.get(turn_id) if turn_id is not None else None
             # The folder may be untrusted: embed only its own files, neither the data set's recordings nor the
             # targets of links.
             if turn_id is not None and file is not None and is_own_file(run.reader.path, file):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ COLOURS = 6
 """Number of colours of the pages' theme, for runs and conditions."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,11 @@ def inline_script(name: str) -> InlineScript:
 def script_json(value: Any) -> Markup:
     """Return JSON that cannot end its script element (HTML standard, section 4.12.1.3)."""
     text = orjson.dumps(value).decode()
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return Markup(text)  # every HTML special character is escaped
+    return Markup(_UNSAFE.sub(_escaped, text))  # every HTML special character is escaped
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def write_page(page: Path, pieces: Iterable[str], *, links: bool = False) -> Path:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup
 
 from live_eval.analysis.statistics.intervals import rounded
 from live_eval.analysis.summary.observations import Observation
@@ -16,10 +19,38 @@ from live_eval.report.tables import LATENCY_TITLES, RunView
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Variant
 
-__all__ = ["turn_order", "turn_row"]
+__all__ = ["TurnRow", "turn_order", "turn_row"]
 
 _EXCERPT = 110
 _COARSE = 60  # steps of a waveform without audio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRow:
+    """The row of a turn in the page's table.
+
+    Args:
+        key: Key of the turn on the page.
+        kinds: The turn's status and the kinds of its badges, by which the table is filtered.
+        badges: Kind and text of each badge.
+        values: Text and sort key of each value.
+        search: Searchable text.
+        details: JSON of the turn's details.
+    """
+
+    key: str
+    run: RunView
+    turn_id: str
+    text: str
+    cue: str
+    dimension: str
+    variant: str
+    task: str
+    kinds: str
+    badges: Sequence[tuple[str, str]]
+    values: Sequence[tuple[str, float | None]]
+    search: str
+    details: Markup
 
 
 def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
@@ -29,18 +60,14 @@ def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str,
 
 def turn_row(
     view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str], *, heard: bool
-) -> Mapping[str, Any]:
-    """Return the row of a turn for the template.
+) -> TurnRow:
+    """Return the row of a turn.
 
     Args:
         facts: Observation of the turn in the run's summary.
         key: Key of the turn on the page.
         shown: Scores with a column.
         heard: Whether the page has the turn's audio; otherwise its waveform is coarse.
-
-    Returns:
-        The template's values: `values` are pairs of text and sort key, `search` is the searchable text,
-        `details` is JSON.
     """
     turn, scores = view.record, view.scores
     values: list[tuple[str, float | None]] = [
@@ -51,21 +78,22 @@ def turn_row(
         values.append((number(value, 2), value))
     cue, dimension = _cue(turn.case.cue)
     said = [text for text in (turn.case.text, turn.reply_text) if text]
-    return {
-        "key": key,
-        "run": run,
-        "turn_id": turn.turn_id,
-        "text": " → ".join(_excerpt(text) for text in said),
-        "cue": cue,
-        "dimension": dimension,
-        "variant": turn.case.variant.value,
-        "task": turn.case.task.value,
-        "status": view.status,
-        "badges": _badges(view),
-        "values": values,
-        "search": " ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
-        "details": script_json(_details(view, scores, MOST_STEPS if heard else _COARSE)),
-    }
+    badges = _badges(view)
+    return TurnRow(
+        key=key,
+        run=run,
+        turn_id=turn.turn_id,
+        text=" → ".join(_excerpt(text) for text in said),
+        cue=cue,
+        dimension=dimension,
+        variant=turn.case.variant.value,
+        task=turn.case.task.value,
+        kinds=" ".join(dict.fromkeys([view.status, *(kind for kind, _ in badges)])),
+        badges=badges,
+        values=values,
+        search=" ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
+        details=script_json(_details(view, scores, MOST_STEPS if heard else _COARSE)),
+    )
 
 
 def _score(cell: ScoreCell) -> list[float | str | None]:
