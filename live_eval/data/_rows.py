@@ -29,6 +29,7 @@ __all__ = [
     "read_entries",
     "relative_name",
     "speech_boundaries",
+    "spoken_parts",
     "unique",
 ]
 
@@ -221,7 +222,7 @@ class Row:
     def parts(self) -> tuple[SpokenPart, ...]:
         """Return the annotated speech segments; empty if missing or invalid."""
         try:
-            return _spoken_parts(self.value("parts"))
+            return spoken_parts(self.value("parts"))
         except ValueError as error:
             self.complain(str(error))
             return ()
@@ -306,7 +307,7 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     )
 
 
-def _spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
+def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
     """Return annotated speech segments.
 
     `value` is a list of objects with ``onset_ms`` and ``end_ms``, in milliseconds from the recording's first

@@ -40,6 +40,8 @@ __all__ = [
 
 SCORES_LOCK_FILE = ".scores.lock"
 
+_BATCH = 2_000
+
 ScoreStatus: TypeAlias = Literal["scored", "unscored", "failed"]
 _STATUS: TypeAdapter[ScoreStatus] = TypeAdapter(ScoreStatus)
 
@@ -176,9 +178,7 @@ class ScoreReader:
             judges: Judges to include; all if None.
             turn_id: Turn to include; all if None.
         """
-        where, values = ("", ()) if turn_id is None else ("WHERE turn_id = ?", (turn_id,))
-        columns = 'judge, version, turn_id, status, "values", reason, detail'
-        for row in self._rows(f"SELECT {columns} FROM scores {where} ORDER BY id", values):
+        for row in self._score_rows(turn_id):
             if judges is None or row["judge"] in judges:
                 try:
                     score = _score(row)
@@ -188,6 +188,20 @@ class ScoreReader:
                     ):
                         raise
                 yield score
+
+    def _score_rows(self, turn_id: str | None) -> Iterator[sqlite3.Row]:
+        """Yield rows in batches, since all rows of a large run would take hundreds of megabytes."""
+        columns = 'judge, version, turn_id, status, "values", reason, detail, id'
+        if turn_id is not None:
+            yield from self._rows(f"SELECT {columns} FROM scores WHERE turn_id = ? ORDER BY id", (turn_id,))
+            return
+        query = f"SELECT {columns} FROM scores WHERE id > ? ORDER BY id LIMIT {_BATCH}"
+        last = -1
+        while rows := self._rows(query, (last,)):
+            yield from rows
+            if rows[-1]["id"] <= last:
+                raise StoreError(f"{self._file} is damaged: its scores are not in order")
+            last = rows[-1]["id"]
 
     def problems(self) -> list[JudgeProblem]:
         """Return the judges that could not run in their last attempt, with reasons."""
@@ -214,7 +228,7 @@ class ScoreReader:
         with encoding.decoding(f"{self._file}: a cached answer"):
             return encoding.mapping(rows[0]["answer"]) if rows else None
 
-    def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[sqlite3.Row]:
+    def _rows(self, query: str, values: tuple[str | int, ...] = ()) -> list[sqlite3.Row]:
         with encoding.decoding(self._file):
             return [] if self._db is None else self._db.execute(query, values).fetchall()
 
@@ -343,7 +357,7 @@ def forget_scores(folder: Path, turn_id: str) -> None:
 
 
 def _score(row: sqlite3.Row) -> ScoreRow:
-    judge, version, turn_id, status, values, reason, detail = row
+    judge, version, turn_id, status, values, reason, detail, _ = row
     return ScoreRow(
         judge=judge,
         version=version,

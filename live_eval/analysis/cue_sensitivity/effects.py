@@ -180,7 +180,9 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
         without = np.where(drawn @ (between + within) == 0, 0.0, np.nan)
         return np.asarray(np.divide(drawn @ deltas, below, out=without, where=below > 0))
 
-    exchanged = np.sum([each.exchanged for each in scripts], axis=0)
+    exchanged = np.zeros(PERMUTATIONS)
+    for each in scripts:
+        exchanged += each.exchanged
     # at least the observed effect, up to rounding
     as_much = int((exchanged >= deltas.sum() - 1e-9 * max(1.0, abs(float(deltas.sum())))).sum())
     # If no script changes, the effect is 0 and its interval has zero width.

@@ -18,7 +18,7 @@ from live_eval.recording import ScoreRow
 from live_eval.registry import judges_with
 from live_eval.text.wording import plain_typography
 
-__all__ = ["COMPONENTS", "Embedder", "Measure", "Reply", "read_measures", "words_of"]
+__all__ = ["COMPONENTS", "Embedder", "Measure", "Reply", "compared_judges", "read_measures", "words_of"]
 
 
 class Embedder(Protocol):
@@ -75,6 +75,13 @@ COMPONENTS = frozenset({"meaning", "words", JudgeRole.PROSODY.value})
 
 _TEXT = "a text"
 _FEATURES = ("pitch_hz", "pitch_range", "level", "rate", "pauses")
+
+
+def compared_judges() -> frozenset[str]:
+    """Return the judges whose scores `read_measures` reads."""
+    rated = (score for column in leaderboard_columns() if column.picks_prompt for score in column.scores)
+    roles = (JudgeRole.PROSODY, JudgeRole.EMOTION)
+    return frozenset(score.partition(".")[0] for score in rated).union(*map(judges_with, roles))
 
 
 def read_measures(

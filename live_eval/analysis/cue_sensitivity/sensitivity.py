@@ -25,6 +25,7 @@ from live_eval.analysis.cue_sensitivity.measures import (
     Embedder,
     Measure,
     Reply,
+    compared_judges,
     read_measures,
     words_of,
 )
@@ -137,11 +138,12 @@ def sensitivity_of(
         left_out[_PROMPT_DIFFERS] = len(captured) - len(replies)
     prompt_differs = usable_scripts(replies) < FEWEST_SCRIPTS <= usable_scripts(captured)
 
+    judges = compared_judges() & {judge.name for judge in table.judges}
     rows = {
-        (judge, turn_id): row
-        for turn_id, judges in table.rows.items()
-        for judge, row in judges.items()
-        if row.status == "scored"
+        (judge, reply.turn_id): row
+        for reply in (replies if judges else ())
+        for judge, row in table.rows.get(reply.turn_id, {}).items()
+        if judge in judges and row.status == "scored"
     }
     measures = read_measures(replies, rows, embedder)
     parts = [measure for measure in measures if measure.name in COMPONENTS]

@@ -12,19 +12,34 @@ from live_eval.analysis.summary.groups import LABELS_WITHOUT_CUE, Group
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.types import Task
 
-__all__ = ["CueMap", "cue_maps"]
+__all__ = ["CueMap", "CueRow", "cue_maps", "is_thin"]
+
+
+@dataclass(frozen=True, slots=True)
+class CueRow:
+    """The turns with a cue.
+
+    Args:
+        cue: Name, unique in the map.
+        voice_to_voice: Median in milliseconds.
+        from_last_sound: See `Group`.
+        scores: Means, one per column of the map.
+    """
+
+    cue: str
+    turns: int
+    voice_to_voice: Estimate
+    from_last_sound: bool
+    scores: tuple[Estimate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CueMap:
-    """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare.
-
-    A row is a cue's name, unique in the map, and its turns.
-    """
+    """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare."""
 
     task: Task
     columns: tuple[ScoreColumn, ...]
-    rows: tuple[tuple[str, Group], ...]
+    rows: tuple[CueRow, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the map as printed by ``show --json``."""
@@ -33,18 +48,18 @@ class CueMap:
             "scores": [column.as_json() for column in self.columns],
             "rows": [
                 {
-                    "cue": cue,
+                    "cue": row.cue,
                     "turns": row.turns,
                     "voice_to_voice": _cell(row.voice_to_voice, 3),
                     "from_last_sound": row.from_last_sound,
-                    "scores": [_cell(row.scores[column.name]) for column in self.columns],
+                    "scores": [_cell(mean) for mean in row.scores],
                 }
-                for cue, row in self.rows
+                for row in self.rows
             ],
         }
 
 
-def _is_thin(estimate: Estimate) -> bool:
+def is_thin(estimate: Estimate) -> bool:
     """Return whether a value has too few scripts for an interval."""
     return estimate.clusters < MIN_CLUSTERS
 
@@ -72,11 +87,17 @@ def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | Non
     )
     names = Counter(group.labels[-1] for group in of_task)
     rows = [
-        (group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]), group)
+        CueRow(
+            group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]),
+            group.turns,
+            group.voice_to_voice,
+            group.from_last_sound,
+            tuple(group.scores[column.name] for column in columns),
+        )
         for group in of_task
     ]
     return CueMap(task, columns, tuple(rows))
 
 
 def _cell(estimate: Estimate, digits: int = 6) -> dict[str, Any]:
-    return estimate.as_json(digits, scripts=True) | {"thin": _is_thin(estimate)}
+    return estimate.as_json(digits, scripts=True) | {"thin": is_thin(estimate)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from live_eval.analysis.leaderboard_columns import BoardColumn, score_definition
@@ -25,7 +27,6 @@ __all__ = [
     "ScoreSummary",
     "ScoreTable",
     "judges_asked_for",
-    "judges_of",
     "means",
     "read_scores",
     "summarise_scores",
@@ -33,7 +34,6 @@ __all__ = [
 
 NOT_JUDGED = "not judged yet"
 _ACCURACY = "accuracy"
-_UNKNOWN = "The judge of this score is not installed, so its definition is unknown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +95,126 @@ class ScoreCell:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeFacts:
+    """A judge that judged turns of a run, with its models, most frequent first."""
+
+    name: str
+    version: str
+    models: tuple[str, ...]
+
+    @property
+    def in_words(self) -> str:
+        """The judge's name, models and version."""
+        by = f" by {' and '.join(self.models)}" if self.models else ""
+        return f"{self.name}{by}, version {self.version}"
+
+
+class JudgedTurns(Mapping[str, Mapping[str, ScoreRow]]):
+    """The judgements of each turn by judge, parsed on access.
+
+    They are kept as JSON, since those of 30,000 turns would take hundreds of megabytes as objects.
+    """
+
+    def __init__(self) -> None:
+        self._packed: dict[str, bytes] = {}
+        self._last: tuple[str, dict[str, ScoreRow]] = ("", {})
+
+    def add(self, row: ScoreRow) -> None:
+        """Add a judgement; it replaces an earlier one by the same judge."""
+        packed = orjson.dumps([row.judge, row.version, row.status, row.values, row.reason, row.detail])
+        before = self._packed.get(row.turn_id)
+        self._packed[row.turn_id] = packed if before is None else b"%b,%b" % (before, packed)
+
+    def __getitem__(self, turn_id: str) -> Mapping[str, ScoreRow]:
+        packed = self._packed[turn_id]
+        last, rows = self._last
+        if turn_id != last:
+            rows = {
+                judge: ScoreRow(
+                    judge=judge,
+                    version=version,
+                    turn_id=turn_id,
+                    status=status,
+                    values=values,
+                    reason=reason,
+                    detail=detail,
+                )
+                for judge, version, status, values, reason, detail in orjson.loads(b"[%b]" % packed)
+            }
+            self._last = turn_id, rows
+        return rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+
+class ScoredValues:
+    """The values of scored judgements, in an array for each output; NaN where missing.
+
+    Add all judgements before reading values.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._given: dict[tuple[str, str], tuple[array[int], array[float]]] = {}
+        self._values: dict[tuple[str, str], NDArray[np.float64]] = {}
+
+    def add(self, row: ScoreRow) -> None:
+        """Add the values of a scored judgement."""
+        place = self._places.setdefault(row.turn_id, len(self._places))
+        for output, value in row.values.items():
+            places, values = self._given.setdefault((row.judge, output), (array("q"), array("d")))
+            places.append(place)
+            values.append(value)
+
+    def of(self, turn_ids: Sequence[str], column: ScoreColumn) -> NDArray[np.float64]:
+        """Return the values of turns, shape (turns,)."""
+        places = np.fromiter((self._places.get(each, -1) for each in turn_ids), np.int64, len(turn_ids))
+        return self._array(column)[places]
+
+    def one(self, turn_id: str, column: ScoreColumn) -> float | None:
+        """Return the value of a turn."""
+        value = float(self._array(column)[self._places.get(turn_id, -1)])
+        return None if value != value else value
+
+    def _array(self, column: ScoreColumn) -> NDArray[np.float64]:
+        key = column.judge, column.output
+        found = self._values.get(key)
+        if found is None:
+            found = np.full(len(self._places) + 1, np.nan)  # the last place is that of an unknown turn
+            places, values = self._given.pop(key, (array("q"), array("d")))
+            found[np.asarray(places, np.int64)] = values
+            self._values[key] = found
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreTable:
     """The scores of a run, by one version of each judge (`ScoreReader.versions`).
 
     Args:
         columns: Judge outputs.
         rows: Judgements by turn and judge.
+        scored_values: The values in `rows`.
         problems: Judges whose last attempt could not run or did not finish.
         answers_judged: Whether questions were judged, that is, an answer was scored or every turn failed.
+        judges: The judges that judged turns, in column order.
     """
 
     columns: tuple[ScoreColumn, ...]
     rows: Mapping[str, Mapping[str, ScoreRow]]
+    scored_values: ScoredValues
     problems: tuple[JudgeProblem, ...]
     answers_judged: bool
+    judges: tuple[JudgeFacts, ...]
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
         """Return the score of a turn with this task; turns that were not judged are unscored."""
+        if (value := self.scored_values.one(turn_id, column)) is not None:
+            return ScoreCell("scored", value, "")
         row = self.rows.get(turn_id, {}).get(column.judge)
         if row is None and task not in column.tasks:
             return ScoreCell("unscored", None, f"not applicable to the task {task.value}")
@@ -120,9 +223,7 @@ class ScoreTable:
             return ScoreCell("unscored", None, reason)
         if row.status != "scored":
             return ScoreCell(row.status, None, row.reason)
-        if column.output not in row.values:
-            return ScoreCell("unscored", None, f"the judge returned no {column.output or 'score'}")
-        return ScoreCell("scored", row.values[column.output], "")
+        return ScoreCell("unscored", None, f"the judge returned no {column.output or 'score'}")
 
     def column(self, name: str) -> ScoreColumn | None:
         """Return the column with a name, or None."""
@@ -148,9 +249,7 @@ class ScoreTable:
         A failed turn has no value, except that a question that the endpoint did not answer counts as wrong.
         """
         if turn.captured:
-            # Like `cell`, without reasons: a summary calls this a million times.
-            row = self.rows.get(turn.turn_id, {}).get(column.judge)
-            return row.values.get(column.output) if row is not None and row.status == "scored" else None
+            return self.scored_values.one(turn.turn_id, column)
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
     def scored(self, turns: Iterable[Observation], column: ScoreColumn) -> list[tuple[Observation, float]]:
@@ -166,9 +265,16 @@ class ScoreTable:
 
     def values(self, turns: Sequence[Observation], columns: Sequence[ScoreColumn]) -> NDArray[np.float64]:
         """Return the values of turns for statistics, NaN where missing, shape (turns, columns)."""
-        return np.array(
-            [[self.value(turn, column) for column in columns] for turn in turns], np.float64
-        ).reshape(len(turns), len(columns))
+        turn_ids = [turn.turn_id for turn in turns]
+        found = np.empty((len(turns), len(columns)))
+        for place, column in enumerate(columns):
+            found[:, place] = self.scored_values.of(turn_ids, column)
+        for row, turn in enumerate(turns):
+            if not turn.captured:
+                found[row] = [
+                    np.nan if (value := self.value(turn, each)) is None else value for each in columns
+                ]
+        return found
 
     def answer(self, turn_id: str) -> ScoreRow | None:
         """Return the judgement of the answer to a question, or None."""
@@ -202,38 +308,6 @@ def means(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeFacts:
-    """A judge that judged turns of a run, with its models, most frequent first."""
-
-    name: str
-    version: str
-    models: tuple[str, ...]
-
-    @property
-    def in_words(self) -> str:
-        """The judge's name, models and version."""
-        by = f" by {' and '.join(self.models)}" if self.models else ""
-        return f"{self.name}{by}, version {self.version}"
-
-
-def judges_of(table: ScoreTable) -> tuple[JudgeFacts, ...]:
-    """Return the judges that judged turns of a run, in column order."""
-    versions = {column.judge: column.version for column in table.columns}
-    models: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for rows in table.rows.values():
-        for judge, row in rows.items():
-            if row.status != "unscored":
-                found, model = models[judge], row.detail.get("answered_by") or row.detail.get("model")
-                if isinstance(model, str):
-                    found[model] += 1
-    return tuple(
-        JudgeFacts(judge, version, tuple(dict(models[judge].most_common())))
-        for judge, version in versions.items()
-        if judge in models
-    )
-
-
 def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the judges in a run's manifest, in order."""
     names: Any = manifest
@@ -252,21 +326,34 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     """
     versions = scores.versions()
     problems = (*scores.problems(), *scores.unfinished())
-    rows: dict[str, dict[str, ScoreRow]] = {}
+    specs = {spec.name: spec for spec in installed_judges()}
+    asking = {name for name, spec in specs.items() if spec.role is JudgeRole.MULTIPLE_CHOICE}
+    rows, values = JudgedTurns(), ScoredValues()
+    models: dict[str, Counter[str]] = {}
+    answered = failed = asked = 0
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
     if turn_id is not None:
         for judge, output in scores.outputs(versions):
             given[judge][output] = None
     for row in scores.read(turn_id=turn_id):
-        if versions[row.judge] == row.version:
-            rows.setdefault(row.turn_id, {})[row.judge] = row
-            given[row.judge].update(dict.fromkeys(row.values))
+        if versions[row.judge] != row.version:
+            continue
+        rows.add(row)
+        if row.status == "scored":
+            values.add(row)
+        given[row.judge].update(dict.fromkeys(row.values))
+        if row.status != "unscored":
+            model = row.detail.get("answered_by") or row.detail.get("model")
+            models.setdefault(row.judge, Counter()).update([model] if isinstance(model, str) else [])
+        if row.judge in asking:
+            answered += row.status == "scored"
+            failed += row.reason.startswith(TURN_FAILED)
+            asked += 1
     known = {**{problem.judge: problem.version for problem in problems}, **versions}
     judges = [
         *(judge for judge in order if judge in known),
         *(judge for judge in known if judge not in order),
     ]
-    specs = {spec.name: spec for spec in installed_judges()}
     columns: list[ScoreColumn] = []
     for judge in judges:
         spec = specs.get(judge)
@@ -276,11 +363,13 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
         specified = list(outputs)
         names.sort(key=lambda name: specified.index(name) if name in specified else len(specified))
         columns.extend(_column(judge, known[judge], name, outputs.get(name), spec) for name in names)
-    asking = {column.judge for column in columns if column.role is JudgeRole.MULTIPLE_CHOICE}
-    answers = [row for by_judge in rows.values() for judge, row in by_judge.items() if judge in asking]
-    scored = any(row.status == "scored" for row in answers)
-    unanswered = bool(answers) and all(row.reason.startswith(TURN_FAILED) for row in answers)
-    return ScoreTable(tuple(columns), rows, problems, scored or unanswered)
+    facts = tuple(
+        JudgeFacts(judge, known[judge], tuple(dict(models[judge].most_common())))
+        for judge in judges
+        if judge in models
+    )
+    answers_judged = answered > 0 or 0 < failed == asked
+    return ScoreTable(tuple(columns), rows, values, problems, answers_judged, facts)
 
 
 def _column(
@@ -295,7 +384,7 @@ def _column(
         output=output,
         title=title,
         heading=columns[0].title if len(columns) == 1 else title,
-        definition=score_definition(spec, judge_spec, version) if spec and judge_spec else _UNKNOWN,
+        definition=score_definition(spec, judge_spec, version) if spec and judge_spec else "",
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,
         tasks=judge_spec.tasks if judge_spec else frozenset(Task),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from live_eval.audio import Codec, CodecName
-from live_eval.reference.engine.conversation_items import (
+from live_eval.reference.engine.conversation import (
     MOST_BYTES,
     MOST_ITEMS,
     Item,

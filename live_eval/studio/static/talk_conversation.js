@@ -8,13 +8,8 @@ const MANUAL_KEYS = "Space mutes, Enter ends your turn, Escape ends the conversa
 
 /** A conversation in progress, or one that has ended. */
 export class Conversation {
-  /**
-   * @param {function} ask Sends a command to the studio.
-   * @param {object} request The settings of the conversation: see `connect`.
-   */
-  constructor(ask, request) {
+  constructor(ask) {
     this.ask = ask;
-    this.request = request;
     this.muted = false;
     this.open = {}; // the unfinished line of each side
     this.levels = { user: meter("You"), reply: meter("Reply") };
@@ -51,12 +46,7 @@ export class Conversation {
       tabindex: "0",
       hidden: true,
     });
-    this.element = this.layOut();
-  }
-
-  /** Return the element that shows everything. */
-  layOut() {
-    return make(
+    this.element = make(
       "section",
       { "aria-label": "Conversation", tabindex: "-1" },
       make(
@@ -72,8 +62,7 @@ export class Conversation {
     );
   }
 
-  /** The page is connected. `_streams`: the user's voice, and the reply's. */
-  began({ turn_mode: mode }, _streams) {
+  began({ turn_mode: mode }) {
     this.committing.hidden = mode !== "manual";
     this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
   }
@@ -162,9 +151,6 @@ export class Conversation {
     this.end();
     this.run.querySelector("a").focus();
   }
-
-  /** The view is left. */
-  leave() {}
 
   end() {
     this.controls.hidden = this.keys.hidden = true;
