@@ -13,7 +13,7 @@ LOCK := requirements-dev.lock
 LOCKED := $(PIP) --no-deps --require-hashes --requirement $(LOCK)
 DEV := local,torch,emotion,wordnet,export,dev
 # Every extra for users; `.venv/dev` has some of these and the development tools.
-SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,export,inspect
+SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,export,sets,inspect
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # The demo opens its report on a desktop, but not in CI or over SSH.

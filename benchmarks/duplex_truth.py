@@ -50,7 +50,6 @@ from live_eval.clock import SystemClock
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.emulation import address, emulation_of
 from live_eval.reference.engine.events import Reaction
-from live_eval.reference.engine.signals import calibration_utterance
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.reference.truth import TrueReply, TrueUtterance, read_truth
 from live_eval.registry import client
@@ -60,6 +59,7 @@ from live_eval.run.runner import Observer, run_plan
 from live_eval.session.event_loop import run, undisturbed
 from live_eval.session.limits import SessionLimits
 from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, TurnMode
+from tests.support.marked_utterances import marked_utterance
 
 AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0, "moshi": 5.0, "openai-live": 5.0, "pipecat-webrtc": 5.0}
 """The clients, and by how much their p99 may exceed the timer's."""
@@ -230,7 +230,7 @@ def recording(endpoint: str, path: Path, sound_ms: int, pause_ms: int = 0, after
     spec = client(endpoint)
     rate_hz = spec.input_rate_hz
     sounds, pauses = ((sound_ms, after_ms), (pause_ms,)) if pause_ms else ((sound_ms,), ())
-    utterance = calibration_utterance(
+    utterance = marked_utterance(
         sounds, pauses, rate_hz, spec.frame_ms, lossy=emulation_of(endpoint).lossy_input
     )
     write_flac(path, utterance.audio.int16(), rate_hz)

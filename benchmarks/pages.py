@@ -33,8 +33,8 @@ from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.registry import default_judges, installed_judges
 from live_eval.session.event_loop import run
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 TURNS = (300, 3_000, 30_000)
 REPORT_S, REPORT_MB, COLD_S, TURN_S, MEMORY_MB = 10.0, 12.0, 2.0, 0.3, 400.0  # aims for 3,364 turns

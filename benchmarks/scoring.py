@@ -32,9 +32,9 @@ from live_eval.scoring.judge_processes import core_count, judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.scoring_run import score_run
 from live_eval.speech.synthesis import Voice
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Variant
 from live_eval.weights import FOLDER_VARIABLE, add_weights
+from tests.support.records import TurnPlan, spoken_turn
 
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT.parent / "shared/weights"

@@ -25,8 +25,8 @@ from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.registry import judge
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Question, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 SCRIPTS = 1_137
 WITHOUT_NEUTRAL = 55

@@ -30,10 +30,10 @@ from live_eval.errors import JudgeError
 from live_eval.judges.bertscore import BertScore
 from live_eval.judges.meteor import Meteor
 from live_eval.judges.networks._torch import import_torchaudio, without_remarks
-from live_eval.judges.overlap import Bleu, RougeL
 from live_eval.judges.semsim import SemSim
 from live_eval.judges.text._reply import other_language
 from live_eval.judges.word_error import WordErrorHeard
+from live_eval.judges.word_overlap import Bleu, RougeL
 from live_eval.judging import JudgedTurn, LocalJudge, Scored
 from live_eval.types import Case, Variant
 

@@ -10,6 +10,7 @@ from live_eval.types import TurnMode
 
 __all__ = [
     "AZURE",
+    "EXOTEL",
     "FASTRTC_WEBRTC",
     "GEMINI_LIVE",
     "GLM",
@@ -21,10 +22,14 @@ __all__ = [
     "OPENAI_LIVE",
     "OPENAI_WEBRTC",
     "PIPECAT_WEBRTC",
+    "PIPECAT_WEBSOCKET",
+    "PLIVO",
     "QWEN_OMNI",
     "REFERENCE",
     "SPEECH_TO_SPEECH",
     "STEPFUN",
+    "TELNYX",
+    "TWILIO",
     "UNMUTE",
     "VLLM_OMNI",
     "XAI",
@@ -285,7 +290,19 @@ HUME = _websocket(
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
 )
 
-# -- WebRTC bots -------------------------------------------------------------------
+# -- Bots ----------------------------------------------------------------------------------------------
+
+PIPECAT_WEBSOCKET = _websocket(
+    name="pipecat-websocket",
+    title="A pipecat bot over WebSocket",
+    dialect=f"{_DIALECTS}.pipecat_websocket:PipecatWebSocket",
+    base_url="ws://127.0.0.1:7860/ws-client",  # the default of pipecat's development runner
+    input_rate_hz=16_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    takes_instructions=False,
+    limits="protobuf serializer; a single-client server accepts one session at a time",
+    docs_url="https://docs.pipecat.ai/server/services/transport/fastapi-websocket",
+)
 
 PIPECAT_WEBRTC = _webrtc(
     name="pipecat-webrtc",
@@ -307,6 +324,53 @@ FASTRTC_WEBRTC = replace(
     sessions=1,
     limits="one caller at a time by default",
     docs_url="https://fastrtc.org",
+)
+
+# -- Phone lines -----------------------------------------------------------------------------
+
+TWILIO = _websocket(
+    name="twilio",
+    title="A phone agent, called as by Twilio Media Streams",
+    dialect=f"{_DIALECTS}.twilio:Twilio",
+    input_rate_hz=8_000,
+    output_rate_hz=8_000,
+    line="8 kHz µ-law",
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    takes_instructions=False,
+    limits="a phone line: 8 kHz µ-law both ways; replies are detected by their energy, as they are played",
+    docs_url="https://www.twilio.com/docs/voice/media-streams",
+    emulation=Emulation(base_path="/media-stream", lossy_input=True),
+)
+
+TELNYX = replace(
+    TWILIO,
+    name="telnyx",
+    title="A phone agent, called as by Telnyx Media Streaming",
+    dialect=f"{_DIALECTS}.telnyx:Telnyx",
+    docs_url="https://developers.telnyx.com/docs/voice/programmable-voice/media-streaming",
+    emulation=None,
+)
+
+PLIVO = replace(
+    TWILIO,
+    name="plivo",
+    title="A phone agent, called as by Plivo audio streaming",
+    dialect=f"{_DIALECTS}.plivo:Plivo",
+    docs_url="https://www.plivo.com/docs/voice/xml/audiostream",
+    emulation=None,
+)
+
+EXOTEL = replace(
+    TWILIO,
+    name="exotel",
+    title="A phone agent, called as by Exotel's Voicebot",
+    dialect=f"{_DIALECTS}.exotel:Exotel",
+    frame_ms=100,
+    line="8 kHz PCM",
+    limits="a phone line: 16-bit PCM at 8 kHz in frames of 100 ms; replies are detected by their energy, "
+    "as they are played",
+    docs_url="https://developer.exotel.com/docs/agentstream/websocket-protocol",
+    emulation=None,
 )
 
 REFERENCE = _websocket(

@@ -15,7 +15,7 @@ its replies (`Dialect.continuous_media`), the session detects them by their ener
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -37,10 +37,12 @@ __all__ = [
     "Event",
     "InputTranscript",
     "Interrupted",
+    "Lookup",
     "Message",
     "Output",
     "PlaybackStarted",
     "PlaybackStopped",
+    "QueuedAudio",
     "RateLimit",
     "RateLimits",
     "Reconnect",
@@ -111,6 +113,8 @@ class ClientSpec:
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
         frame_ms: Length of a user audio frame.
+        line: Encoding and band of the audio in both directions if they alter it, such as "8 kHz µ-law"; empty
+            for wideband audio.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
         session_limit_s: Session length after which the service ends a session, or None.
@@ -143,6 +147,7 @@ class ClientSpec:
     input_rate_hz: int = 24_000
     output_rate_hz: int = 24_000
     frame_ms: int = 20
+    line: str = ""
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     takes_instructions: bool = True
     session_limit_s: int | None = None
@@ -219,12 +224,29 @@ class Signalling:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A request for the address of a WebSocket: POST the form to `Dial.url` with `Dial.headers`.
+
+    Args:
+        form: Fields of the request, sent URL-encoded.
+        expected: Description of a usable response, for messages.
+        read: Return the connection's parameters from the text of the response; raise `ValueError`, with what
+            came, if it has none.
+    """
+
+    form: Mapping[str, str] = field(repr=False)
+    expected: str
+    read: Callable[[str], Dial] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Dial:
     """Connection parameters, which are not logged, since the headers may contain a key.
 
     Args:
         keepalive: Whether to send pings, to which some services respond too late.
         signalling: Signalling of a WebRTC connection; None for other transports.
+        lookup: Request that returns the parameters of the WebSocket to connect to; None to connect to `url`.
     """
 
     url: str = field(repr=False)
@@ -232,6 +254,7 @@ class Dial:
     subprotocols: Sequence[str] = ()
     keepalive: bool = True
     signalling: Signalling | None = None
+    lookup: Lookup | None = None
 
 
 # -- Actions: what the session must do next ------------------------------------------------------------
@@ -365,6 +388,18 @@ class StreamAudio:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedAudio:
+    """A chunk of PCM or G.711 for the playout queue of a phone line, which may arrive faster than real time.
+
+    The session plays it after the queued chunks, and then handles it as `StreamAudio`. `StreamInterrupted`
+    empties the queue.
+    """
+
+    data: bytes = field(repr=False)
+    codec: Codec
+
+
+@dataclass(frozen=True, slots=True)
 class StreamText:
     """A text fragment of an endpoint that does not mark its responses."""
 
@@ -373,7 +408,7 @@ class StreamText:
 
 @dataclass(frozen=True, slots=True)
 class StreamInterrupted:
-    """The endpoint stopped the current reply in its continuous audio."""
+    """The endpoint stopped the current reply in its continuous audio, and emptied its playout queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,6 +498,7 @@ Event: TypeAlias = (
     | ReplyAudioDone
     | PlaybackStarted
     | PlaybackStopped
+    | QueuedAudio
     | StreamAudio
     | StreamText
     | StreamInterrupted

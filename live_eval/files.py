@@ -13,10 +13,10 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 from live_eval.errors import DataError
 
@@ -25,7 +25,6 @@ __all__ = [
     "atomic_text",
     "atomic_write",
     "csv_line",
-    "flattened",
     "has_other_names",
     "kind_of_file",
     "open_regular",
@@ -79,19 +78,6 @@ def _escaped(cell: object) -> object:
 
 def _unescaped(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
-
-
-def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value with its dotted path.
-
-    >>> dict(flattened({"a": {"b": 1, "c": [2]}}))
-    {'a.b': 1, 'a.c': [2]}
-    """
-    for key, inner in value.items():
-        if isinstance(inner, Mapping):
-            yield from flattened(inner, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", inner
 
 
 def kind_of_file(mode: int) -> str:

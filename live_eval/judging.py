@@ -81,6 +81,8 @@ class JudgeRole(StrEnum):
     """Outputs `accuracy`, `parsed` and `refused` in %; detail ``chosen``: the letter, or None."""
     TRANSCRIPTION = "transcription"
     """Outputs `normalized` and `raw`, word error rates in %, each with a detail of ``errors``, ``words``."""
+    BENCHMARK = "benchmark"
+    """Outputs `official`, `ours`, `official_parsed` and `parsed` in %, for items of other benchmarks."""
     EMOTION = "emotion"
     """Detail ``reply``: a mapping whose ``probabilities`` contains each emotion's probability by name."""
     PROSODY = "prosody"

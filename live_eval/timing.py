@@ -36,7 +36,6 @@ __all__ = [
     "AUDIBLE_WINDOWS",
     "LAG_BOUND_NS",
     "SPEECH_TAIL_NS",
-    "STALL_BUFFER_NS",
     "TIMING_VERSION",
     "WINDOWS_PER_S",
     "Latencies",
@@ -63,7 +62,7 @@ __all__ = [
 
 TIMING_VERSION = 8
 LAG_BOUND_NS = 20_000_000
-STALL_BUFFER_NS = 60_000_000
+_STALL_BUFFER_NS = 60_000_000
 """Depth of the jitter buffer for counting underruns; without one, every network delay would count."""
 SPEECH_TAIL_NS = 200_000_000
 """Time before the end of speech from which frames may affect when the endpoint answers."""
@@ -281,7 +280,7 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
     playout = None
     if marks is not None and headline is not None and len(marks.chunk_samples):
         playout = _played(trace, marks, reply[headline])
-    buffered = play(marks, jitter_buffer_ns=STALL_BUFFER_NS) if marks is not None else None
+    buffered = play(marks, jitter_buffer_ns=_STALL_BUFFER_NS) if marks is not None else None
     pcm = reply[headline][: playout.end_sample] if playout is not None and headline is not None else None
     onset = audible_onset(pcm, playout.rate_hz) if playout is not None and pcm is not None else None
     audible_ns = playout.heard_ns(onset) if playout is not None and onset is not None else None

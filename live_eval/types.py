@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from live_eval.errors import FailureKind
 
 __all__ = [
+    "RUN_TASKS",
     "SHORTEST_SECRET",
     "Anchor",
     "AnchorKind",
+    "BenchmarkItem",
     "Case",
     "CoarseDimension",
     "Cue",
@@ -21,6 +24,7 @@ __all__ = [
     "Modality",
     "OnGreeting",
     "Question",
+    "ScoringRule",
     "Secret",
     "SpeechBoundaries",
     "SpeechKind",
@@ -42,7 +46,8 @@ class Variant(StrEnum):
 
 
 class Task(StrEnum):
-    """The endpoint's task for a recording: EchoMind's three levels, of which the first has two tasks."""
+    """The endpoint's task for a recording: EchoMind's three levels, of which the first has two tasks, or an
+    item of another benchmark."""
 
     TRANSCRIPTION = "transcription"
     """Transcribe the speech."""
@@ -52,11 +57,38 @@ class Task(StrEnum):
     """Answer a multiple-choice question that requires inference from the recording."""
     CONVERSATION = "conversation"
     """Reply."""
+    BENCHMARK = "benchmark"
+    """Reply to an item of another benchmark, which has a scoring rule of its own."""
 
     @property
     def asks(self) -> bool:
         """Whether the task is a multiple-choice question."""
         return self in (Task.UNDERSTANDING, Task.REASONING)
+
+
+RUN_TASKS = tuple(task for task in Task if task is not Task.BENCHMARK)
+"""The tasks that a run can request; a benchmark's items keep their own task."""
+
+
+class ScoringRule(StrEnum):
+    """How a benchmark scores a reply to one of its items."""
+
+    CHOICE = "choice"
+    """The letter of a spoken option, A to D."""
+    BBH = "bbh"
+    """Yes or no, or option A or B, by the task of BIG-Bench Hard."""
+    REFUSAL = "refusal"
+    """Whether the reply declines a harmful request."""
+    INSTRUCTIONS = "instructions"
+    """Whether the reply follows verifiable instructions (IFEval)."""
+    RATING = "rating"
+    """A language model's rating of the reply."""
+    REFERENCE = "reference answer"
+    """A language model's verdict on whether the reply agrees with a reference answer."""
+    FINAL_ANSWER = "final answer"
+    """The final answer: a number, valid or invalid, yes or no."""
+    NONE = "none"
+    """The benchmark publishes no scorer for the item."""
 
 
 class CoarseDimension(StrEnum):
@@ -247,6 +279,24 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkItem:
+    """An item of another benchmark, with the data that its scoring rule needs.
+
+    Args:
+        benchmark: Name of the data set, such as ``voicebench``.
+        part: Part of the data set, such as ``openbookqa``; empty if it has no parts.
+        answer: Reference answer as spelled in the data, or None.
+        details: Further data for the rule, as in the data set (JSON values only).
+    """
+
+    benchmark: str
+    part: str
+    rule: ScoringRule
+    answer: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """A recording and the references for judging its reply.
 
@@ -259,7 +309,7 @@ class Case:
         script_cue: Cue that the script was written for; equals `cue` for the target variant.
         clean_audio_path: Clean take from which this recording was mixed, sample-aligned.
         boundaries: Annotated speech boundaries, which override the detector's.
-        source: ``synthesis``, ``human``, ``manifest`` or ``folder``.
+        source: ``synthesis``, ``human``, ``manifest``, ``folder``, or the name of a benchmark.
         problem: Data error that prevents running the case (a missing field, an unreadable row); such a case
             becomes a failed turn and is never dropped.
         lacks_recording: Whether the data does not specify a recording.
@@ -270,6 +320,7 @@ class Case:
         anchor: Start of the utterance in its dialogue; None for a natural pause after the previous reply.
         parts: Annotated stretches of audio between the recording's pauses, in order; empty without
             annotation.
+        item: The item of another benchmark, or None.
     """
 
     case_id: str
@@ -296,6 +347,7 @@ class Case:
     speech: SpeechKind = SpeechKind.TURN
     anchor: Anchor | None = None
     parts: tuple[SpokenPart, ...] = ()
+    item: BenchmarkItem | None = None
 
 
 @dataclass(frozen=True, slots=True)

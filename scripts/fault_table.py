@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from live_eval.reference.faults.catalogue import FAULTS
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.session.event_loop import run
 from tests.support.fault_matrix import BEGIN, END, TOXIC_DIALECTS, Cell, cells, measured, table, toxic_cells
 

@@ -26,27 +26,33 @@ READ = {
     "umap-learn": "BSD-3-Clause",
 }
 SPELLINGS = {
-    "MIT License": "MIT",
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Apache 2.0": "Apache-2.0",
     "Apache 2.0 License": "Apache-2.0",
     "Apache License, Version 2.0": "Apache-2.0",
+    "Apache Software License; MIT License": "MIT License; Apache Software License",
+    "BSD": "BSD License",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "Python Software Foundation License": "PSF-2.0",
 }
 RESTRICTED = re.compile(r"\bNC\b|not for commercial|evaluation licence")
 HEAD = """# Licences
 
-`live-eval` is under Apache-2.0. This page lists the licences of everything that it installs and loads, from
-the metadata of the installed packages; `make licences` writes it. Native libraries inside wheels (FFmpeg in
-`av`, libsndfile in `soundfile`) have their own terms. `make sbom` writes the packages with their versions as
-a CycloneDX document.
+`live-eval` is under Apache-2.0. `make licences` writes this page, from the metadata of the installed
+packages. Native libraries inside wheels (FFmpeg in `av`, libsndfile in `soundfile`) have their own terms.
+`make sbom` writes the packages with their versions as a CycloneDX document.
 
 **Not for commercial use** marks licences that restrict use to research or evaluation.
 
 ## Packages
 """
 KALDIIO = """
-`kaldiio` does not state its licence in its metadata; the file that it installs allows evaluation only.
-`funasr` requires it to read Kaldi's files, and `emoalign`, the only judge that uses `funasr`, neither needs
-nor loads it. Run `pip uninstall kaldiio` after installing the extra `emotion`, or exclude it with uv
-(`override-dependencies = ["kaldiio; sys_platform == 'never'"]` in `[tool.uv]`).
+The licence that `kaldiio` installs allows evaluation only. `funasr` requires it, but `emoalign`, the only
+judge that uses `funasr`, neither needs nor loads it: run `pip uninstall kaldiio` after installing the extra
+`emotion`, or exclude it with uv (`override-dependencies = ["kaldiio; sys_platform == 'never'"]` in
+`[tool.uv]`).
 """
 DATA = """
 ## Data sets
@@ -57,6 +63,8 @@ The package contains only the bundled sample.
 |---|---|---|
 | the bundled sample | Apache-2.0 | |
 | EchoMind, EchoMind-Human | CC BY-NC-SA 4.0 | **not for commercial use** |
+| VoiceBench; its evaluators' phrases are in `judges/text/voicebench.json` | Apache-2.0 | |
+| Big Bench Audio | MIT | |
 """
 
 

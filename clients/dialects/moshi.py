@@ -22,7 +22,7 @@ instructions, voices or keys; a key is sent as ``Authorization: Bearer`` for pro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from live_eval.audio import Codec, CodecName
@@ -34,6 +34,7 @@ from live_eval.clients.toolkit import (
     MalformedError,
     bearer_header,
     parse_object,
+    query_of,
     redact_object,
     redact_raw,
     refuse_settings,
@@ -50,7 +51,7 @@ from live_eval.dialect import (
     StreamAudio,
     StreamText,
 )
-from live_eval.errors import FailureKind, UsageError
+from live_eval.errors import FailureKind
 
 __all__ = ["Moshi"]
 
@@ -93,7 +94,7 @@ class Moshi(BaseDialect):
             transcription_model="Moshi does not transcribe the user; remove this setting",
             max_output_tokens="Moshi has no reply length limit; remove this setting",
         )
-        self._url = websocket_url(settings.base_url, "api/chat", _query(settings.extra))
+        self._url = websocket_url(settings.base_url, "api/chat", query_of(settings.extra))
         self._encoder = OggOpusEncoder(_RATE_HZ)  # created now to avoid a delay at the first frame
         self._unsent = self._encoder.headers()
         self.handlers: dict[int, _Handler] = {
@@ -203,13 +204,6 @@ class Moshi(BaseDialect):
         if not self.ready:
             return [self.fatal(FailureKind.NO_SESSION, text)]
         return [self.warning(text)]
-
-
-def _query(extra: Mapping[str, Any]) -> dict[str, str]:
-    for name, value in extra.items():
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UsageError(f"endpoint.extra.{name}: expected a query parameter: text or a number")
-    return {name: str(value) for name, value in extra.items()}
 
 
 def _text(payload: bytes, kind: int) -> str:

@@ -3,7 +3,9 @@
 Subclass one of these classes and override the methods in which the endpoint differs:
 
 * `EventDialect`: messages are JSON objects with a type;
-* `WebRtcBot`: a WebRTC bot, whose replies are detected by their energy;
+* `Bot`: a bot whose messages are those of an application;
+* `WebRtcBot`: a bot over WebRTC, whose replies are detected by their energy;
+* `PhoneLine`: a telephony provider, which calls the agent and plays its audio from a queue;
 * `BaseDialect`: anything else, including binary messages.
 
 For a service that closely follows OpenAI, subclass
@@ -13,6 +15,7 @@ it imports no socket, event loop or clock.
 
 from live_eval.clients.toolkit._dialect import (
     BaseDialect,
+    Bot,
     EventDialect,
     Handler,
     WebRtcBot,
@@ -27,24 +30,28 @@ from live_eval.clients.toolkit._messages import (
     redact_object,
     redact_raw,
 )
+from live_eval.clients.toolkit._phone_line import PhoneLine
 from live_eval.clients.toolkit._responses import ResponseTracker, TrackedResponse, Truncation
 from live_eval.clients.toolkit._settings import (
     bearer_header,
     given,
     http_url,
-    merged,
+    query_of,
     refuse_settings,
     websocket_url,
 )
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
+from live_eval.text.mappings import merged
 
 __all__ = [
     "RATES_HZ",
     "BaseDialect",
+    "Bot",
     "EventDialect",
     "Fields",
     "Handler",
     "MalformedError",
+    "PhoneLine",
     "ResponseTracker",
     "TrackedResponse",
     "Truncation",
@@ -55,6 +62,7 @@ __all__ = [
     "http_url",
     "merged",
     "parse_object",
+    "query_of",
     "redact_object",
     "redact_raw",
     "refuse_settings",

@@ -241,10 +241,48 @@ class EventDialect(BaseDialect):
         return name in self.ignored or f"{name.partition('.')[0]}." in self.ignored
 
 
-class WebRtcBot(EventDialect):
-    """A dialect for WebRTC bots, whose replies are detected by their energy; a subclass adds `hello`.
+class Bot(EventDialect):
+    """A dialect for bots whose messages are those of an application; a subclass adds `hello` and `dial`.
 
     A bot that sends no event for two seconds counts as ready. Application messages count as unknown events.
+    """
+
+    needs_continuous_input = True  # a bot's detector requires silence as input
+
+    def hello(self, at_ns: int) -> Sequence[Output]:
+        """Greet the bot once the connection is open."""
+        raise NotImplementedError
+
+    def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
+        """Mark the bot as ready, and report it once."""
+        outputs = super().become_ready(session_id, model)
+        return [SetTimer(_READY, None), *outputs] if outputs else []
+
+    def no_event(self, name: str, problem: str) -> Output:
+        """Return an unknown event."""
+        return UnknownEvent(name)
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        """Greet the bot, and wait two seconds for a response: not every bot responds."""
+        return (*self.hello(at_ns), SetTimer(_READY, at_ns + _READY_NS))
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Handle an event of the bot; any event shows that the bot is ready."""
+        return self.ready_before(super().received(message, at_ns))
+
+    def ready_before(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        """Return the outputs, with readiness in front unless they are only problems and unknown events."""
+        if all(isinstance(output, EndpointProblem | UnknownEvent) for output in outputs):
+            return outputs
+        return (*self.become_ready(), *outputs)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        """Stop waiting for a bot that does not report that it is ready."""
+        return self.become_ready() if name == _READY else ()
+
+
+class WebRtcBot(Bot):
+    """A dialect for WebRTC bots, whose replies are detected by their energy.
 
     Args:
         settings: The session settings. ``extra`` is added to the offer. A key is sent as a bearer token, for
@@ -254,7 +292,6 @@ class WebRtcBot(EventDialect):
         UsageError: The base URL is not a URL.
     """
 
-    needs_continuous_input = True  # a bot's detector requires silence as input
     continuous_media = True  # the track does not mark replies
 
     path: ClassVar[str]
@@ -272,19 +309,6 @@ class WebRtcBot(EventDialect):
         """Return the fields of the offer other than ``sdp`` and ``type``."""
         return dict(self.settings.extra)
 
-    def hello(self, at_ns: int) -> Sequence[Output]:
-        """Greet the bot once the data channel is open."""
-        raise NotImplementedError
-
-    def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        """Mark the bot as ready, and report it once."""
-        outputs = super().become_ready(session_id, model)
-        return [SetTimer(_READY, None), *outputs] if outputs else []
-
-    def no_event(self, name: str, problem: str) -> Output:
-        """Return an unknown event."""
-        return UnknownEvent(name)
-
     def dial(self) -> Dial:
         """Return the URL, headers and body of the offer request."""
         return Dial(
@@ -299,21 +323,6 @@ class WebRtcBot(EventDialect):
                 ice_servers=self.settings.ice_servers,
             ),
         )
-
-    def opened(self, at_ns: int) -> Sequence[Output]:
-        """Greet the bot, and wait two seconds for a response: not every bot responds."""
-        return (*self.hello(at_ns), SetTimer(_READY, at_ns + _READY_NS))
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the bot; any event shows that the bot is ready."""
-        outputs = super().received(message, at_ns)
-        if all(isinstance(output, EndpointProblem | UnknownEvent) for output in outputs):
-            return outputs
-        return (*self.become_ready(), *outputs)
-
-    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Stop waiting for a bot that does not report that it is ready."""
-        return self.become_ready() if name == _READY else ()
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
         """Report nothing: the session determines whether a reply was due."""

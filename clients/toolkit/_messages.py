@@ -11,7 +11,7 @@ import pybase64
 
 from live_eval.dialect import Message
 from live_eval.redaction import SECRET_FIELDS, SECRETS, mask_halves
-from live_eval.text.messages import MOST_VALUES, has_too_many_values
+from live_eval.text.message_limits import MOST_VALUES, has_too_many_values
 from live_eval.types import Secret
 
 _T = TypeVar("_T")

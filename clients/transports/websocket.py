@@ -30,6 +30,7 @@ from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
 from live_eval.clients.transports._http_errors import Address, system_tls
+from live_eval.clients.transports._lookup import look_up
 from live_eval.clients.transports._stamping import StampingTransport
 from live_eval.clients.transports._websocket_connection import WebSocketConnection
 from live_eval.clock import Clock
@@ -64,7 +65,8 @@ class WebSocketTransport(StampingTransport):
     the environment is used, except for loopback addresses.
 
     The steps in `setup_ns` are ``dns`` (name resolution), ``tcp``, ``tls`` (with TLS) and ``http`` (the
-    WebSocket handshake); through a proxy, ``proxy`` replaces the first two.
+    WebSocket handshake); through a proxy, ``proxy`` replaces the first two. ``webhook`` is the request of a
+    `Lookup`.
 
     Args:
         clock: Clock for arrivals without a kernel timestamp.
@@ -117,9 +119,15 @@ class WebSocketTransport(StampingTransport):
             ConnectError: The connection could not be opened. The message contains the host and path, but no
                 query, header or secret.
         """
-        address = self._address = Address(dial, ("wss", "ws"))
+        schemes = ("wss", "ws") if dial.lookup is None else ("https", "http")
+        address = self._address = Address(dial, schemes)
         try:
             async with asyncio.timeout(timeout_s):
+                if dial.lookup is not None:
+                    self._step_ns = self._clock.now_ns()
+                    dial = await look_up(dial, self._clock, timeout_s)
+                    address = self._address = Address(dial, ("wss", "ws"))
+                    self._stepped("webhook")
                 self._connection = await self._open(dial, address)
         except (WebSocketException, OSError, ValueError, ImportError) as error:
             raise self._refused(error, address, timeout_s) from None

@@ -3,6 +3,7 @@
 from live_eval.judges.specs.models import ARENA, RUBRIC, VES
 from live_eval.judges.specs.sound import DISTILLMOS, DNSMOS, EMOALIGN, NISQA, PROSODY, UTMOS
 from live_eval.judges.specs.text import (
+    BENCHMARK_RULES,
     BERTSCORE,
     BLEU,
     MCQ,
@@ -17,6 +18,7 @@ from live_eval.judges.specs.text import (
 
 __all__ = [
     "ARENA",
+    "BENCHMARK_RULES",
     "BERTSCORE",
     "BLEU",
     "DISTILLMOS",

@@ -18,6 +18,7 @@ from live_eval.types import Task
 from live_eval.weights import WeightsFile, WeightsSpec, hub_files
 
 __all__ = [
+    "BENCHMARK_RULES",
     "BERTSCORE",
     "BERT_WEIGHTS",
     "BLEU",
@@ -89,7 +90,7 @@ BLEU = _local(
     name="bleu",
     version="3",
     title="BLEU-4 of the reply's text against the reference reply",
-    implementation="live_eval.judges.overlap:Bleu",
+    implementation="live_eval.judges.word_overlap:Bleu",
     outputs=_similarity("BLEU-4", 10, "BLEU"),
     needs=_TWO_TEXTS,
     default_place=50,
@@ -101,7 +102,7 @@ ROUGE_L = _local(
     name="rouge_l",
     version="3",
     title="ROUGE-L of the reply's text against the reference reply",
-    implementation="live_eval.judges.overlap:RougeL",
+    implementation="live_eval.judges.word_overlap:RougeL",
     outputs=_similarity("ROUGE-L F-measure", 20, "ROUGE-L"),
     needs=_TWO_TEXTS,
     default_place=60,
@@ -263,6 +264,25 @@ MCQ = _local(
     uses=frozenset({Need.REPLY_AUDIO}),
     tasks=frozenset({Task.UNDERSTANDING, Task.REASONING}),
     source="Zhou et al.: EchoMind (ICLR 2026)",
+)
+
+BENCHMARK_RULES = _local(
+    name="benchmark_rules",
+    version="1",
+    title="correctness of replies to items of other benchmarks, by their rules and by ours",
+    implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
+    outputs=(
+        _percent(name="official", title="correct by the benchmark's rule", optional=True),
+        _percent(name="ours", title="correct by our rule"),
+        _percent(name="official_parsed", title="replies that the benchmark's rule can read", optional=True),
+        _percent(name="parsed", title="replies that our rule can read"),
+    ),
+    needs=frozenset(),
+    role=JudgeRole.BENCHMARK,
+    default_place=90,
+    uses=frozenset({Need.REPLY_AUDIO}),
+    tasks=frozenset({Task.BENCHMARK}),
+    source="https://github.com/MatthewCYM/VoiceBench (5338154)",
 )
 
 _WER_COLUMN = _task_column(

@@ -20,12 +20,14 @@ class RunConditions:
         prompt: Name of the system prompt of conversations.
         impairment: Network and audio impairment; empty for none.
         concurrency: Number of sessions at a time.
+        line: Encoding and band of the audio if they alter it (a phone line); empty otherwise.
     """
 
     turn_mode: str | None
     prompt: str | None
     impairment: str
     concurrency: int | None
+    line: str = ""
 
     @property
     def in_words(self) -> tuple[str, ...]:
@@ -33,15 +35,17 @@ class RunConditions:
         sessions = f"{self.concurrency} at a time" if self.concurrency is not None else None
         prompt = f"prompt {self.prompt}" if self.prompt else None
         impaired = f"impaired: {self.impairment}" if self.impairment else None
-        return tuple(text for text in (self.turn_mode, prompt, sessions, impaired) if text)
+        return tuple(text for text in (self.turn_mode, self.line, prompt, sessions, impaired) if text)
 
 
 def conditions_of(manifest: Mapping[str, Any]) -> RunConditions:
     """Return the conditions in a manifest, which may be untrusted."""
     sessions = part_of(part_of(manifest, "config"), "turns").get("concurrency")
+    endpoint = part_of(manifest, "endpoint")
     return RunConditions(
-        turn_mode=text_of(part_of(manifest, "endpoint"), "turn_mode"),
+        turn_mode=text_of(endpoint, "turn_mode"),
         prompt=text_of(part_of(manifest, "prompt"), "name"),
         impairment=text_of(part_of(manifest, "impairment"), "spec") or "",
         concurrency=sessions if isinstance(sessions, int) else None,
+        line=text_of(endpoint, "line") or "",
     )

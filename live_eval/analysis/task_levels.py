@@ -40,7 +40,7 @@ from live_eval.analysis.statistics.intervals import (
     rounded,
 )
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.data import QUESTION_TYPES
 from live_eval.text.wording import counted

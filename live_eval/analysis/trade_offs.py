@@ -14,7 +14,7 @@ from live_eval.analysis.comparison.series import ComparedRun
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.latencies import has_uncertain_start
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import ScoreSummary
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Audio: PCM with its sample rate, files, wire codecs, Ogg, RTP, speech level."""
 
-from live_eval.audio.files import MAX_RECORDING_S, AudioFile, read_audio, recording_s, write_flac
+from live_eval.audio.audio_files import MAX_RECORDING_S, AudioFile, read_audio, recording_s, write_flac
 from live_eval.audio.pcm import (
     Audio,
     Codec,

@@ -27,9 +27,9 @@ from live_eval.sockets.datagrams import StampedDatagram
 from live_eval.sockets.stamps import Stamp
 from live_eval.types import StampKind
 
-__all__ = ["RTC_CODECS", "TAPPED_VERSION", "RtcTap", "check_aiortc", "keep_no_packets"]
+__all__ = ["RTC_CODECS", "RtcTap", "check_aiortc", "keep_no_packets"]
 
-TAPPED_VERSION = "1.16.0"
+_TAPPED_VERSION = "1.16.0"
 """The aiortc version whose internals this module uses."""
 
 RTC_CODECS: Mapping[str, Codec] = {
@@ -41,11 +41,11 @@ RTC_CODECS: Mapping[str, Codec] = {
 
 
 def check_aiortc() -> None:
-    """Raise a `PluginError` unless the installed aiortc version is `TAPPED_VERSION`."""
-    if aiortc.__version__ != TAPPED_VERSION:
+    """Raise a `PluginError` unless the installed aiortc version is `_TAPPED_VERSION`."""
+    if aiortc.__version__ != _TAPPED_VERSION:
         raise PluginError(
-            f"expected aiortc {TAPPED_VERSION}, whose packet handling the WebRTC transport taps, but "
-            f"{aiortc.__version__} is installed (pip install aiortc=={TAPPED_VERSION})"
+            f"expected aiortc {_TAPPED_VERSION}, whose packet handling the WebRTC transport taps, but "
+            f"{aiortc.__version__} is installed (pip install aiortc=={_TAPPED_VERSION})"
         )
 
 

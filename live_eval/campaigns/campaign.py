@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from live_eval.campaigns.documents import CampaignDocument
 from live_eval.errors import StoreError
-from live_eval.files import flattened, private_folder
+from live_eval.files import private_folder
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, TurnRecord, own_folder
 from live_eval.recording.contents import check_new
 from live_eval.redaction import SECRETS
@@ -27,6 +27,7 @@ from live_eval.run.greetings import Greetings
 from live_eval.run.plan import Job, Plan
 from live_eval.run.runner import Observer, RunOutcome, run_plan, running_endpoint
 from live_eval.run.stop_signals import StopSignals
+from live_eval.text.mappings import flattened
 
 __all__ = ["Campaign", "CampaignOutcome"]
 

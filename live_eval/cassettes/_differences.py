@@ -98,19 +98,19 @@ def _pairs_differ(pairs: Mapping[str, tuple[Any, Any]], whose: str) -> Iterator[
 
 def _event_differs(now: Expected | None, then: Expected | None) -> str:
     if then is None:
-        return f"the dialect now reports {_in_kind_and_message(now)}"
+        return f"the dialect now reports {_in_words(now)}"
     if now is None:
-        return f"the dialect no longer reports {_in_kind_and_message(then)}"
+        return f"the dialect no longer reports {_in_words(then)}"
     if now.name != then.name or now.at_ns != then.at_ns:
-        return f"the dialect now reports {_in_kind_and_message(now)} instead of {_in_kind_and_message(then)}"
+        return f"the dialect now reports {_in_words(now)} instead of {_in_words(then)}"
     changed = next(
         name for name in (*now.fields, *then.fields) if now.fields.get(name) != then.fields.get(name)
     )
     value, was = now.fields.get(changed), then.fields.get(changed)
-    return f"{changed} of {_in_kind_and_message(now)}: now {short(value)}, before {short(was)}"
+    return f"{changed} of {_in_words(now)}: now {short(value)}, before {short(was)}"
 
 
-def _in_kind_and_message(event: Expected | None) -> str:
+def _in_words(event: Expected | None) -> str:
     return f"{event.name} at {event.at_ns / 1e9:.9f} s" if event is not None else "nothing"
 
 

@@ -13,6 +13,7 @@ from live_eval.dialect import (
     Output,
     PlaybackStarted,
     PlaybackStopped,
+    QueuedAudio,
     ReplyAudio,
     ReplyAudioDone,
     ReplyText,
@@ -38,7 +39,7 @@ OF_A_RESPONSE = (
 )
 """Events that require a response that has begun."""
 
-_STREAM = (StreamAudio, StreamInterrupted, StreamText)
+_STREAM = (QueuedAudio, StreamAudio, StreamInterrupted, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
 _MOST_CHARACTERS = 8_000
 _known: dict[type, tuple[tuple[str, Any], ...]] = {}
@@ -71,7 +72,7 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
         return f"the dialect reported {name}, although its media are continuous, without response boundaries"
     if not continuous and isinstance(event, _STREAM):
         return f"the dialect reported {name}, although its media are not continuous"
-    if track and isinstance(event, ReplyAudio | StreamAudio):
+    if track and isinstance(event, QueuedAudio | ReplyAudio | StreamAudio):
         return f"the dialect reported {name}, although its audio travels on a track"
     if not track and isinstance(event, _PLAYBACK):
         return f"the dialect reported {name}, although its audio travels in messages"

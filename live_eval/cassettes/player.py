@@ -19,6 +19,7 @@ from live_eval.dialect import (
     EndpointSettings,
     Message,
     Output,
+    QueuedAudio,
     RateLimits,
     Reconnect,
     ReplyAudio,
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 ACTIONS = (Send, SetTimer, Close, Reconnect)
+_AUDIO = (QueuedAudio, ReplyAudio, StreamAudio)
 BASE_URL = "ws://127.0.0.1:9/v1"
 KEY = "sk-conformance-0b5e7f6a"
 DialectFactory: TypeAlias = Callable[[EndpointSettings], Dialect]
@@ -113,7 +115,7 @@ class Player:
             outputs = self.dialect.received(message, self.now_ns)
         except Exception as error:
             raise self.fail(f"received({message[:200]!r}) raised {error!r}") from error
-        self._check_log(message, [out.data for out in outputs if isinstance(out, ReplyAudio | StreamAudio)])
+        self._check_log(message, [out.data for out in outputs if isinstance(out, _AUDIO)])
         return self.take(outputs)
 
     def call(self, method: str, /, **arguments: Any) -> Sequence[Output]:

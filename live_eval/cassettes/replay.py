@@ -34,6 +34,7 @@ from live_eval.recording.record import finish
 from live_eval.registry import client, load
 from live_eval.session.event_loop import describe
 from live_eval.session.limits import SessionLimits
+from live_eval.session.playout_line import PlayoutLine
 from live_eval.session.turn import Turn
 from live_eval.session.verdict import is_over
 from live_eval.timing import TIMING_VERSION, Latency
@@ -197,6 +198,7 @@ class _Replay:
             continuous=self._dialect.continuous_media,
             begun_ns=self._origin_ns,
         )
+        self._line = PlayoutLine()
         self.events: list[Expected] = []
         self._sends: list[Message] = []
         self._farewell: list[Message] = []  # the last messages may be missing from the recording
@@ -207,6 +209,8 @@ class _Replay:
     def play(self) -> None:
         """Play all steps."""
         for step in self._cassette.steps:
+            for audio, at_ns in self._line.played(step.at_ns + self._origin_ns):
+                self.turn.on_event(audio, at_ns)
             match replace(step, at_ns=step.at_ns + self._origin_ns):  # cassette times start at 0
                 case Received(at_ns=at_ns, message=message):
                     self._take("received", at_ns, message=message)
@@ -260,7 +264,8 @@ class _Replay:
                 self._dialect.dial()
             elif not isinstance(output, ACTIONS) and not self._leaving:
                 self.events.append(expected(at_ns - self._origin_ns, output))
-                self.turn.on_event(output, at_ns)
+                for event, event_ns in self._line.passed(output, at_ns):
+                    self.turn.on_event(event, event_ns)
 
     def _outputs(self, call: Callable[..., Sequence[Output]], **arguments: Any) -> Sequence[Output]:
         try:

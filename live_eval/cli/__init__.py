@@ -34,6 +34,7 @@ GROUPS = {
     "Measure": {
         "latency": "Measure an endpoint's latency under controlled load.",
         "duplex": "Measure turn-taking: pauses, interruptions, noise.",
+        "doctor": "Test whether an endpoint hears what is said to it.",
         "calibrate": "Measure the harness's own error against known times.",
     },
     "Look": {
@@ -52,7 +53,7 @@ GROUPS = {
         "audit": "Test how reliable a judge is.",
     },
     "Data": {
-        "data": "Inspect data sets.",
+        "data": "Inspect data sets, and add other benchmarks.",
         "export": "Write a run's turns for pandas, Hugging Face or inspect_ai.",
         "impair": "List impairments, or serve an impairing proxy.",
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 from live_eval.analysis.assertions import Assertion
@@ -36,12 +36,25 @@ def _parse_or_redirect(command: _Command, text: str, scores: Collection[str]) ->
         return _parse(command, text, scores)
     except UsageError:
         known = [score_name(spec.name, output.name) for spec in installed_judges() for output in spec.outputs]
-        for other in _COMMANDS:
-            if other != command and _is_assertion_of(other, text, known):
-                value = re.split("[<>]", text)[0].strip()
-                message = f"`live-eval {other}` measures {value}, `live-eval {command}` does not"
-                raise UsageError(f"assertion {text!r}: {message}") from None
+        value = re.split("[<>=]", text)[0].strip()
+        for meant in _corrections(text, value):
+            if meant != text and _is_assertion_of(command, meant, scores):
+                raise UsageError(f"assertion {text!r}: did you mean {meant!r}?") from None
+            for other in _COMMANDS:
+                if other != command and _is_assertion_of(other, meant, known):
+                    message = f"`live-eval {other}` measures {value}, `live-eval {command}` does not"
+                    more = "" if meant == text else f"; there, assert for example {meant!r}"
+                    raise UsageError(f"assertion {text!r}: {message}{more}") from None
         raise
+
+
+def _corrections(text: str, value: str) -> Iterator[str]:
+    """Yield the assertion, and with a statistic or, as in the names of pytest, a dot for an underscore."""
+    yield text
+    bound = text[text.index(value) + len(value) :]
+    dotted = [f"{value[: each.start()]}.{value[each.end() :]}" for each in re.finditer("_", value)]
+    for name in (value, *dotted):
+        yield from (f"{name}.p95{bound}", f"{name}.mean{bound}")
 
 
 def _is_assertion_of(command: _Command, text: str, scores: Collection[str]) -> bool:

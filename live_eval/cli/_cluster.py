@@ -22,7 +22,7 @@ from live_eval.scoring.judge_processes import judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 
 if TYPE_CHECKING:
-    from live_eval.cluster.connection import Cluster
+    from live_eval.cluster.ray_connection import Cluster
 
 
 def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +40,7 @@ def connected_to(address: str | None) -> Iterator[Cluster | None]:
         return
     if address.endswith(".toml"):
         raise UsageError(f"--ray {address}: expected an address; put the run file before --ray")
-    from live_eval.cluster.connection import connected
+    from live_eval.cluster.ray_connection import connected
 
     with connected(address) as cluster:
         yield cluster

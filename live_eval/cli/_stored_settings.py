@@ -25,7 +25,7 @@ from live_eval.http.hosts import is_loopback
 from live_eval.impair import PARAMETERS
 from live_eval.judging import JudgeKind
 from live_eval.recording import RunReader, part_of
-from live_eval.redaction.settings import public_settings
+from live_eval.redaction.secret_settings import public_settings
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.redacted_settings import SettingPath, check_repeated
 from live_eval.run.run_file import EndpointTable, JudgesTable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.analysis.summary.run import unfinished
+from live_eval.analysis.summary.run_summary import unfinished
 from live_eval.cli import _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, output_console, plain_table, print_table

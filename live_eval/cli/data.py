@@ -1,4 +1,4 @@
-"""``live-eval data``: inspect a data set and check its files."""
+"""``live-eval data``: inspect a data set and check its files; list and add other benchmarks."""
 
 from __future__ import annotations
 
@@ -12,23 +12,47 @@ import click
 from live_eval.audio import MAX_RECORDING_S
 from live_eval.cli import FAILED, _options
 from live_eval.cli._help import CommandGroup
-from live_eval.cli._listing import counts_in_words, output_console, plain_table
+from live_eval.cli._listing import counts_in_words, output_console, plain_table, print_listing
 from live_eval.cli._screen import console
+from live_eval.cli._transfers import transfer_bars
 from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
-from live_eval.errors import UsageError
+from live_eval.data.benchmarks import (
+    BENCHMARKS,
+    BenchmarkSpec,
+    RecordedBenchmark,
+    benchmark_named,
+    changed_files,
+    find_benchmark,
+    read_record,
+    write_record,
+)
+from live_eval.data.benchmarks.fetching import fetch_benchmark
+from live_eval.errors import DataError, UsageError
+from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from rich.console import Console, RenderableType
 
 __all__ = ["command"]
 
 _MOST_LINES = 40
 _TEXT = ("", "cues", "types", "kind")
+_LISTED = {
+    "name": "benchmark",
+    "items": "items",
+    "megabytes": "MB",
+    "licence": "licence",
+    "commercial_use": "commercial use",
+    "here": "here",
+}
 
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Inspect data sets."""
+    """Inspect data sets, and add other benchmarks."""
 
 
 @command.command("check")
@@ -72,7 +96,7 @@ def _check(
     """Report the contents of PATH, missing files, and files that cannot be read.
 
     PATH is EchoMind's root, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder of
-    recordings, or one of the words sample and sample-dialogues.
+    recordings, a benchmark of `live-eval data list`, or one of the words sample and sample-dialogues.
 
     Exit status: 0 if every file can be read, 3 if not, 2 if PATH is not a data set.
     """
@@ -86,6 +110,116 @@ def _check(
         _print(report)
     if not report.ok:
         sys.exit(FAILED)
+
+
+@command.command("list")
+@_options.json_option
+def _list(as_json: bool) -> None:
+    """List the other benchmarks that live-eval reads, with their licences, and which are on this machine."""
+    rows = [_benchmark_row(spec) for spec in BENCHMARKS.values()]
+    print_listing(rows, _LISTED, as_json=as_json)
+    for row in rows if not as_json else ():
+        parts = [f"{name} {part['items']:,} ({part['about']})" for name, part in row["parts"].items()]
+        click.echo(f"\n{row['name']}: {row['title']}, {row['source']}\n  {'; '.join(parts)}")
+        if row["problem"] or row["path"]:
+            click.echo(f"  {row['problem'] or row['path']}")
+
+
+def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
+    recorded: RecordedBenchmark | None = None
+    problem: str | None = None
+    try:
+        recorded = read_record(spec)
+        if recorded is not None and (changed := changed_files(recorded)):
+            problem = f"{recorded.root}: {len(changed)} of {len(recorded.files)} files are missing or changed"
+    except DataError as error:
+        problem = str(error)
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "source": spec.source,
+        "revision": spec.revision,
+        "items": spec.items,
+        "megabytes": spec.megabytes,
+        "licence": spec.licence,
+        "commercial_use": not spec.noncommercial,
+        "parts": {
+            name: {"items": part.items, "rule": part.rule.value, "about": part.about}
+            for name, part in spec.parts.items()
+        },
+        "here": recorded is not None and problem is None,
+        "path": None if recorded is None else str(recorded.root),
+        "problem": problem,
+    }
+
+
+@command.command("add")
+@click.argument("name", metavar="NAME[/PART]")
+@click.option(
+    "--path",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Use an existing copy: the folder is recorded, and nothing is downloaded or copied.",
+)
+@click.option("--again", is_flag=True, help="Check the hashes of complete files, and replace changed ones.")
+@click.option(
+    "--noncommercial",
+    is_flag=True,
+    help="Confirm that you do not use the benchmark commercially, if its licence forbids it.",
+)
+def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None:
+    """Make a benchmark available as --data NAME or --data NAME/PART.
+
+    NAME is one of `live-eval data list`. The files are downloaded at a pinned revision and stay in their
+    published layout; nothing is converted. An interrupted download is resumed. HF_ENDPOINT replaces
+    https://huggingface.co; a token in HF_TOKEN is sent only there.
+    """
+    spec, part = benchmark_named(name)
+    revision = f", revision {spec.revision[:12]}" if spec.revision else ""
+    click.echo(f"{spec.title}: {spec.source}{revision}", err=True)
+    click.echo(f"  licence: {spec.licence}", err=True)
+    if spec.noncommercial and not noncommercial:
+        raise UsageError(
+            f"{spec.title} is under {spec.licence}, which forbids commercial use: pass --noncommercial to "
+            "confirm that your use is not commercial"
+        )
+    if path is None:
+        _download(spec, part, again=again)
+    else:
+        _record_copy(spec, path)
+    click.echo(f"next: live-eval data check {name}, live-eval run ENDPOINT --data {name}", err=True)
+
+
+def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
+    if not spec.repository:
+        raise UsageError(
+            f"{spec.title} cannot be downloaded by live-eval: {spec.by_hand}; "
+            "then pass the folder with --path"
+        )
+    parts = [part.partition("/")[0]] if part else list(spec.parts)
+    if len(parts) > 1:
+        click.echo(f"  all {len(parts)} parts, about {spec.megabytes:,} MB", err=True)
+    with transfer_bars() as progress:
+        record = fetch_benchmark(spec, parts, again=again, progress=progress, planned=_announce)
+    click.echo(f"{spec.name}: {record.root}")
+
+
+def _announce(part: str, files: int, here: int) -> None:
+    what = f"{part}: " if part else ""
+    here_already = f", {here} already here" if here else ""
+    click.echo(f"  {what}{counted(files, 'file')}{here_already}", err=True)
+
+
+def _record_copy(spec: BenchmarkSpec, path: Path) -> None:
+    placed = find_benchmark(path)
+    if placed is None or placed.spec.name != spec.name:
+        raise DataError(
+            f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), found "
+            + (placed.spec.title if placed is not None else "none")
+        )
+    placed.read(DataOptions())  # raises if a file is missing or damaged
+    write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
+    click.echo(f"{spec.name}: {placed.root}")
 
 
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:

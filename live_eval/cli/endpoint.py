@@ -20,7 +20,7 @@ from live_eval.errors import UsageError
 from live_eval.impair import BoundedValue
 from live_eval.redaction import find_key, key_source
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultName
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import (
     BOUNDS,
     NEVER,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from live_eval.reference.responders.responder import Replier, Responder
     from live_eval.reference.responders.speech_models import SpeechModels
 
-__all__ = ["LLM_KEY_VARIABLES", "TOKEN_VARIABLE", "command"]
+__all__ = ["TOKEN_VARIABLE", "command"]
 
-LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
+_LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
 """Environment variables with the chat server's key, in order of precedence."""
 
 _COLUMNS = {"name": "fault", "layer": "acts on", "value": "value", "help": "what it does"}
@@ -104,7 +104,7 @@ def _duration(name: str) -> _options.DurationType:
 )
 @click.option("--llm-base-url", help="Answer with this OpenAI-compatible chat server instead of scripts.")
 @click.option(
-    "--llm-model", help=f"Model of the chat server. Its key is read from {' or '.join(LLM_KEY_VARIABLES)}."
+    "--llm-model", help=f"Model of the chat server. Its key is read from {' or '.join(_LLM_KEY_VARIABLES)}."
 )
 @click.option(
     "--notices-voice", is_flag=True, help="Comment on the pace, level and pitch of the user's voice."
@@ -199,6 +199,7 @@ def command(
     gemini-live, moshi                  ws://127.0.0.1:8765
     openai-webrtc                       http://127.0.0.1:8765/v1
     pipecat-webrtc, fastrtc-webrtc      http://127.0.0.1:8765
+    twilio                              ws://127.0.0.1:8765/media-stream
 
     Once ready, it prints one line of JSON with the port and these addresses.
     """
@@ -345,7 +346,7 @@ def _replier(
 
     replier: Replier
     if llm_base_url is not None and llm_model is not None:
-        key = next(filter(None, map(find_key, LLM_KEY_VARIABLES)), None)
+        key = next(filter(None, map(find_key, _LLM_KEY_VARIABLES)), None)
         replier = ChatReplier(llm_base_url, llm_model, key)
     else:
         paths = [*(locate(str(root)) for root in roots), sample_path()]

@@ -35,7 +35,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     jsonl and csv are text, parquet is one table, hf is a folder with audio for Hugging Face's
     datasets.load_dataset, and inspect is a log for inspect_ai and its viewer (.eval or .json).
     """
-    from live_eval.analysis.summary.run import unfinished
+    from live_eval.analysis.summary.run_summary import unfinished
     from live_eval.export.arrow import write_parquet
     from live_eval.export.hugging_face import write_dataset
     from live_eval.export.inspect_log import write_inspect_log

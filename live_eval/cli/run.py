@@ -13,7 +13,7 @@ import click
 import live_eval.report
 from live_eval.analysis.run_estimate import estimate_run, total
 from live_eval.analysis.summary.assertions import check_run
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
@@ -23,17 +23,18 @@ from live_eval.cli._help import Command, Option
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
+from live_eval.cli._resumed_run import finished_outcome, manifest_to_retry, open_writer
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings, trust_option
 from live_eval.cli.score import print_reasons
 from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
-from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader, part_of
-from live_eval.redaction import SECRETS, public_settings, public_url
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader
+from live_eval.redaction import public_url
 from live_eval.registry import CLIENTS, client, find_plugins, judge
 from live_eval.run.plan import Job, Plan, make_plan
-from live_eval.run.presets import PRESETS, read_preset, under
+from live_eval.run.presets import PRESETS, read_preset
 from live_eval.run.prompts import load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
@@ -41,12 +42,13 @@ from live_eval.run.stop_signals import StopSignals, stop_with_stdin
 from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import run as run_loop
+from live_eval.text.mappings import merged
 from live_eval.text.wording import counted
 from live_eval.types import Task
 
 if TYPE_CHECKING:
     from live_eval.analysis.assertions import Assertion
-    from live_eval.cluster.connection import Cluster
+    from live_eval.cluster.ray_connection import Cluster
     from live_eval.judging import JudgeSpec
 
 __all__ = ["command"]
@@ -77,12 +79,12 @@ def _run(
         flags["output__out"] = folder_to_resume(flags["output__out"])
     given = overlay(values, flags)
     if given.get("output", {}).get("retry_failed"):
-        before = stored_settings(_manifest_of(given["output"].get("out")), given, trusted)
+        before = stored_settings(manifest_to_retry(given["output"].get("out")), given, trusted)
         values = {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
     named = "names" in overlay(values, flags).get("judges", {})
     wanted = named or preset is not None  # their failures count
     if preset is not None:
-        values = under(read_preset(preset), values)
+        values = merged(read_preset(preset), values)
     configs = _prompt_configs(configured(values, flags))
     if as_json and len(configs) > 1 and not is_estimate:
         raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
@@ -175,12 +177,12 @@ def _run_plan(
     """
     config = plan.config
     stop.last_words = f"Interrupted. To continue, {continue_with}"
-    finished = _finished_outcome(plan)
+    finished = finished_outcome(plan)
     if finished is not None:
         click.echo("note: every turn is recorded; only missing scores are added", err=True)
         outcome = finished
     else:
-        with _open_writer(plan, out) as writer:
+        with open_writer(plan, out) as writer:
             try:
                 outcome = _run_turns(plan, writer, out, stop, cluster)
             except StoreError as error:
@@ -324,56 +326,6 @@ def _without_judges(config: RunConfig, left_out: Mapping[str, str]) -> RunConfig
     return config.model_copy(update={"judges": config.judges.model_copy(update={"names": names})})
 
 
-def _manifest_of(out: Any) -> Mapping[str, Any]:
-    """Return the manifest of the run whose failed turns are rerun."""
-    if out is None:
-        raise UsageError("--retry-failed requires --out, the run whose failed turns to rerun")
-    with RunReader.open(Path(out)) as run:
-        return run.manifest
-
-
-def _finished_outcome(plan: Plan) -> RunOutcome | None:
-    """Return the outcome of the run to resume if it has ended with every turn recorded."""
-    output = plan.config.output
-    if not output.resume or output.retry_failed or output.out is None or not (output.out / RUN_FILE).exists():
-        return None
-    with RunReader.open(output.out) as run:
-        if not run.ended:
-            return None
-        _check_same(run.manifest, plan.manifest())
-        if not all(job.turn_id in run for job in plan.jobs):
-            return None
-        return RunOutcome(len(run) - run.failed_turns, run.failed_turns, interrupted=False)
-
-
-def _open_writer(plan: Plan, out: Path) -> RunWriter:
-    """Create the run, or resume it if its settings are the same."""
-    output = plan.config.output
-    if not (output.resume or output.retry_failed):
-        return RunWriter.create(out, plan.manifest())
-    if output.out is None:
-        raise UsageError("--resume requires --out, the run to continue")
-    writer = RunWriter.resume(out, ended=True)  # an ended run may be incomplete
-    try:
-        _check_same(writer.manifest, plan.manifest())
-        _note_lost(writer)
-    except BaseException:
-        writer.close()
-        raise
-    return writer
-
-
-def _note_lost(writer: RunWriter) -> None:
-    """Print the turns that are rerun because their audio is missing."""
-    again = writer.to_repeat()
-    if again:
-        turns = f"{', '.join(again[:_NAMED])}{', …' if len(again) > _NAMED else ''}"
-        click.echo(
-            f"note: the audio of {counted(len(again), 'captured turn')} is missing; rerunning: {turns}",
-            err=True,
-        )
-
-
 def _run_turns(
     plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: Cluster | None
 ) -> RunOutcome:
@@ -411,34 +363,6 @@ def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
         if line.reason is not None or line.n_failed:
             print_reasons(line, err=True)
     return all(line.reason is None and not line.n_failed for line in summary.judges)
-
-
-_NAMED = 5
-_MAY_CHANGE = {
-    "endpoint": {"key_from", "key_variable"},
-    "data": {"max_recording"},
-    "turns": {"concurrency", "processes", "retries", "patience", "connect_timeout"},
-}
-"""Settings that do not affect turns and may therefore change when a run is resumed."""
-
-
-def _check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
-    """Raise a `StoreError` if the data, the endpoint or the turn settings of the run have changed."""
-    now = SECRETS.values(now)  # like the stored manifest
-    config, config_now = part_of(before, "config"), now["config"]
-    # Compare redacted URLs and settings: a key may have changed.
-    config = {**config, "endpoint": public_settings(part_of(config, "endpoint"))}
-    parts = [(name, part_of(before, name), now[name]) for name in ("endpoint", "data")]
-    parts += [
-        (name, part_of(config, name), config_now[name])
-        for name in ("endpoint", "data", "task", "turns", "impair")
-    ]
-    for part, then, wanted in parts:
-        for key, value in wanted.items():
-            if key not in _MAY_CHANGE.get(part, ()) and then.get(key) != value:
-                raise StoreError(
-                    f"cannot resume this run: its {part}.{key} was {then.get(key)!r}, but is now {value!r}"
-                )
 
 
 command = Command(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from live_eval.analysis.summary.changes import DialogueSummary
-    from live_eval.analysis.summary.run import RunSummary
+    from live_eval.analysis.summary.run_summary import RunSummary
     from live_eval.report.cells import Table as ReportTable
 
 __all__ = ["command", "print_summary", "print_summary_json"]
@@ -34,7 +34,7 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
 
     RUN is the run folder. The summary of an incomplete run covers the recorded turns.
     """
-    from live_eval.analysis.summary.run import summarise
+    from live_eval.analysis.summary.run_summary import summarise
     from live_eval.recording import RunReader, ScoreReader
 
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
@@ -57,7 +57,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
     from rich.markup import escape
 
     from live_eval.report.tables import RunView, latency_table, score_table
-    from live_eval.report.tasks import question_table, transcription_table
+    from live_eval.report.tasks import benchmark_table, question_table, transcription_table
 
     console = console or output_console()
     facts = summary.facts
@@ -84,7 +84,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
     if summary.judges:
         judges = "; ".join(judge.in_words for judge in summary.judges)
         console.print(f"judges: {judges}", style="dim", markup=False)
-    for table in (question_table([view]), transcription_table([view])):
+    for table in (question_table([view]), transcription_table([view]), benchmark_table([view])):
         if table.rows:
             console.print()
             print_table(console, _terminal(table))

@@ -12,7 +12,7 @@ import click
 from live_eval.cli._help import CommandGroup
 from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
-from live_eval.cli._screen import console
+from live_eval.cli._transfers import transfer_bars
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.judging import JudgeSpec, OptionSpec
 from live_eval.redaction import mask_halves
@@ -181,32 +181,8 @@ def _row(spec: WeightsSpec, judges: list[str], *, checked: bool) -> dict[str, An
 
 
 def _fetch_with_progress(spec: WeightsSpec, *, again: bool) -> FoundWeights:
-    from rich.markup import escape
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bars:
-        tasks = {
-            file.name: bars.add_task(escape(file.name), total=None, visible=False) for file in spec.files
-        }
-
-        def show(name: str, here: int, total: int | None) -> None:
-            bars.update(tasks[name], completed=here, total=total, visible=True)
-
-        return fetch_weights(spec, again=again, progress=show)
+    with transfer_bars() as progress:
+        return fetch_weights(spec, again=again, progress=progress)
 
 
 def _print_found(found: FoundWeights, spec: WeightsSpec) -> None:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from live_eval.cluster.connection import Cluster, error_text
 from live_eval.cluster.judge_actor import JudgeActor
 from live_eval.cluster.nodes import Node, Software, round_robin, software
+from live_eval.cluster.ray_connection import Cluster, error_text
 from live_eval.cluster.sealing import KeyPair
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.redaction import SECRETS

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from live_eval.calibrate import CalibrationPlan
-from live_eval.cluster.connection import Cluster, error_text
 from live_eval.cluster.nodes import Node, NodeReport, Software, calibration_refusal, software
+from live_eval.cluster.ray_connection import Cluster, error_text
 from live_eval.cluster.sealing import KeyPair, Seal
 from live_eval.cluster.session_actor import Measured, SessionActor, calibrate_node
 from live_eval.cluster.worker_spread import Load, WorkerSpread

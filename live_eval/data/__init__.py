@@ -1,4 +1,4 @@
-"""Data sets: EchoMind and EchoMind-Human, manifests, folders of recordings, the bundled sample."""
+"""Data sets: EchoMind and EchoMind-Human, other benchmarks, manifests, folders of recordings, the sample."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
+from live_eval.data.benchmarks import find_benchmark, load_benchmark, locate_benchmark
 from live_eval.data.check import DataReport, FileCheck, check, check_readable
 from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
 from live_eval.data.echomind import PARTS, load_echomind, parts_of
@@ -47,16 +48,16 @@ SAMPLE_DIALOGUES = "sample-dialogues"
 
 _EXPECTED = (
     "expected EchoMind's root (with data_synthesis or data_human), one of these folders, "
-    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, or {SAMPLE!r} or "
-    f"{SAMPLE_DIALOGUES!r}"
+    f"a manifest ({', '.join(MANIFEST_SUFFIXES)}), a folder of recordings, a benchmark of "
+    f"`live-eval data list`, or {SAMPLE!r} or {SAMPLE_DIALOGUES!r}"
 )
 
 
 def load(path: Path, options: DataOptions | None = None) -> DataSet:
     """Read a data set of any supported layout.
 
-    `path` is EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, or a
-    folder of recordings.
+    `path` is EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, the
+    folder of another benchmark or of a part of it, or a folder of recordings.
 
     Raises:
         DataError: The path is not a supported data set, or cannot be read.
@@ -69,6 +70,8 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
         if parts_of(path):
             return load_echomind(path, options)
         raise DataError(f"{path}: {_EXPECTED}, got another file type")
+    if (placed := find_benchmark(path)) is not None:
+        return load_benchmark(placed, options)
     if not os.path.isdir(path):
         raise DataError(f"{path}: {_EXPECTED}, no such path")
     if parts_of(path) or any((path / f"data_{part}").is_dir() for part in PARTS):
@@ -84,10 +87,17 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
 
 
 def locate(name: str) -> Path:
-    """Return the path of the bundled sample or its dialogues by name; otherwise, return `name` as a path."""
+    """Return the path of the bundled sample, its dialogues or a benchmark by name, or else `name` as a path.
+
+    Raises:
+        DataError: The benchmark was not added on this machine.
+        UsageError: The benchmark has no such part.
+    """
     if name == SAMPLE_DIALOGUES:
         return sample_path() / "dialogues" / "dialogues.jsonl"
-    return sample_path() if name == SAMPLE else Path(name)
+    if name == SAMPLE:
+        return sample_path()
+    return locate_benchmark(name) or Path(name)
 
 
 def sample_path() -> Path:

@@ -29,7 +29,6 @@ __all__ = [
     "read_entries",
     "relative_name",
     "speech_boundaries",
-    "spoken_parts",
     "unique",
 ]
 
@@ -222,7 +221,7 @@ class Row:
     def parts(self) -> tuple[SpokenPart, ...]:
         """Return the annotated speech segments; empty if missing or invalid."""
         try:
-            return spoken_parts(self.value("parts"))
+            return _spoken_parts(self.value("parts"))
         except ValueError as error:
             self.complain(str(error))
             return ()
@@ -307,7 +306,7 @@ def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
     )
 
 
-def spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
+def _spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
     """Return annotated speech segments.
 
     `value` is a list of objects with ``onset_ms`` and ``end_ms``, in milliseconds from the recording's first

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from live_eval.audio import MAX_RECORDING_S, read_audio, recording_s
+from live_eval.audio.tables import recording_exists
 from live_eval.data.dataset import DataKind, DataSet
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS
@@ -241,7 +242,7 @@ def check_readable(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> 
     """
     reasons: dict[Path, str] = {}
     for case in cases:
-        if case.problem is not None or not os.path.exists(case.audio_path):
+        if case.problem is not None or not recording_exists(case.audio_path):
             continue  # reported when the data set is read
         if case.audio_path not in reasons:
             reasons[case.audio_path] = _why_unreadable(case.audio_path, max_s)

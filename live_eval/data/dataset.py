@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from live_eval.audio.tables import recording_exists, recording_size
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.suggestions import did_you_mean
@@ -30,6 +30,8 @@ class DataKind(StrEnum):
     """A JSONL or CSV file that lists recordings."""
     FOLDER = "folder"
     """A folder of recordings."""
+    BENCHMARK = "benchmark"
+    """Another benchmark in its published layout."""
     LIVE = "live"
     """No files: a person speaks live."""
 
@@ -58,7 +60,7 @@ class DataSet:
     """The conversations and multiple-choice questions of a data set, including those with a problem.
 
     `unread` contains the problems of unreadable question files, by task; `syntax_errors` contains the
-    problems of rows that are not JSON objects.
+    problems of rows that are not JSON objects. `licence` is the licence of a benchmark's recordings.
     """
 
     name: str  # name of the data set's folder or file
@@ -69,6 +71,7 @@ class DataSet:
     questions: tuple[Case, ...] = ()
     unread: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
     syntax_errors: tuple[str, ...] = ()
+    licence: str = ""
 
     @property
     def question_counts(self) -> dict[str, int]:
@@ -83,7 +86,7 @@ class DataSet:
         if task.asks:
             return tuple(case for case in self.questions if case.task is task)
         if task is Task.CONVERSATION:
-            return self.cases
+            return self.cases  # a benchmark's items keep their own task
         alone: dict[str, Any] = {
             "dialogue_id": None,
             "turn_index": 0,
@@ -102,6 +105,8 @@ class DataSet:
             return "no recording was selected"
         if self.unread.get(task):
             return "; ".join(self.unread[task])
+        if self.kind is DataKind.BENCHMARK:
+            return "a benchmark's items are replied to as conversations (--task conversation)"
         if self.kind is DataKind.ECHOMIND:
             return f"expected multiple-choice questions in MCQ/{task}.json next to script_info, found none"
         return f"a {self.kind} has no multiple-choice questions"
@@ -117,7 +122,7 @@ class DataSet:
         Raises:
             DataError: All of them are missing.
         """
-        missing = [case for case in cases if case.lacks_recording or not os.path.exists(case.audio_path)]
+        missing = [case for case in cases if case.lacks_recording or not recording_exists(case.audio_path)]
         if not missing:
             return []
         first = missing[0]
@@ -133,7 +138,7 @@ class DataSet:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the conversations' ids, texts and recording sizes; equal for runs of the same data."""
-        return _digest([case.case_id, case.text, _size(case.audio_path)] for case in self.cases)
+        return _digest([case.case_id, case.text, recording_size(case.audio_path)] for case in self.cases)
 
     @property
     def questions_fingerprint(self) -> str | None:
@@ -142,7 +147,7 @@ class DataSet:
         if not asked:
             return None
         return _digest(
-            [case.case_id, _size(case.audio_path), question.text, question.options, question.answer]
+            [case.case_id, recording_size(case.audio_path), question.text, question.options, question.answer]
             for case, question in asked
         )
 
@@ -152,10 +157,6 @@ def _digest(lines: Iterable[Sequence[object]]) -> str:
     for line in lines:
         digest.update(json.dumps(line).encode() + b"\n")
     return digest.hexdigest()
-
-
-def _size(recording: Path) -> int | None:
-    return recording.stat().st_size if os.path.isfile(recording) else None
 
 
 def select(

@@ -24,7 +24,6 @@ from live_eval.files import read_text
 from live_eval.types import Case, Variant
 
 __all__ = [
-    "AUDIO_SUFFIXES",
     "KNOWN_FIELDS",
     "MANIFEST_SUFFIXES",
     "load_folder",
@@ -34,7 +33,7 @@ __all__ = [
 
 MANIFEST_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv")
 
-AUDIO_SUFFIXES = frozenset(
+_AUDIO_SUFFIXES = frozenset(
     {".aac", ".aif", ".aifc", ".aiff", ".amr", ".au", ".caf", ".flac", ".m4a", ".mp3", ".mp4", ".oga", ".ogg"}
     | {".opus", ".rf64", ".w64", ".wav", ".wave", ".webm", ".wma"}
 )
@@ -147,7 +146,7 @@ def load_folder(path: Path, options: DataOptions) -> DataSet:
         raise UsageError(f"{path}: a folder of recordings has no fields, but a field mapping was given")
     found = recordings(path)
     if not found:
-        raise DataError(f"{path}: expected recordings ({', '.join(sorted(AUDIO_SUFFIXES))}), found none")
+        raise DataError(f"{path}: expected recordings ({', '.join(sorted(_AUDIO_SUFFIXES))}), found none")
     taken: set[str] = set()
     cases = []
     for file in found:
@@ -175,7 +174,7 @@ def recordings(folder: Path) -> list[Path]:
         found.extend(
             Path(base, name)
             for name in files
-            if not name.startswith(".") and Path(name).suffix.lower() in AUDIO_SUFFIXES
+            if not name.startswith(".") and Path(name).suffix.lower() in _AUDIO_SUFFIXES
         )
     return sorted(found)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live_eval.data._options import parse_answer, parse_options
+from live_eval.data._choices import parse_answer, parse_options
 from live_eval.data._rows import FieldMap, Row, field_names, inside, read_entries, relative_name, unique
 from live_eval.errors import DataError
 from live_eval.types import Case, Question, Task, Variant

@@ -13,16 +13,17 @@ from live_eval.errors import UsageError
 from live_eval.export.columns import ExportColumn
 from live_eval.export.table import ExportTable
 from live_eval.extras import install_command
-from live_eval.files import atomic_write, flattened
+from live_eval.files import atomic_write
 from live_eval.redaction import SECRETS
+from live_eval.text.mappings import flattened
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["MANIFEST_KEY", "data_frame", "needed", "record_batches", "turn_schema", "write_parquet"]
+__all__ = ["data_frame", "needed", "record_batches", "turn_schema", "write_parquet"]
 
-MANIFEST_KEY = b"live_eval.run"
+_MANIFEST_KEY = b"live_eval.run"
 """Schema metadata key for the run description, as JSON."""
 
 
@@ -47,7 +48,7 @@ def turn_schema(table: ExportTable) -> pa.Schema:
         pa.field(column.name, _type(column), metadata={"description": column.meaning})
         for column in table.columns
     ]
-    return pa.schema(fields, metadata={MANIFEST_KEY: json.dumps(_run(table)).encode()})
+    return pa.schema(fields, metadata={_MANIFEST_KEY: json.dumps(_run(table)).encode()})
 
 
 def record_batches(table: ExportTable, *, rows_at_once: int = 200) -> Iterator[pa.RecordBatch]:

@@ -66,7 +66,7 @@ _RESPONSE = (
     ExportColumn("audio_ms", "number", "length of its audio, ms"),
     ExportColumn("rate_hz", "integer", "sample rate of its audio, Hz"),
     ExportColumn("audio", "text", "its audio, a path within the run folder"),
-    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')} as the endpoint reports") for name in TOKENS),
+    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')}, as reported") for name in TOKENS),
 )
 _JUDGEMENT = (
     ExportColumn("judge", "text", "the judge"),
@@ -139,8 +139,8 @@ _LAST = (
     ExportColumn("note", "text", "note of reviewers"),
     ExportColumn("session_id", "text", "the endpoint's identifier of the session"),
     ExportColumn("model", "text", "model that the endpoint reports"),
-    ExportColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),
-    ExportColumn("usage.output_tokens", "integer", "tokens of all responses of the turn"),
+    ExportColumn("usage.input_tokens", "integer", "of all responses"),
+    ExportColumn("usage.output_tokens", "integer", "of all responses"),
     ExportColumn("responses", _RESPONSE, "responses in the order in which they began"),
     ExportColumn("judgements", _JUDGEMENT, "judgements of the turn"),
 )

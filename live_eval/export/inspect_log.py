@@ -20,7 +20,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval import __version__
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreSummary
 from live_eval.analysis.turn_view import TurnView
 from live_eval.export.arrow import needed

@@ -13,7 +13,8 @@ from typing import IO, Any, Literal, TypeAlias
 import orjson
 
 from live_eval.export.table import ExportTable
-from live_eval.files import csv_line, flattened
+from live_eval.files import csv_line
+from live_eval.text.mappings import flattened
 
 __all__ = ["RowFormat", "csv_rows", "write_rows"]
 

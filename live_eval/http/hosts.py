@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-__all__ = ["host_of", "is_address", "is_local_page", "is_loopback", "is_rebound"]
+__all__ = ["host_of", "is_address", "is_internal", "is_local_page", "is_loopback", "is_rebound", "is_url"]
 
 _HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d{1,5}))?", re.ASCII)
 
@@ -28,6 +29,16 @@ def is_loopback(host: str) -> bool:
     return is_address(host) and ip_address(host).is_loopback
 
 
+def is_internal(host: str) -> bool:
+    """Return whether a host is this machine, or an address that is not public.
+
+    >>> [is_internal(host) for host in ("localhost", "10.0.0.7", "169.254.169.254", "example.org", "8.8.8.8")]
+    [True, True, True, False, False]
+    """
+    host = _usual(host)
+    return is_loopback(host) or (is_address(host) and not ip_address(host).is_global)
+
+
 def _usual(host: str) -> str:
     """Return a host in normal form: lower case, without a trailing dot."""
     return host.lower().rstrip(".")
@@ -44,6 +55,15 @@ def host_of(header: str) -> tuple[str, int | None] | None:
     if found is None or not name:
         return None
     return name, None if found["port"] is None else int(found["port"])
+
+
+def is_url(text: str, schemes: Container[str]) -> bool:
+    """Return whether a text is a URL with a host and one of these schemes, and a valid port if it has one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def is_local_page(origin: str) -> bool:

@@ -264,8 +264,8 @@ class LiveConversation:
             if self._session is None:
                 continue
             self._session.check(due_ns)
-            heard = self._session.reply.heard
-            for update in self._watcher.levels(due_ns, heard):
+            heard, replying = self._session.reply.heard, self._session.reply.is_playing(due_ns)
+            for update in self._watcher.levels(due_ns, heard, replying=replying):
                 self._updates.put(update)
             search = self._watcher.echo_search(due_ns, heard)
             if search is not None:

@@ -20,7 +20,7 @@ from live_eval.live.updates import (
 from live_eval.registry import installed_judges
 from live_eval.text.wording import significant
 
-__all__ = ["Lines", "in_words", "latency_line", "plain", "score_lines", "stopped", "voice_to_voice"]
+__all__ = ["Lines", "in_words", "plain", "score_lines", "stopped", "voice_to_voice"]
 
 _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
 _STATES = {
@@ -66,7 +66,7 @@ def in_words(update: Update) -> str:
         case TranscriptPiece(side, text, True):
             return f"{'you' if side is AudioSide.USER else 'reply'}: {text.strip()}"
         case LatencyMeasured():
-            return latency_line(update)
+            return _latency_line(update)
         case QuickScores():
             scores = score_lines(update)
             return f"scores of {update.turn_id}: {'; '.join(scores)}" if scores else ""
@@ -89,7 +89,7 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def latency_line(turn: LatencyMeasured) -> str:
+def _latency_line(turn: LatencyMeasured) -> str:
     """Return the line with a turn's latencies or failure."""
     if turn.record.failure is not None:
         return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"

@@ -32,7 +32,8 @@ __all__ = ["LiveScreen"]
 
 _LINES = 14
 _METER = 30  # in characters, for 60 dB
-_BAR = 40
+_BAR = 40  # in characters
+_SCALE_NS = 3_000_000_000  # the end of the bars' scale: the same for all turns, so that they can be compared
 _FRAME = 4  # in columns
 _FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
 _FEWEST = 3
@@ -53,7 +54,7 @@ class LiveScreen:
         self._transcript: deque[tuple[AudioSide | None, str]] = deque(maxlen=_LINES)
         self._pieces = dict.fromkeys(AudioSide, "")
         self._levels = Levels(-90.0, -90.0)
-        self._speaks = False
+        self._speaks = self._waits = False
         self._state = State.STARTING
         self._turn: LatencyMeasured | None = None
         self._scores: QuickScores | None = None
@@ -71,14 +72,16 @@ class LiveScreen:
         match update:
             case Levels():
                 self._levels = update
+                self._waits = self._waits and not update.replying
             case SpeechDetected():
-                self._speaks = update.speaking
+                self._speaks, self._waits = update.speaking, not update.speaking
                 if update.barge_in:
                     self._transcript.append((None, in_words(update)))
             case TranscriptPiece():
                 self._add_piece(update)
             case LatencyMeasured():
                 self._turn = update
+                self._waits = self._waits and update.record.failure is None
                 for side in AudioSide:
                     self._end_line(side, self._pieces[side])
             case QuickScores():
@@ -125,8 +128,13 @@ class LiveScreen:
             *self._latest([_transcript_line(side, text) for side, text in lines], below),
             *below,
         ]
-        title = f"{escape(self._title)} · {self._state.value}"
+        title = f"{escape(self._title)} · {self._state_in_words()}"
         return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
+
+    def _state_in_words(self) -> str:
+        if self._state is not State.TALKING:
+            return self._state.value
+        return "speaking" if self._levels.replying else "thinking" if self._waits else "listening"
 
     def _latest(self, said: list[Text], below: list[Text | Table]) -> list[Text]:
         """Return the latest lines that fit on the screen."""
@@ -168,11 +176,10 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
         Text(f"turn {turn.number}", style="bold"), Text(f"voice to voice {voice_to_voice(turn)}"), ""
     )
     parts = {name: ns for name, ns in turn.reply_steps.items() if ns > 0}
-    whole = sum(parts.values()) or 1
     begin = 0
     for name, ns in parts.items():
-        at, length = begin * _BAR // whole, max(1, ns * _BAR // whole)
-        bar = Text(" " * at) + Text("█" * length, style="blue")
+        at, end = (min(_BAR - 1, each * _BAR // _SCALE_NS) for each in (begin, begin + ns))
+        bar = Text(" " * at) + Text("█" * max(1, end - at), style="blue")
         table.add_row(name.replace("_", " "), bar, f"{ns / 1e6:.0f} ms")
         begin += ns
     if stopped(turn):

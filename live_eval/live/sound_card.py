@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from live_eval.errors import UsageError
 from live_eval.live.c_messages import no_c_messages
 from live_eval.live.devices import AudioDevice, find_device, list_devices, sounddevice
-from live_eval.live.playout import PlayoutBuffer
+from live_eval.live.jitter_buffer import PlayoutBuffer
 from live_eval.live.updates import AudioSide
 
 __all__ = ["SoundCard", "open_sound_card"]

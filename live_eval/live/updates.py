@@ -28,6 +28,8 @@ __all__ = [
     "Xruns",
 ]
 
+_DURATION = "complete"  # depends on the length of the reply and is no latency that the user perceives
+
 
 class AudioSide(StrEnum):
     """The audible side of a conversation."""
@@ -71,11 +73,13 @@ class Levels:
         user: Microphone level before muting.
         reply: Level of the reply as heard.
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
+        replying: Whether a reply is being heard, or has not arrived completely.
     """
 
     user: float
     reply: float
     muted: bool = False
+    replying: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +130,9 @@ class LatencyMeasured:
 
     @property
     def reply_steps(self) -> dict[str, int]:
-        """The waterfall from the end of the user's speech, without the session setup."""
+        """The waterfall from the end of the user's speech, without session setup and reply duration."""
         waterfall = self.waterfall
-        return {name: waterfall[name] for name in REPLY_PARTS if name in waterfall}
+        return {name: waterfall[name] for name in REPLY_PARTS if name in waterfall and name != _DURATION}
 
     @property
     def values(self) -> tuple[object, ...]:

@@ -30,7 +30,7 @@ class Watcher:
         self._xruns = Xruns()
         self._levels_ns = self._echo_ns = 0  # due times
 
-    def levels(self, now_ns: int, heard: HeardAudio) -> Iterator[Levels | Xruns]:
+    def levels(self, now_ns: int, heard: HeardAudio, *, replying: bool = False) -> Iterator[Levels | Xruns]:
         """Yield the levels every 50 ms, and the xruns if they have changed."""
         if now_ns < self._levels_ns:
             return
@@ -38,7 +38,7 @@ class Watcher:
         microphone = self._microphone
         reply = heard.between(now_ns - _LEVELS_NS, now_ns, _LEVEL_HZ)
         peak = decibels(float(np.abs(reply).max(initial=0.0)))
-        yield Levels(microphone.level(), peak, not microphone.is_open)
+        yield Levels(microphone.level(), peak, not microphone.is_open, replying)
         xruns = Xruns(*self.device_xruns, microphone.underruns, microphone.overruns)
         if xruns != self._xruns:
             self._xruns = xruns

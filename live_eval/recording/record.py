@@ -34,7 +34,6 @@ __all__ = [
     "TurnRecord",
     "finish",
     "heard_pieces",
-    "heard_stretches",
     "on_axis",
     "turn_id",
     "with_heard",
@@ -237,7 +236,7 @@ def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrac
     responses = (
         replace(
             marks,
-            heard_ns=heard_stretches(marks, pcm, paced=is_paced(trace, marks)),
+            heard_ns=_heard_stretches(marks, pcm, paced=is_paced(trace, marks)),
             discarded_ns=_discarded_ns(marks, pcm),
         )
         for marks, pcm in zip(trace.responses, reply, strict=True)
@@ -245,7 +244,7 @@ def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrac
     return replace(trace, responses=tuple(responses))
 
 
-def heard_stretches(
+def _heard_stretches(
     marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
 ) -> tuple[tuple[int, int], ...]:
     """Return the start and end, in monotonic nanoseconds, of each audible stretch of a response as heard.

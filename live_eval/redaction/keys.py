@@ -11,7 +11,7 @@ from live_eval.errors import UsageError
 from live_eval.extras import install_command
 from live_eval.files import open_regular
 from live_eval.redaction.redactor import SECRETS
-from live_eval.redaction.settings import host_of
+from live_eval.redaction.secret_settings import host_of
 from live_eval.types import Secret
 
 __all__ = ["find_key", "has_key", "key_source", "key_variable", "recipient_in_words"]

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from live_eval.redaction.settings import (
+from live_eval.redaction.secret_settings import (
     MASK,
     is_address,
     mapped,
@@ -32,7 +32,7 @@ from live_eval.redaction.settings import (
     without_logins,
 )
 from live_eval.redaction.spellings import nested, spellings
-from live_eval.text.messages import has_too_many_values
+from live_eval.text.message_limits import has_too_many_values
 from live_eval.types import SHORTEST_SECRET, Secret
 
 __all__ = ["SECRETS", "SECRET_FIELDS", "Concealer", "Redactor", "mask_halves"]

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from live_eval.errors import UsageError
 from live_eval.impair.language import BoundedValue, ValueUnit
 from live_eval.reference.faults.catalogue import FaultLayer
-from live_eval.reference.faults.script import NO_FAULTS, FaultScript, parse_faults
+from live_eval.reference.faults.fault_script import NO_FAULTS, FaultScript, parse_faults
 from live_eval.text.suggestions import did_you_mean
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "OnBackchannel",
     "ReferenceSettings",
     "StopTime",
-    "read_setting",
 ]
 
 TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
@@ -215,7 +214,7 @@ class ReferenceSettings:
             elif key == "fault":
                 changes["faults"] = self._faults_of_session(value)
             else:
-                changes[key] = read_setting(key, value)
+                changes[key] = _read_setting(key, value)
         return replace(self, **changes)
 
     def _faults_of_session(self, text: str) -> FaultScript:
@@ -235,7 +234,7 @@ _PER_SESSION = (
 )
 
 
-def read_setting(name: str, text: str) -> int | StrEnum | Literal["never"]:
+def _read_setting(name: str, text: str) -> int | StrEnum | Literal["never"]:
     """Parse a setting from a URL or a command line, or raise `UsageError`."""
     kind = _CHOICES.get(name)
     if kind is not None:

@@ -33,9 +33,9 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.timing import Playout, ResponseRecord, ResponseStatus, play
 
-__all__ = ["TRUTH_SCHEMA", "TrueReply", "TrueUtterance", "Truth", "TruthFile", "TruthKeeper", "read_truth"]
+__all__ = ["TrueReply", "TrueUtterance", "Truth", "TruthFile", "TruthKeeper", "read_truth"]
 
-TRUTH_SCHEMA = 3
+_TRUTH_SCHEMA = 3
 """Schema version of the lines; `read_truth` rejects other versions."""
 
 
@@ -346,7 +346,7 @@ class TruthFile:
 
     def _write(self) -> None:
         while (truth := self._lines.get()) is not None:
-            head = {"schema": TRUTH_SCHEMA, "kind": _NAMES[type(truth)]}
+            head = {"schema": _TRUTH_SCHEMA, "kind": _NAMES[type(truth)]}
             line = orjson.dumps({**head, **asdict(truth)}, option=orjson.OPT_APPEND_NEWLINE)
             try:
                 self._file.write(line)
@@ -387,8 +387,8 @@ def _record(line: bytes, where: str) -> TrueReply | TrueUtterance:
         values: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise DataError(f"{where}: expected a JSON object; {error}") from None
-    if not isinstance(values, dict) or values.pop("schema", None) != TRUTH_SCHEMA:
-        raise DataError(f"{where}: expected true times with schema {TRUTH_SCHEMA}")
+    if not isinstance(values, dict) or values.pop("schema", None) != _TRUTH_SCHEMA:
+        raise DataError(f"{where}: expected true times with schema {_TRUTH_SCHEMA}")
     kind = _KINDS.get(str(values.pop("kind", None)))
     if kind is None:
         raise DataError(f"{where}: expected a kind of {', '.join(_KINDS)}")

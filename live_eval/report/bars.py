@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.report.cells import Cell, number, ranged
 from live_eval.report.plots import Axis, AxisTick, evenly_spaced
 

@@ -11,13 +11,13 @@ from typing import Any, Literal, TypeAlias
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, main_trade_offs
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
-from live_eval.files import flattened, unique_names
+from live_eval.files import unique_names
 from live_eval.recording import RunReader, ScoreReader, is_own_file
 from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
@@ -44,6 +44,7 @@ from live_eval.report.tasks import task_tables
 from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.report.turns import TurnRow, turn_order, turn_row
+from live_eval.text.mappings import flattened
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
 

@@ -16,6 +16,7 @@ __all__ = [
     "Cell",
     "Column",
     "Table",
+    "difference_cell",
     "estimate_cell",
     "interval",
     "median_and_n",
@@ -110,6 +111,12 @@ def median_and_n(values: Distribution) -> str:
 def missing_cell(values: Distribution) -> Cell:
     """Return the number of missing values, with the reasons."""
     return Cell(str(values.n_missing), note="; ".join(f"{why}: {n}" for why, n in values.missing.items()))
+
+
+def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False) -> Cell:
+    """Return a difference with its sign and interval; the tooltip has n, and why either is missing."""
+    text = ranged(estimate.value, estimate.interval, digits, signed=True)
+    return Cell(text, strong=strong, note=f"n {estimate.n} {estimate.reason}".strip())
 
 
 def estimate_cell(

@@ -12,7 +12,7 @@ from live_eval.analysis.comparison.run_comparison import check_same_data, compar
 from live_eval.analysis.comparison.series import ComparedRun, series_of
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.errors import UsageError
 
 __all__ = ["RunDifferences", "compare", "prompts_in_words"]

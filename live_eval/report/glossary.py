@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
-from live_eval.recording import part_of
+from live_eval.recording import part_of, text_of
 from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
 
 __all__ = [
@@ -163,6 +163,8 @@ def licence_note(manifest: Mapping[str, Any]) -> str:
     """Return the licence note for a page with a run's recordings and texts."""
     if part_of(part_of(manifest, "config"), "data").get("path") == "sample":
         return "The recordings are the bundled sample, under the project's licence, Apache-2.0."
+    if licence := text_of(part_of(manifest, "data"), "licence"):
+        return licence
     if part_of(manifest, "data").get("kind") == "echomind":
         return (
             "The recordings and reference replies are EchoMind's, under CC BY-NC-SA 4.0: this page contains "

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from live_eval.analysis.statistics.intervals import OVER_SCRIPTS, Estimate
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.latencies import LatencySummary
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreSummary
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.report.cells import (
@@ -19,11 +19,11 @@ from live_eval.report.cells import (
     Cell,
     Column,
     Table,
+    difference_cell,
     interval,
     median_and_n,
     missing_cell,
     number,
-    ranged,
 )
 from live_eval.report.compare import RunDifferences
 from live_eval.report.glossary import defined_terms, term_id
@@ -345,7 +345,4 @@ def _difference_column(runs: Sequence[RunView]) -> list[Column]:
 
 
 def _difference(estimate: Estimate | None, digits: int) -> Cell:
-    if estimate is None or estimate.value is None:
-        return Cell(NONE)
-    text = ranged(estimate.value, estimate.interval, digits, signed=True)
-    return Cell(text, note=f"n {estimate.n} {estimate.reason}".strip())
+    return Cell(NONE) if estimate is None or estimate.value is None else difference_cell(estimate, digits)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.benchmark_parts import PartSummary
 from live_eval.analysis.summary.task_metrics import QuestionSummary, TaskSummary
 from live_eval.analysis.task_levels import TaskLevels
 from live_eval.report.cells import NONE, Cell, Table, interval, number
@@ -13,7 +14,7 @@ from live_eval.report.tables import RunView, columns_of, run_cell
 from live_eval.text.wording import counted
 from live_eval.types import Task
 
-__all__ = ["question_table", "task_tables", "transcription_table"]
+__all__ = ["benchmark_table", "question_table", "task_tables", "transcription_table"]
 
 _QUESTION_NOTE = (
     "Per cent of n questions answered correctly, resampled by script. A question without an answer counts as "
@@ -23,6 +24,12 @@ _QUESTION_NOTE = (
 _WER_NOTE = (
     "Word errors of the repeated text against the script, in per cent (mean: over utterances, as in the "
     "paper; pooled: all errors / all words)."
+)
+_BENCHMARK_NOTE = (
+    "Per cent of n items by the benchmark's own rule (official) and by ours, resampled by script. If the "
+    "official rule cannot read a reply, it guesses (guessed), which counts with the expected value of the "
+    "guess; by our rule, the reply is wrong (unparsed). Items that the endpoint failed to answer count as 0 "
+    "by both rules (failed)."
 )
 _RELATION_NOTE = (
     "Spearman's rank correlation of the means by script, and by vocal attribute, over recordings with both "
@@ -46,6 +53,7 @@ def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[T
     tables = [
         question_table(runs),
         transcription_table(runs),
+        benchmark_table(runs),
         _relations(related, runs),
         _cues(related, runs),
         _sources(related, runs),
@@ -120,6 +128,45 @@ def transcription_table(runs: Sequence[RunView]) -> Table:
         if errors.how == how
     ]
     return Table(tuple(columns_of(runs, ["words"], headings)), tuple(rows), _WER_NOTE, "Transcription")
+
+
+def benchmark_table(runs: Sequence[RunView]) -> Table:
+    """Return each run's scores on the parts of other benchmarks."""
+    headings = (
+        *("items", "n", "failed", "official, %", "95 % interval", "guessed"),
+        *("ours, %", "95 % interval", "unparsed"),
+    )
+    found = [(view, part) for view, summary in _summaries(runs, Task.BENCHMARK) for part in summary.parts]
+    rows = [
+        _part_row(part, view, runs)
+        for name in dict.fromkeys((part.benchmark, part.part) for _, part in found)
+        for view, part in found
+        if (part.benchmark, part.part) == name
+    ]
+    return Table(
+        tuple(columns_of(runs, ["part"], headings)), tuple(rows), _BENCHMARK_NOTE, "Other benchmarks"
+    )
+
+
+def _part_row(part: PartSummary, view: RunView, runs: Sequence[RunView]) -> tuple[Cell, ...]:
+    n = part.ours.n
+    return (
+        Cell(part.part, strong=True),
+        *run_cell(view, runs),
+        Cell(str(part.items)),
+        Cell(str(n), note=f"{part.unscored} without a score: {part.reason}" if part.unscored else ""),
+        Cell(str(part.failed)),
+        Cell(number(part.official.value, 1), strong=True, note="" if n else part.reason),
+        Cell(interval(part.official, 1), note=part.official.reason),
+        Cell(_of_replies(part.official_unparsed, part.official.n and n - part.failed)),
+        Cell(number(part.ours.value, 1), strong=True),
+        Cell(interval(part.ours, 1), note=part.ours.reason),
+        Cell(_of_replies(part.unparsed, n - part.failed)),
+    )
+
+
+def _of_replies(count: int, replies: int) -> str:
+    return f"{count} ({100 * count / replies:.0f} %)" if replies else NONE
 
 
 def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:

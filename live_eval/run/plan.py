@@ -33,7 +33,7 @@ from live_eval.run.spread import default_processes
 from live_eval.session.limits import SessionLimits
 from live_eval.text.wording import alternatives, counted
 from live_eval.timing import TIMING_VERSION
-from live_eval.types import AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
+from live_eval.types import RUN_TASKS, AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
 
 __all__ = ["Job", "Plan", "make_live_plan", "make_plan"]
 
@@ -148,6 +148,8 @@ class Plan:
             "cases": len(self.data.cases),
             "notes": list(self.notes),
         }
+        if self.data.licence:
+            data["licence"] = self.data.licence
         if any(job.case.task.asks for job in self.jobs):
             data["questions_fingerprint"] = self.data.questions_fingerprint
         calibration = nearest(self.spec.transport_kind.value, self.config.turns.concurrency, self.processes)
@@ -164,6 +166,7 @@ class Plan:
                 "model": self.config.endpoint.model or self.spec.model,
                 "voice": self.config.endpoint.voice or self.spec.voice,
                 "turn_mode": self.turn_mode.value,
+                "line": self.spec.line,
                 "verified": self.spec.verified,
             },
             "data": data,
@@ -358,6 +361,8 @@ def _omitted_tasks(
 ) -> Iterator[str]:
     """Yield notes on the requested tasks that the run omits, with reasons."""
     available, selected = {case.task for case in offered}, {case.task for case in chosen}
+    if available == {Task.BENCHMARK}:  # replies to a benchmark's items are its conversations
+        available, selected = {Task.CONVERSATION}, {Task.CONVERSATION}
     for task in _tasks(config):
         if task in available and task not in selected:
             yield f"the task {task} is omitted: no case matches the selection"
@@ -366,7 +371,7 @@ def _omitted_tasks(
 
 
 def _tasks(config: RunConfig) -> tuple[Task, ...]:
-    return tuple(Task) if config.task.name == ALL_TASKS else (Task(config.task.name),)
+    return RUN_TASKS if config.task.name == ALL_TASKS else (Task(config.task.name),)
 
 
 def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:

@@ -108,24 +108,11 @@ class RetriedSessions:
         if health is Health.DOWN and session.excuse(len(self.health.outages)):
             session.attempt += not refused  # a refused probe is not an attempt
             return _RetryAt(now_ns, () if refused else records)
-        if not session.undecided:
-            session.busy += busy
-            session.tries += not busy and outcome is not None
-            session.attempt += not busy
+        session.count(busy=busy, dialled=outcome is not None)
         final = FinalAttempt(records, now_ns if health is Health.SUSPECT else None)
         if failed is None or kind is None:
             return final
-        asked_s, how = self._requested_wait_s(failed), retry_of(kind)
-        if busy:
-            tries = min(session.busy, _LAST_BUSY_BACKOFF)
-        else:  # a rate limit delays all slots, so refusals of one slot do not lengthen the wait
-            tries = session.tries if limited else max(session.tries, slot.refused)
-        delay_s = self.backoff.delay_s(tries, asked_s, how)
-        if limited:  # all sessions, including this one, wait at the gate
-            self._gate.close_for(delay_s)
-        if slot.refused:
-            rest_s = self.backoff.delay_s(slot.refused, asked_s, how)
-            slot.opens_ns = now_ns + round(min(rest_s, session.patience.seconds) * 1e9)
+        delay_s = self._delay_s(session, slot, failed, kind)
         why = self._why_final(session, failed, kind, delay_s)
         if why is not None:
             return _explained(final, failed, why)
@@ -136,6 +123,22 @@ class RetriedSessions:
             session.patience.spend(delay_s)
             now_ns += round(delay_s * 1e9)
         return _RetryAt(now_ns, () if session.busy > 1 and busy else records)
+
+    def _delay_s(self, session: DueSession, slot: Slot, failed: TurnRecord, kind: FailureKind) -> float:
+        """Return the wait before the next attempt; close the gate or pause the slot if the failure does."""
+        asked_s, how = self._requested_wait_s(failed), retry_of(kind)
+        limited = kind is FailureKind.RATE_LIMITED
+        if kind is FailureKind.BUSY and session.due_ns is None:
+            tries = min(session.busy, _LAST_BUSY_BACKOFF)
+        else:  # a rate limit delays all slots, so refusals of one slot do not lengthen the wait
+            tries = session.tries if limited else max(session.tries, slot.refused)
+        delay_s = self.backoff.delay_s(tries, asked_s, how)
+        if limited:  # all sessions, including this one, wait at the gate
+            self._gate.close_for(delay_s)
+        if slot.refused:
+            rest_s = self.backoff.delay_s(slot.refused, asked_s, how)
+            slot.opens_ns = self.clock.now_ns() + round(min(rest_s, session.patience.seconds) * 1e9)
+        return delay_s
 
     def _why_final(
         self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float

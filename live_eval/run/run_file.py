@@ -117,7 +117,8 @@ class DataTable(_Table):
 
     path: str = Field(
         "sample",
-        description="EchoMind folder, manifest, folder of recordings, 'sample' or 'sample-dialogues'",
+        description="EchoMind folder, manifest, folder of recordings, benchmark of `live-eval data list`, "
+        "'sample' or 'sample-dialogues'",
     )
     part: Literal["synthesis", "human"] | None = Field(
         None, description="only this part of EchoMind, if the folder contains both"

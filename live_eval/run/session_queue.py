@@ -45,6 +45,13 @@ class DueSession:
     undecided: Sequence[TurnRecord] = ()
     undecided_ns: int = 0
 
+    def count(self, *, busy: bool, dialled: bool) -> None:
+        """Count an attempt, unless it tested for an outage."""
+        if not self.undecided:
+            self.busy += busy
+            self.tries += dialled and not busy
+            self.attempt += not busy
+
     def excuse(self, outage: int) -> bool:
         """Return whether an outage, identified by its number in the run, excuses the failed attempt."""
         # A session that loses contact in every outage may cause them, so the third is not excused.

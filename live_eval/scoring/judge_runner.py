@@ -40,7 +40,6 @@ from live_eval.text.suggestions import did_you_mean
 from live_eval.weights import file_sha256, find_weights, weights_at
 
 __all__ = [
-    "LLM_CHOICES",
     "JudgeOptions",
     "JudgeRunner",
     "LlmJudgeRunner",
@@ -60,7 +59,7 @@ __all__ = [
     "unable_judges",
 ]
 
-LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
+_LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
 """Options of every LLM judge, in addition to those in its specification."""
 
 _HASH_DIGITS = 12
@@ -182,7 +181,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
                     f"{spec.name}.{name} = {value!r}{did_you_mean(value, choices)}: "
                     f"expected one of {', '.join(choices)}"
                 )
-        elif name not in LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
+        elif name not in _LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
             raise UsageError(
                 f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; expected one "
                 f"of {', '.join(known) or 'none'}"

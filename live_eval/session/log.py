@@ -11,14 +11,14 @@ from live_eval.dialect import Message
 from live_eval.timing import SPEECH_TAIL_NS
 from live_eval.types import SpeechBoundaries
 
-__all__ = ["MOST_FRAMES", "MOST_LOGGED_BYTES", "FrameTimes", "MessageLog", "RawMessage", "UserMarks"]
+__all__ = ["MOST_FRAMES", "FrameTimes", "MessageLog", "RawMessage", "UserMarks"]
 
 RawMessage: TypeAlias = tuple[int, bool, Message]
 """A message with its time and whether the endpoint sent it."""
 
 MOST_FRAMES = 30_000
 """Maximum number of frame times kept per turn: ten minutes of 20 ms frames, counted from the utterance."""
-MOST_LOGGED_BYTES = 64_000_000
+_MOST_LOGGED_BYTES = 64_000_000
 """Maximum number of message bytes kept in a turn's log; later messages are dropped."""
 
 
@@ -125,6 +125,6 @@ class MessageLog:
         if incoming:
             self.received += 1
             self.received_bytes += len(message)
-        if self.kept_bytes <= MOST_LOGGED_BYTES:
+        if self.kept_bytes <= _MOST_LOGGED_BYTES:
             self.kept_bytes += len(message)
             self.messages.append((at_ns, incoming, message))

@@ -17,6 +17,7 @@ from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session.bounds import flood_of
 from live_eval.session.capture import TurnCapture
 from live_eval.session.event_loop import ProbeReading
+from live_eval.session.playout_line import PlayoutLine
 from live_eval.session.responses import OpenResponse
 from live_eval.session.speaker import (
     EndpointEvent,
@@ -61,6 +62,7 @@ class Timeline:
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # the last reported end of the reply
         self._audible: list[Turn] = []  # the turn in progress, after earlier ones whose replies continue
+        self._line = PlayoutLine()
         self._spoken_over: list[Turn] = []  # turns whose replies the session stops, in manual mode
         self.turns: list[Turn] = []
         """The turns still kept, in order."""
@@ -296,6 +298,13 @@ class Timeline:
             The event's turn: a response to an earlier turn may still send audio and text.
         """
         self._wire.keep(expected, at_ns, event)
+        turn = self.current
+        for each, each_ns in self._line.passed(event, at_ns):
+            turn = self._take(each, each_ns)
+        return turn
+
+    def _take(self, event: Event, at_ns: int) -> Turn:
+        """Pass an event to its turn, and return the turn."""
         if isinstance(event, StreamAudio | StreamInterrupted | StreamText):
             turn = self._of_stream(at_ns)
         else:
@@ -344,6 +353,8 @@ class Timeline:
 
     def look(self, now_ns: int) -> Iterator[Heard]:
         """Yield reports for the speaker, after deciding whether the turn is over."""
+        for audio, at_ns in self._line.played(now_ns):
+            self._take(audio, at_ns)
         turn = self.current
         if self._listens:
             if self._news:

@@ -30,7 +30,7 @@ from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.security import GUARD, Guard, set_headers
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings
 
-__all__ = ["MAX_BODY_BYTES", "PARTS", "Part", "application", "serve"]
+__all__ = ["PARTS", "Part", "application", "serve"]
 
 Part: TypeAlias = Callable[[web.Application], None]
 """A function that adds routes and cleanup to the application; ``app[LIBRARY]`` finds runs."""
@@ -48,7 +48,7 @@ PARTS: tuple[Part, ...] = (
     talk.add_routes,
 )
 
-MAX_BODY_BYTES = 256 * 1024
+_MAX_BODY_BYTES = 256 * 1024
 """Limit for the body of a request."""
 
 _MOST_CONNECTIONS = 512
@@ -69,7 +69,7 @@ def application(
         talk: Conversation settings; None for the endpoints' default addresses.
         data: See `Library`.
     """
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
+    app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[guard.middleware, explain_errors])
     app.on_response_prepare.append(set_headers)
     app[GUARD] = guard
     app[LIBRARY] = Library(folders, data)

@@ -27,6 +27,7 @@ _TYPES = {
 def add_routes(app: web.Application) -> None:
     """Serve the page and its files."""
     app.router.add_get("/", _page)
+    app.router.add_get("/stage", _stage)
     app.router.add_get("/static/{name:.+}", _file)
 
 
@@ -37,6 +38,10 @@ async def _page(request: web.Request) -> web.StreamResponse:
         return _response(page)
     text = await asyncio.to_thread(page.read_text, "utf-8")
     return web.Response(text=text.replace("<body>", "<body data-listener>"), content_type="text/html")
+
+
+async def _stage(_request: web.Request) -> web.StreamResponse:
+    return web.Response(status=303, headers={"Location": "/#/stage"})
 
 
 @for_listeners

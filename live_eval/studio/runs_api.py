@@ -15,7 +15,7 @@ from aiohttp import web
 from live_eval.analysis.comparison.series import compared_run
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import main_trade_offs
 from live_eval.analysis.turn_view import milliseconds

@@ -22,7 +22,7 @@ from live_eval.studio.runs_api import folder_facts
 from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
 from live_eval.studio.starting.started_runs import StartedRun, StartedRuns
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
-from live_eval.types import Task
+from live_eval.types import RUN_TASKS
 
 __all__ = ["add_routes"]
 
@@ -64,7 +64,7 @@ async def _choices(request: web.Request) -> web.Response:
                 "repeat": TurnsTable().repeat,
             },
             "data": _data(library),
-            "tasks": [*(task.value for task in Task), ALL_TASKS],
+            "tasks": [*(task.value for task in RUN_TASKS), ALL_TASKS],
             "prompts": PROMPTS,
             "judges": [
                 {

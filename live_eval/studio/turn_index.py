@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import StoreError, UsageError
 from live_eval.export.rows import csv_rows
-from live_eval.files import flattened
 from live_eval.recording import (
     RUN_FILE,
     SCORES_FILE,
@@ -27,6 +26,7 @@ from live_eval.recording import (
     read_reviews,
 )
 from live_eval.studio.turn_filter import FilterError, FilterField, FilterFields, parse_filter
+from live_eval.text.mappings import flattened
 from live_eval.text.wording import natural_order
 
 __all__ = [

@@ -13,6 +13,7 @@ from live_eval.dialect import (
     Interrupted,
     Output,
     PlaybackStarted,
+    QueuedAudio,
     ReplyAudio,
     ReplyText,
     ResponseDone,
@@ -29,7 +30,7 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Situation", "situations_in"]
 
-_AUDIO = (ReplyAudio, StreamAudio, PlaybackStarted)
+_AUDIO = (QueuedAudio, ReplyAudio, StreamAudio, PlaybackStarted)
 _TRANSCRIPT = (InputTranscript, ReplyText, StreamText)
 _LIMITS = {FailureKind.RATE_LIMITED, FailureKind.BUSY}
 _NAMED_APART = {

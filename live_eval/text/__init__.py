@@ -1,1 +1,1 @@
-"""Text helpers: message limits, durations, quoting and wording."""
+"""Text helpers: message limits, durations, nested mappings, quoting and wording."""

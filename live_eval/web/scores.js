@@ -15,7 +15,7 @@ export function about({ name, heading, title, definition }) {
       "div",
       { id, popover: "auto", class: "definition" },
       make("b", {}, title),
-      make("p", {}, definition || "The judge of this score is not installed, so its definition is unknown."),
+      make("p", {}, definition),
       name && make("code", {}, name),
     ),
   ];

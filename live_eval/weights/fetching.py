@@ -1,4 +1,4 @@
-"""Download weights: resume broken transfers, and check hashes.
+"""Download weights and other published files: resume broken transfers, and check hashes.
 
 A file is written to ``NAME.part`` and renamed when it is complete and its hash is correct. The expected hash
 is taken from the specification or else the record; for a first download, from the hub. A transfer is resumed
@@ -28,7 +28,7 @@ from urllib.parse import urljoin, urlsplit
 
 from live_eval import __version__
 from live_eval.clock import Clock, SystemClock
-from live_eval.errors import JudgeError, StoreLockedError, UsageError
+from live_eval.errors import JudgeError, LiveEvalError, StoreLockedError, UsageError
 from live_eval.http.hosts import is_loopback
 from live_eval.redaction import mask_halves
 from live_eval.weights import (
@@ -46,7 +46,15 @@ from live_eval.weights import (
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["HUB", "FetchProgress", "check_redirect", "fetch_weights", "published_at"]
+__all__ = [
+    "HUB",
+    "MOST_REDIRECTS",
+    "Download",
+    "FetchProgress",
+    "check_redirect",
+    "fetch_weights",
+    "published_at",
+]
 
 FetchProgress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with a file's name, the number of bytes present, and the total number, or None if unknown."""
@@ -58,7 +66,9 @@ _PAUSE_S = 1.0
 _MOST_ATTEMPTS = 5  # consecutive attempts without data; an attempt that receives data resets the count
 _SPARE_BYTES = 64 << 20
 _MARGIN = 1.1  # a specification contains the size of its weights in whole megabytes
-_MOST_REDIRECTS = 5
+MOST_REDIRECTS = 5
+"""Maximum number of redirects that a session of `Download` may follow."""
+
 # The storage domains of each source whose files are stored at other hosts.
 _SOURCES = (("huggingface.co", "hf.co"), ("github.com", "githubusercontent.com"))
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -108,7 +118,7 @@ def fetch_weights(
         return found
     folder = weights_folder() / spec.name
     session = requests.Session()
-    session.max_redirects = _MOST_REDIRECTS
+    session.max_redirects = MOST_REDIRECTS
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{spec.name}.lock"), timeout=0):
@@ -118,7 +128,7 @@ def fetch_weights(
                 if not again and path.is_file() and expected in (None, file_sha256(path)):
                     continue
                 path.parent.mkdir(parents=True, exist_ok=True)
-                download = _Download(
+                download = Download(
                     session=session,
                     file=file,
                     url=published_at(file),
@@ -186,17 +196,42 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Download:
+class Download:
+    """A download of one file, to a ``.part`` file that a later download can resume.
+
+    Args:
+        url: URL to download from: the file's, or a mirror's.
+        part: Path of the partial download; rename it when `fetch` returns.
+        most_bytes: Maximum size; a larger file is discarded.
+        idle_s: Seconds without data after which the transfer is interrupted and retried.
+        what: What is expected, for messages.
+        instead: The command that uses an existing file, for messages.
+        error: Type of the errors.
+    """
+
     session: requests.Session
     file: WeightsFile
     url: str
     part: Path
     most_bytes: int
     progress: FetchProgress
-    idle_s: float
+    idle_s: float = _IDLE_S
+    what: str = "a weights file"
+    instead: str = "live-eval weights add"
+    error: type[LiveEvalError] = JudgeError
 
     def fetch(self, expected: str | None, clock: Clock, command: str) -> None:
-        """Retry the download until it is complete, and check its hash."""
+        """Retry the download until it is complete, and check its hash.
+
+        Args:
+            expected: SHA-256 of the file. Without it, a partial download is never resumed.
+            clock: Clock for the pauses between attempts.
+            command: The command that downloads a new version with ``--again``, for messages.
+
+        Raises:
+            LiveEvalError: The download failed, of type `error`.
+            UsageError: There is not enough free space.
+        """
         if expected is None:
             self.part.unlink(missing_ok=True)
         failures = 0
@@ -279,7 +314,7 @@ class _Download:
             raise self._problem(
                 f"Cannot connect to host {to.netloc.rpartition('@')[2]} "
                 f"({type(error.args[0].reason).__name__}). Check the network, or use an existing file: "
-                "live-eval weights add"
+                f"{self.instead}"
             ) from error
         except requests.RequestException as error:
             raise self._problem(f"expected the address of a file: {type(error).__name__}") from error
@@ -296,7 +331,7 @@ class _Download:
         if status not in (200, 206):
             raise self._problem(f"HTTP {status}: {_WHY.get(status, 'the download failed')}")
         if response.headers.get("Content-Type", "").startswith("text/html"):
-            raise self._problem("expected a weights file, got a web page (perhaps a network's login page)")
+            raise self._problem(f"expected {self.what}, got a web page (perhaps a network's login page)")
 
     def _receive(self, response: requests.Response, here: int) -> None:
         """Append the response to the `here` bytes of the partial download."""
@@ -330,8 +365,8 @@ class _Download:
     def _idle(self) -> _InterruptedError:
         return _InterruptedError(f"no data for {self.idle_s:g} s")
 
-    def _problem(self, what: str) -> JudgeError:
-        return JudgeError(f"{mask_halves(self.url)}: {what}")
+    def _problem(self, what: str) -> LiveEvalError:
+        return self.error(f"{mask_halves(self.url)}: {what}")
 
 
 def _existing(spec: WeightsSpec) -> FoundWeights | None:

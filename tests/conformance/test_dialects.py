@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from live_eval.cassettes import Cassette, Closed, Expected, Received, Sent, read_cassette
 from live_eval.cassettes.player import Player
+from live_eval.clients.dialects._pipecat_frames import audio_of, read_frame
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
 from live_eval.dialect import (
     Close,
@@ -84,13 +85,30 @@ def sent_by_glm(message: Message) -> bytes:
     return bytes(samples.astype("<i2").tobytes())
 
 
+def sent_to_pipecat(message: Message) -> bytes:
+    assert isinstance(message, bytes)
+    return audio_of(read_frame(message).body).pcm
+
+
 FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "gemini_live": sent_by_gemini,
     "glm": sent_by_glm,
+    "pipecat_websocket": sent_to_pipecat,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(
-        ("fastrtc_webrtc", "moshi", "openai_chat_audio", "openai_webrtc", "pipecat_webrtc", "unmute")
+        (
+            "exotel",
+            "fastrtc_webrtc",
+            "moshi",
+            "openai_chat_audio",
+            "openai_webrtc",
+            "pipecat_webrtc",
+            "plivo",
+            "telnyx",
+            "twilio",
+            "unmute",
+        )
     ),
 }
 

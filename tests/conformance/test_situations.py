@@ -16,6 +16,14 @@ OWN_BOT = {
     Situation.INCOMPLETE: NO_TURN_EVENTS,
     Situation.SESSION_EXPIRED: "your own bot has no cap",
 }
+PHONE_LINE = {
+    **OWN_BOT,
+    Situation.BARGE_IN: NO_TURN_EVENTS,
+    Situation.TRANSCRIPT_BEFORE_AUDIO: "it has no transcripts",
+    Situation.TRANSCRIPT_AFTER_AUDIO: "it has no transcripts",
+    Situation.CLOSE_BEFORE_READY: "it is ready at once",
+}
+SILENT_PHONE_LINE = {**PHONE_LINE, Situation.ERROR: "it reports no errors"}
 MISSING: dict[str, dict[Situation, str]] = {
     "speech_to_speech": {
         Situation.MANUAL_TURN: "its detector is always on",
@@ -49,6 +57,15 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.INCOMPLETE: "it never says so",
     },
     "pipecat_webrtc": OWN_BOT,
+    "pipecat_websocket": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.INCOMPLETE: "it never says so",
+        Situation.SESSION_EXPIRED: "your own bot has no cap",
+    },
+    "twilio": PHONE_LINE,
+    "exotel": SILENT_PHONE_LINE,
+    "plivo": SILENT_PHONE_LINE,
+    "telnyx": SILENT_PHONE_LINE,
     "fastrtc_webrtc": {
         **OWN_BOT,
         Situation.TRANSCRIPT_BEFORE_AUDIO: "it has no transcripts",

@@ -60,13 +60,13 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def strangers_python() -> Path:
     """The Python of the environment that has most third-party packages."""
-    return _python("voice")
+    return python_of("voice")
 
 
 @pytest.fixture(scope="session")
 def exports_python() -> Path:
     """The Python of the environment that has live-eval and the programs that read its exports."""
-    return _python("exports")
+    return python_of("exports")
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +108,7 @@ def echo_bot(serving: Serving) -> Bot:
     @contextmanager
     def run(kind: str, delay_ms: int) -> Iterator[str]:
         command: list[str | Path] = [
-            _python("voice" if kind == "pipecat" else kind),
+            python_of("voice" if kind == "pipecat" else kind),
             STRANGERS / f"{kind}_bot.py",
         ]
         if kind == "pipecat":
@@ -138,7 +138,8 @@ def aimock(node: str, serving: Serving, tmp_path: Path) -> Aimock:
     return run
 
 
-def _python(name: str) -> Path:
+def python_of(name: str) -> Path:
+    """Return the Python of the environment of requirements-NAME.txt; skip the test without it."""
     python = PYTHONS / name / "bin/python"
     if not (PYTHONS / name / "ready").exists():
         pytest.skip(f"the strangers of requirements-{name}.txt are not set up: make strangers")

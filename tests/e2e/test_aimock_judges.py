@@ -16,9 +16,9 @@ from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions, Price
 from live_eval.scoring.scoring_run import JudgeSummary, score_run
 from live_eval.testing.judges import speechlike
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Variant
 from tests.e2e.conftest import Aimock
+from tests.support.records import TurnPlan, spoken_turn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

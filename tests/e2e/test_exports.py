@@ -13,8 +13,8 @@ import pytest
 import soundfile
 
 from live_eval.export.table import ExportTable
-from live_eval.files import flattened
 from live_eval.recording import RunReader, ScoreReader
+from live_eval.text.mappings import flattened
 from tests.e2e.helpers import STRANGERS
 from tests.support.documentation import DOCS, blocks
 from tests.unit.conftest import write_run

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from live_eval.errors import SchemaVersionError
 from live_eval.recording import RunReader, ScoreStore
 from tests.e2e.helpers import LIVE_EVAL, live_eval, served
 
@@ -25,7 +26,7 @@ SPREAD = ("--processes", "2", "--timing-bound", "1000")  # tests do not check ti
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 if importlib.util.find_spec("ray") is None:
-    pytest.skip("needs the extra ray: pip install 'live-eval[ray]'", allow_module_level=True)
+    pytest.skip("needs the extra ray: pip install -e '.[ray]'", allow_module_level=True)
 
 
 @pytest.fixture
@@ -43,8 +44,11 @@ def texts(run: Path) -> dict[str, str | None]:
 
 
 def turns_in(run: Path) -> int:
-    """Return the number of turns stored so far; the run may not exist yet."""
-    return len(texts(run)) if (run / "run.sqlite").exists() else 0
+    """Return the number of turns stored so far; the run may not exist yet, or have no tables yet."""
+    try:
+        return len(texts(run)) if (run / "run.sqlite").exists() else 0
+    except SchemaVersionError:
+        return 0
 
 
 def ended(process: subprocess.Popen[str]) -> bool:

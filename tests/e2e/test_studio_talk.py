@@ -61,11 +61,11 @@ class Tabs:
         context.add_init_script(LISTEN)
         context.set_default_timeout(60_000)
 
-    def talk(self, mode: str | None = None) -> Page:
-        """Open Talk in a new tab and start a conversation."""
+    def talk(self, mode: str | None = None, view: str = "talk") -> Page:
+        """Open Talk, or Stage, in a new tab and start a conversation."""
         page = self._context.new_page()
         page.goto(self._link)
-        page.goto(f"http://{urlsplit(self._link).netloc}/#/talk")
+        page.goto(f"http://{urlsplit(self._link).netloc}/#/{view}")
         if mode is not None:
             page.get_by_label("Turns end by").select_option(mode)
         page.get_by_role("button", name="Start").click()
@@ -142,6 +142,21 @@ def test_a_page_talks_and_plays_the_reply(browser: str, link: str, talk: Talk, t
     assert times == sorted(times)
     assert times[0] >= (trace.voice_end_ns - trace.t0_ns + heard_ns) / 1e9 - 0.01
     assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
+
+
+def test_the_stage_shows_who_has_the_turn_and_the_latency(browser: str, link: str, talk: Talk) -> None:
+    with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
+        page = opened.talk(view="stage")
+        for state in ("listening", "thinking", "speaking", "listening"):
+            page.wait_for_selector(f"[data-stage={state}]")
+        page.wait_for_selector(".stage-figure:has-text('ms')")
+        page.keyboard.press("Escape")
+        summary = page.locator(".stage-summary")
+        assert "1 turn" in summary.inner_text()
+        assert "median" in summary.inner_text()
+        summary.get_by_role("link", name="Open the run").click()
+        page.wait_for_selector("#turn-table")
+        assert page.get_by_role("navigation").is_visible()
 
 
 def test_enter_ends_a_manual_turn(browser: str, link: str, talk: Talk, tmp_path: Path) -> None:

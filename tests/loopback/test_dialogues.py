@@ -21,7 +21,7 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
 from live_eval.recording.record import finish
 from live_eval.recording.schema import RUN_FILE
 from live_eval.reference.engine.signals import calibration_speech
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.truth import read_truth
 from live_eval.registry import client, load
 from live_eval.run.plan import Plan, make_plan

@@ -16,7 +16,7 @@ from live_eval.dialect import ClientSpec, EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference.engine.signals import calibration_speech
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client, load

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from live_eval.errors import FailureKind
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client

@@ -6,7 +6,7 @@ import pytest
 
 from live_eval.errors import FailureKind
 from live_eval.reference.faults.catalogue import FAULTS
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.run.retries import Retry, retry_of
 from tests.support.fault_matrix import cells, documented, measured
 

@@ -17,9 +17,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from live_eval.audio import Audio, frames_of, read_audio, resample
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.responders.responder import (
     CascadeResponder,
     ChatReplier,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.recording import RunWriter, TurnRecord
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 
 def a_case(number: int, *, scripts: int = 1_000) -> Case:

@@ -13,9 +13,9 @@ from live_eval.audio import Audio, Codec, CodecName
 from live_eval.recording import RunWriter, TurnRecord
 from live_eval.recording.record import finish
 from live_eval.session.capture import CapturedResponse, TurnCapture
-from live_eval.testing.records import tone
 from live_eval.timing import ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Anchor, AnchorKind, Case, Failure, SpeechBoundaries, SpokenPart, Variant
+from tests.support.records import tone
 
 RATE_HZ = 24_000
 _MS = 1_000_000

@@ -24,7 +24,7 @@ from live_eval.recording import RunReader, RunWriter
 from live_eval.reference.emulation import address
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.faults.catalogue import FAULTS, FaultName, Moment
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.registry import client, load
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate

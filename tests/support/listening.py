@@ -10,8 +10,8 @@ from live_eval.studio.listening.listening_test import ListeningTrial
 from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import VoteFile
 from live_eval.testing.clock import FakeClock
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Cue, Variant
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 __all__ = ["played_in_full", "vote_on_all", "write_listened_run"]
 

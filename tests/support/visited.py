@@ -9,10 +9,10 @@ from pathlib import Path
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore, TurnRecord
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Cue, Failure, Variant
 from tests.support.campaigns import point, turns_at, write_campaign
 from tests.support.duplex_campaigns import barge_in, write_duplex_campaign
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 __all__ = ["HOSTILE", "REASON", "visited_turn", "write_visited"]
 

@@ -12,8 +12,8 @@ import pytest
 from live_eval.errors import FailureKind
 from live_eval.judging import Failed, Judgement, Scored, Unscored
 from live_eval.recording import RunWriter, ScoreStore
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 12
 CUES = (

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from live_eval.cli import cli
+from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._help import CommandGroup
 from live_eval.data import echomind, manifest, questions
-from tests.support.documentation import DOCS, PAGES, ROOT, calls, shell_lines, without_blocks
+from tests.support.documentation import DOCS, PAGES, ROOT, blocks, calls, shell_lines, without_blocks
 from tests.support.plugin_flags import plugin_flags
 
 _INLINE = re.compile(r"`([^`\n]+)`")
@@ -77,6 +80,42 @@ def test_commands_run_as_written(page: Path) -> None:
         assert flags.issuperset(_FLAG.findall(code)), code
         if code.startswith("live-eval "):
             check([word for word in code.split()[1:] if word != "--help"], whole=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_row_of_a_table_is_one_line(page: Path) -> None:
+    rows = [line for line in without_blocks(page).splitlines() if line.startswith("|")]
+    assert [row for row in rows if not (len(row) > 2 and row.endswith("|"))] == []
+
+
+def test_pytest_has_the_flags_of_its_commands() -> None:
+    lines = [line for page in PAGES for line in shell_lines(page) if re.match(r"(\$ )?pytest\b", line)]
+    assert len(lines) > 3
+    for line in lines:
+        assert {flag for flag in _FLAG.findall(line) if "live-eval" in flag} <= plugin_flags(), line
+
+
+def test_commands_of_workflows_run_as_written() -> None:
+    [workflow] = (ROOT / "examples").rglob(".github/workflows/*.yml")
+    lines = [line for line in workflow.read_text("utf-8").splitlines() if " live-eval report" in line]
+    assert lines
+    for line in lines:
+        for arguments in calls(line):
+            check([word for word in arguments if not word.startswith(">>")], whole=True)
+
+
+def test_assertions_and_filters_are_parsed() -> None:
+    [listed, *_] = blocks(DOCS / "reference/assertions.md", "")
+    for line in listed.text.splitlines():
+        command: Any = "duplex" if line.startswith("barge_in") else "run"
+        assert parse_assertions(command, [line], ["wer_heard.normalized"])
+    for page in PAGES:
+        for line in shell_lines(page):
+            for arguments in calls(line):
+                for flag, text in pairwise(arguments):
+                    if flag == "--assert":
+                        command = arguments[0]
+                        assert parse_assertions(command, [text]), line
 
 
 @pytest.mark.parametrize(

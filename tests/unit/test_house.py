@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -170,11 +171,21 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 def test_every_make_target_of_the_documentation_is_there() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z0-9-]+)`", documentation())) <= targets
+    assert set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", documentation(), re.MULTILINE)) <= targets
+
+
+def test_every_extra_and_variable_of_the_documentation_is_there() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    installed = re.findall(r"pip install -e '\.\[([a-z,]+)\]'", documentation())
+    assert {extra for each in installed for extra in each.split(",")} <= set(extras)
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "live_eval").rglob("*.py"))
+    variables = set(re.findall(r"\bLIVE_EVAL_[A-Z_]+", documentation()))
+    assert [name for name in variables if name not in sources] == []
 
 
 NAMESAKES = {
     CLIENTS: {
+        ("live_eval/data/benchmarks/voicebench.py", REFERENCE),  # a column of a table
         ("live_eval/data/check.py", REFERENCE),  # the role of a recording
         ("live_eval/data/manifest.py", REFERENCE),  # a column of a manifest
         ("live_eval/studio/listen.py", REFERENCE),  # the role of a recording

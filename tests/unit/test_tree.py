@@ -45,11 +45,12 @@ COVERED = {
     "unit/analysis/cue_sensitivity/test_effects.py": "analysis/cue_sensitivity/ measures",
     "unit/analysis/latency/test_definitions.py": "analysis/latency/ evidence",
     "unit/analysis/latency/test_campaign_latencies.py": "analysis/latency/ cost delivery waterfall",
-    "unit/analysis/summary/test_run.py": (
+    "unit/analysis/summary/test_run_summary.py": (
         "analysis/summary/ audits groups latencies observations task_metrics"
     ),
     "unit/analysis/test_task_levels.py": "analysis/ leaderboard_columns",
     "unit/analysis/turn_taking/test_outcomes.py": "analysis/turn_taking/ speech",
+    "unit/clients/toolkit/test_phone_line.py": "clients/dialects/ exotel plivo telnyx",
     "unit/campaigns/duplex/probes/test_bundled.py": "campaigns/duplex/probes/ probe",
     "unit/campaigns/duplex/test_stimuli.py": "analysis/turn_taking/ trial",
     "unit/campaigns/duplex/test_summary.py": "analysis/turn_taking/ trial_metrics trial_pairs",
@@ -65,9 +66,9 @@ COVERED = {
     "unit/live/test_screen.py": "live/ lines",
     "unit/recording/test_calibrations.py": "recording/ machine_records",
     "unit/recording/test_writer.py": "recording/ schema",
-    "unit/redaction/test_redactor.py": "redaction/ settings spellings",
-    "unit/reference/faults/test_script.py": "reference/faults/ injection",
-    "unit/reference/protocols/test_gemini.py": "reference/server/ connection",
+    "unit/redaction/test_redactor.py": "redaction/ secret_settings spellings",
+    "unit/reference/faults/test_fault_script.py": "reference/faults/ injection",
+    "unit/reference/protocols/test_gemini.py": "reference/server/ client_session",
     "unit/reference/protocols/test_openai_events.py": "reference/protocols/ openai_schema",
     "unit/reference/protocols/test_webrtc.py": "reference/protocols/ protocol",
     "unit/reference/test_emulation.py": "reference/responders/ speech_models reference/server/ app",
@@ -75,7 +76,7 @@ COVERED = {
         "report/ drift_table report/duplex/ charts sides sounds tables trial_view"
     ),
     "unit/report/latency/test_page.py": "report/latency/ tables",
-    "unit/report/test_bars.py": "report/ cells testing/ records",
+    "unit/report/test_bars.py": "report/ cells",
     "unit/session/test_long_sessions.py": "session/ log timeline",
     "unit/session/test_session.py": "session/ connection playback testing/ transport",
     "unit/session/test_sources.py": "session/ preroll verdict",
@@ -117,9 +118,11 @@ SUBJECTS = {
 
 # Tests that need a private module of another room, with the reason.
 PRIVATE_IMPORTS = {
+    ("conformance/test_dialects.py", "clients/dialects/_pipecat_frames"),  # audio inside protobuf messages
     ("loopback/scoring/test_judge_processes.py", "cli/_stored_settings"),  # the jobs that a command stores
     ("unit/run/test_redacted_settings.py", "cli/_flags"),  # every flag of a run may hold a secret
     ("unit/run/test_redacted_settings.py", "cli/_stored_settings"),
+    ("unit/test_docs.py", "cli/_assertions"),  # the values of --assert
     ("unit/test_docs.py", "cli/_help"),  # the groups of commands
 }
 

@@ -23,7 +23,6 @@ from live_eval.files import atomic_text
 from live_eval.scoring.judge_runner import JudgeOptions
 
 __all__ = [
-    "SCHEMA_VERSION",
     "ArenaResult",
     "ByJudge",
     "ByPeople",
@@ -32,7 +31,7 @@ __all__ = [
     "write_verdicts",
 ]
 
-SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
 
 _PairKey: TypeAlias = tuple[str, str, str]
 """A case and two runs, in the order in which the runs were given."""
@@ -220,7 +219,7 @@ def _means(verdicts: Iterable[tuple[_PairKey, float]]) -> Mapping[_PairKey, floa
 def verdict_lines(arena: ArenaResult) -> Iterator[str]:
     """Yield a header line of JSON, then one line per verdict."""
     judged = None if arena.judge is None else arena.judge.judged
-    heading: dict[str, Any] = {"arena": SCHEMA_VERSION, "runs": arena.runs, "seed": arena.seed}
+    heading: dict[str, Any] = {"arena": _SCHEMA_VERSION, "runs": arena.runs, "seed": arena.seed}
     rows = [heading]
     if judged is not None:
         heading |= {"judge": judged.judge, "version": judged.version}

@@ -21,14 +21,14 @@ from live_eval.analysis.assertions import (
     parse_bound,
 )
 from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLatency, campaign_latency
-from live_eval.analysis.statistics.intervals import quantile
+from live_eval.analysis.summary.latencies import lag_of
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
 from live_eval.text.wording import counted
 
-__all__ = ["STATISTICS", "check_assertion", "check_turns", "parse_assertion"]
+__all__ = ["check_assertion", "check_turns", "parse_assertion"]
 
-STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
+_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 """The statistics that can be asserted."""
 
 _FORM = "METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"
@@ -49,7 +49,7 @@ def parse_assertion(text: str) -> Assertion:
     if not assertion.metric:
         raise UsageError(f"assertion {text!r}: expected {_FORM}")
     check_known(text, "metric", assertion.metric, METRICS)
-    check_known(text, "statistic", assertion.statistic, STATISTICS)
+    check_known(text, "statistic", assertion.statistic, _STATISTICS)
     check_unit(assertion, MS)
     return assertion
 
@@ -83,10 +83,8 @@ def check_assertion(
 
 def check_turns(assertion: Assertion, turns: Sequence[TurnRecord]) -> CheckedAssertion:
     """Check an assertion on turns outside a campaign."""
-    lags_ms = [turn.timing.lag_ns / 1e6 for turn in turns if turn.captured]
-    return check_assertion(
-        assertion, campaign_latency(assertion.metric, turns), error_bar_ms=quantile(lags_ms, 0.99)
-    )
+    lag = lag_of(turn.timing for turn in turns if turn.captured)
+    return check_assertion(assertion, campaign_latency(assertion.metric, turns), error_bar_ms=lag.p99)
 
 
 def _why_no_value(latency: CampaignLatency, why: str) -> str:

@@ -11,7 +11,7 @@ from live_eval.scoring.llm.budget import Price, Tokens
 from live_eval.timing import play
 from live_eval.types import Usage
 
-__all__ = ["CostPerMinute", "conversation_s", "cost_per_minute", "unpriced"]
+__all__ = ["CostPerMinute", "cost_per_minute", "unpriced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class CostPerMinute:
 def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> CostPerMinute:
     """Return the cost over the turns with reported usage; cancelled responses are included."""
     used = [(turn, usages) for turn in turns if (usages := _usages(turn))]
-    minutes = sum(conversation_s(turn) for turn, _ in used) / 60
+    minutes = sum(_conversation_s(turn) for turn, _ in used) / 60
     if not minutes:
         return CostPerMinute(
             usd=None, tokens_per_minute=None, minutes=0.0, reason="the endpoint reports no usage"
@@ -61,7 +61,7 @@ def unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
     return ""
 
 
-def conversation_s(turn: TurnRecord) -> float:
+def _conversation_s(turn: TurnRecord) -> float:
     """Return the seconds from the user's first sample to the end of the audible answer."""
     t0_ns, headline = turn.trace.t0_ns, turn.headline
     if t0_ns is None:

@@ -8,7 +8,7 @@ percentile interval is too narrow for few scripts.
 
 An interval needs `MIN_CLUSTERS` scripts; for a quantile, also `MIN_BEYOND` expected values beyond it (100
 turns for the 95th percentile); for a mean, also values that differ, since identical values do not show any
-variation. A quantile other than the median needs `MIN_BEYOND_VALUE` expected values beyond it (30 turns for
+variation. A quantile other than the median needs `_MIN_BEYOND_VALUE` expected values beyond it (30 turns for
 the 95th percentile): with fewer turns, it is close to the maximum.
 
 Scripts are numbered by name, so results do not depend on the order of the values.
@@ -29,7 +29,6 @@ __all__ = [
     "ALL_TURNS",
     "LEVEL",
     "MIN_BEYOND",
-    "MIN_BEYOND_VALUE",
     "MIN_CLUSTERS",
     "OVER_SCRIPTS",
     "RESAMPLES",
@@ -58,7 +57,7 @@ RESAMPLES = 2_000
 LEVEL = 0.95
 MIN_CLUSTERS = 8
 MIN_BEYOND = 5
-MIN_BEYOND_VALUE = 1.5
+_MIN_BEYOND_VALUE = 1.5
 SCRIPTS = "scripts"
 """The default resampling unit."""
 ALL_TURNS = "all turns"
@@ -166,7 +165,7 @@ def too_few_for(share: float, n: int) -> str:
     """
     if not n:
         return "no values"
-    return "" if share == 0.5 else _too_few(share, n, MIN_BEYOND_VALUE)
+    return "" if share == 0.5 else _too_few(share, n, _MIN_BEYOND_VALUE)
 
 
 def _too_few(share: float, n: int, beyond: float) -> str:

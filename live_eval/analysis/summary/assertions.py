@@ -20,7 +20,7 @@ from live_eval.analysis.assertions import (
 from live_eval.analysis.latency.assertions import check_turns, parse_assertion
 from live_eval.analysis.latency.campaign_latencies import METRICS
 from live_eval.analysis.statistics.intervals import Estimate
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.recording import TurnRecord
 
 __all__ = ["check_run", "parse_run_assertion"]

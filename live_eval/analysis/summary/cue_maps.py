@@ -12,34 +12,19 @@ from live_eval.analysis.summary.groups import LABELS_WITHOUT_CUE, Group
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.types import Task
 
-__all__ = ["CueMap", "CueRow", "cue_maps", "is_thin"]
-
-
-@dataclass(frozen=True, slots=True)
-class CueRow:
-    """The turns with a cue.
-
-    Args:
-        cue: Name, unique in the map.
-        voice_to_voice: Median in milliseconds.
-        from_last_sound: See `Group`.
-        scores: Means, one per column of the map.
-    """
-
-    cue: str
-    turns: int
-    voice_to_voice: Estimate
-    from_last_sound: bool
-    scores: tuple[Estimate, ...]
+__all__ = ["CueMap", "cue_maps"]
 
 
 @dataclass(frozen=True, slots=True)
 class CueMap:
-    """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare."""
+    """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare.
+
+    A row is a cue's name, unique in the map, and its turns.
+    """
 
     task: Task
     columns: tuple[ScoreColumn, ...]
-    rows: tuple[CueRow, ...]
+    rows: tuple[tuple[str, Group], ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the map as printed by ``show --json``."""
@@ -48,18 +33,18 @@ class CueMap:
             "scores": [column.as_json() for column in self.columns],
             "rows": [
                 {
-                    "cue": row.cue,
+                    "cue": cue,
                     "turns": row.turns,
                     "voice_to_voice": _cell(row.voice_to_voice, 3),
                     "from_last_sound": row.from_last_sound,
-                    "scores": [_cell(mean) for mean in row.scores],
+                    "scores": [_cell(row.scores[column.name]) for column in self.columns],
                 }
-                for row in self.rows
+                for cue, row in self.rows
             ],
         }
 
 
-def is_thin(estimate: Estimate) -> bool:
+def _is_thin(estimate: Estimate) -> bool:
     """Return whether a value has too few scripts for an interval."""
     return estimate.clusters < MIN_CLUSTERS
 
@@ -87,17 +72,11 @@ def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | Non
     )
     names = Counter(group.labels[-1] for group in of_task)
     rows = [
-        CueRow(
-            group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]),
-            group.turns,
-            group.voice_to_voice,
-            group.from_last_sound,
-            tuple(group.scores[column.name] for column in columns),
-        )
+        (group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]), group)
         for group in of_task
     ]
     return CueMap(task, columns, tuple(rows))
 
 
 def _cell(estimate: Estimate, digits: int = 6) -> dict[str, Any]:
-    return estimate.as_json(digits, scripts=True) | {"thin": is_thin(estimate)}
+    return estimate.as_json(digits, scripts=True) | {"thin": _is_thin(estimate)}

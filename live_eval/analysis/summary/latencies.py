@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from live_eval.analysis.statistics.distribution import Distribution, distribution
-from live_eval.analysis.statistics.intervals import interval_json, rounded
+from live_eval.analysis.statistics.intervals import interval_json, quantile, rounded
 from live_eval.analysis.summary.observations import Observation, latency
 from live_eval.judging import TURN_FAILED
 from live_eval.timing import Latencies
 
 __all__ = [
     "LATENCIES",
+    "Lag",
     "LatencySummary",
     "has_uncertain_start",
+    "lag_of",
     "percentiles_json",
     "summarise_latency",
     "summarise_values",
@@ -76,6 +78,29 @@ class LatencySummary:
             "n_missing": self.measured.n_missing,
             "missing": dict(self.measured.missing),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The harness's own lateness in milliseconds over captured turns: the error bar of latencies.
+
+    The percentiles are None without turns; `flagged` is the number of turns beyond the bound.
+    """
+
+    p50: float | None
+    p99: float | None
+    flagged: int
+
+    def percentiles_json(self) -> dict[str, float | None]:
+        """Return the percentiles as printed with ``--json``."""
+        return {"p50": rounded(self.p50, 3), "p99": rounded(self.p99, 3)}
+
+
+def lag_of(captured: Iterable[Latencies]) -> Lag:
+    """Return the lag of captured turns."""
+    timings = list(captured)
+    lags = [timing.lag_ns / 1e6 for timing in timings]
+    return Lag(quantile(lags, 0.5), quantile(lags, 0.99), sum(timing.flagged for timing in timings))
 
 
 def percentiles_json(values: Distribution) -> dict[str, Any]:

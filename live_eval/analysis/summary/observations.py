@@ -10,7 +10,7 @@ from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latencies, Latency, TurnTrace
-from live_eval.types import Cue, Question, SpeechBoundaries, Task, Variant
+from live_eval.types import BenchmarkItem, Cue, Question, SpeechBoundaries, Task, Variant
 
 __all__ = ["Observation", "TurnKey", "latency", "read_observations"]
 
@@ -46,6 +46,7 @@ class Observation:
     turn_index: int = 0
     boundaries: SpeechBoundaries | None = None
     speech_end_ns: int | None = None
+    item: BenchmarkItem | None = None
 
     @property
     def key(self) -> TurnKey:
@@ -133,6 +134,7 @@ def _observation(turn: TurnRecord) -> Observation:
         turn_index=turn.case.turn_index,
         boundaries=trace.boundaries,
         speech_end_ns=speech_end_ns,
+        item=turn.case.item,
     )
 
 

@@ -34,6 +34,7 @@ __all__ = [
 
 NOT_JUDGED = "not judged yet"
 _ACCURACY = "accuracy"
+_UNKNOWN = "The judge of this score is not installed, so its definition is unknown."
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +385,7 @@ def _column(
         output=output,
         title=title,
         heading=columns[0].title if len(columns) == 1 else title,
-        definition=score_definition(spec, judge_spec, version) if spec and judge_spec else "",
+        definition=score_definition(spec, judge_spec, version) if spec and judge_spec else _UNKNOWN,
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,
         tasks=judge_spec.tasks if judge_spec else frozenset(Task),

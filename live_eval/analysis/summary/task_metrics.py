@@ -1,4 +1,5 @@
-"""Compute the metrics of tasks other than conversation: accuracy by question type, and transcription errors.
+"""Compute the metrics of tasks other than conversation: accuracy by question type, transcription errors, and
+the parts of other benchmarks.
 
 They are computed from the multiple-choice and transcription judges. A question that the endpoint did not
 answer counts as wrong; a question whose turn failed for another reason is excluded and counted. An utterance
@@ -23,6 +24,7 @@ from live_eval.analysis.statistics.intervals import (
     interval_json,
     rounded,
 )
+from live_eval.analysis.summary.benchmark_parts import PartSummary, summarise_parts
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.data import QUESTION_TYPES
@@ -103,13 +105,16 @@ class ErrorRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSummary:
-    """One task of a run: answers (first all question types, then each type), or transcription errors."""
+    """One task of a run: answers (first all question types, then each type), transcription errors, or parts
+    of other benchmarks.
+    """
 
     task: Task
     turns: int
     captured: int
     questions: tuple[QuestionSummary, ...] = ()
     errors: tuple[ErrorRates, ...] = ()
+    parts: tuple[PartSummary, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the metrics as printed by ``show --json``."""
@@ -119,6 +124,8 @@ class TaskSummary:
             found["kinds"] = {each.kind: each.as_json() for each in self.questions[1:]}
         if self.errors:
             found["word_errors"] = {each.how: each.as_json() for each in self.errors}
+        if self.parts:
+            found["parts"] = {each.part: each.as_json() for each in self.parts}
         return found
 
 
@@ -134,6 +141,7 @@ def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[Ta
             errors=tuple(_errors(table, of_task, how) for how in ("normalized", "raw"))
             if task is Task.TRANSCRIPTION
             else (),
+            parts=summarise_parts(table, of_task) if task is Task.BENCHMARK else (),
         )
         for task, of_task in by_task.items()
         if of_task

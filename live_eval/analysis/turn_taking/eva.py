@@ -3,7 +3,8 @@
 Source: ServiceNow eva 997ae97, ``docs/metrics/turn_taking.md`` and
 ``src/eva/metrics/experience/turn_taking.py``. Each user turn scores 0 to 1: by the agent's yield time if the
 user interrupts; by overlap, number of segments and latency if the agent interrupts; otherwise by latency. A
-conversation's score is the mean over its turns. A greeting before the first turn is not scored.
+conversation's score is the mean over its turns. A greeting before the first turn is not scored. The source's
+longer bounds for turns with tool calls are not used.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ SOURCE = "ServiceNow eva 997ae97, docs/metrics/turn_taking.md"
 
 _EARLY_MS = -500.0  # LATENCY_HARD_EARLY_MS
 _BEST_FROM_MS = 500.0  # LATENCY_SWEET_SPOT_LOW_MS
-_BEST_TO_MS, _BEST_TO_TOOL_MS = 2_000.0, 3_000.0  # LATENCY_SWEET_SPOT_HIGH_MS
-_LATE_MS, _LATE_TOOL_MS = 3_500.0, 5_000.0  # LATENCY_HARD_LATE_MS
+_BEST_TO_MS = 2_000.0  # LATENCY_SWEET_SPOT_HIGH_MS
+_LATE_MS = 3_500.0  # LATENCY_HARD_LATE_MS
 _HARD_MS = 2_000.0  # OVERLAP_HARD_MS, YIELD_HARD_MS
 _MOST = 0.5  # AGENT_INTERRUPT_MAX_SCORE
 _HARD_COUNT = 3  # INTERRUPT_COUNT_HARD
@@ -61,18 +62,15 @@ class _Score(NamedTuple):
     natural: bool
 
 
-def latency_score(latency_ms: float, *, with_tool: bool = False) -> float:
+def latency_score(latency_ms: float) -> float:
     """Return the score of a latency: 0 up to −500 ms, 1 from 500 to 2,000, 0 from 3,500; linear in between.
 
-    With a tool call, it is 1 up to 3,000 ms and 0 from 5,000.
-
-    >>> latency_score(200), latency_score(2750), latency_score(4000, with_tool=True)
-    (0.7, 0.5, 0.5)
+    >>> latency_score(200), latency_score(2750)
+    (0.7, 0.5)
     """
-    best_to, late = (_BEST_TO_TOOL_MS, _LATE_TOOL_MS) if with_tool else (_BEST_TO_MS, _LATE_MS)
     if latency_ms < _BEST_FROM_MS:
         return max(0.0, (latency_ms - _EARLY_MS) / (_BEST_FROM_MS - _EARLY_MS))
-    return min(1.0, max(0.0, (late - latency_ms) / (late - best_to)))
+    return min(1.0, max(0.0, (_LATE_MS - latency_ms) / (_LATE_MS - _BEST_TO_MS)))
 
 
 def overlap_score(overlap_ms: float) -> float:
@@ -102,8 +100,8 @@ def yield_score(yield_ms: float) -> float:
     return max(0.0, 1 - yield_ms / _HARD_MS)
 
 
-def metrics(conversations: Sequence[Conversation], *, with_tool: bool = False) -> dict[str, MetricValue]:
-    """Return the source's metrics by name; `with_tool` if the agent used a tool in every turn."""
+def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
+    """Return the source's metrics by name, as for turns without tool calls."""
     defined: list[float] = []
     corrected: list[float] = []
     yields_ms: list[float] = []
@@ -113,18 +111,13 @@ def metrics(conversations: Sequence[Conversation], *, with_tool: bool = False) -
         turns = exchanges(conversation, agent_segments(conversation))
         if not turns:
             continue
-        scores = [_score(turn, with_tool=with_tool) for turn in turns]
+        scores = [_score(turn) for turn in turns]
         answered = [score for turn, score in zip(turns, scores, strict=True) if turn.agent]
         defined.append(fmean(each.score for each in answered) if turns[-1].agent else 0.0)
         yields_ms += [each.yield_ms for each in answered if each.yield_ms is not None]
         natural += sum(each.natural for each in scores)
         unanswered += len(turns) - len(answered)
-        corrected.append(
-            fmean(
-                _corrected(turn, score, with_tool=with_tool)
-                for turn, score in zip(turns, scores, strict=True)
-            )
-        )
+        corrected.append(fmean(_corrected(turn, score) for turn, score in zip(turns, scores, strict=True)))
         yields_corrected_ms += [e.yield_ms for e in scores if e.yield_ms is not None and not e.natural]
     ended = f"natural ends that the source counts as yields: {natural}" if natural else ""
     missed = f"unanswered turns: {unanswered}" if unanswered else ""
@@ -140,15 +133,15 @@ def metrics(conversations: Sequence[Conversation], *, with_tool: bool = False) -
     }
 
 
-def _corrected(turn: Exchange, score: _Score, *, with_tool: bool) -> float:
+def _corrected(turn: Exchange, score: _Score) -> float:
     if not turn.agent:
         return 0.0
     if score.natural:
-        return _score(turn._replace(over=None), with_tool=with_tool).score
+        return _score(turn._replace(over=None)).score
     return score.score
 
 
-def _score(turn: Exchange, *, with_tool: bool) -> _Score:
+def _score(turn: Exchange) -> _Score:
     """Return a turn's score as computed by the source."""
     end_ns = turn.speech.end_ns
     yield_ms = None if turn.over is None else (turn.over.end_ns - turn.speech.start_ns) / 1e6
@@ -160,7 +153,7 @@ def _score(turn: Exchange, *, with_tool: bool) -> _Score:
         scores += [overlap_score(overlap_ns / 1e6), count_score(len(during))]
         settled = [each.start_ns for each in turn.agent if each.start_ns > end_ns]
         if settled and not any(each.end_ns > end_ns for each in during):
-            scores.append(latency_score((settled[0] - end_ns) / 1e6, with_tool=with_tool))
+            scores.append(latency_score((settled[0] - end_ns) / 1e6))
     elif not scores and turn.agent:
-        scores.append(latency_score((turn.agent[0].start_ns - end_ns) / 1e6, with_tool=with_tool))
+        scores.append(latency_score((turn.agent[0].start_ns - end_ns) / 1e6))
     return _Score(min(scores, default=0.0), yield_ms, natural)

@@ -31,9 +31,7 @@ __all__ = [
     "DEFINITIONS",
     "SOURCE",
     "backchannel_jsd",
-    "is_backchannel",
     "metrics",
-    "takes_turn",
     "words_within",
 ]
 
@@ -118,19 +116,19 @@ _Samples: TypeAlias = dict[str, list[float]]
 """The values of the samples of each metric."""
 
 
-def takes_turn(duration_ns: int, words: int) -> bool:
+def _takes_turn(duration_ns: int, words: int) -> bool:
     """Return whether the agent takes the turn (TOR 1) with speech of this length and number of words.
 
-    >>> takes_turn(900_000_000, 3), takes_turn(900_000_000, 4), takes_turn(1_000_000_000, 1)
+    >>> _takes_turn(900_000_000, 3), _takes_turn(900_000_000, 4), _takes_turn(1_000_000_000, 1)
     (False, True, True)
     """
     return duration_ns >= _TURN_NS or words > _TURN_WORDS
 
 
-def is_backchannel(duration_ns: int, words: int) -> bool:
+def _is_backchannel(duration_ns: int, words: int) -> bool:
     """Return whether an agent segment is a backchannel.
 
-    >>> is_backchannel(900_000_000, 2), is_backchannel(900_000_000, 3), is_backchannel(1_000_000_000, 1)
+    >>> _is_backchannel(900_000_000, 2), _is_backchannel(900_000_000, 3), _is_backchannel(1_000_000_000, 1)
     (True, False, False)
     """
     return duration_ns < _TURN_NS and words <= _BACKCHANNEL_WORDS
@@ -237,7 +235,7 @@ def _add_interruption(
     ]
     words = sum(words_within(response, start, end) for start, end, response in after)
     first = min((start for start, _, _ in after), default=0)
-    takes = bool(after) and takes_turn(max(end for _, end, _ in after) - first, words)
+    takes = bool(after) and _takes_turn(max(end for _, end, _ in after) - first, words)
     defined["user_interruption.TOR"].append(takes)
     if takes:
         defined["user_interruption.latency"].append((first - end_ns) / 1e9)
@@ -267,10 +265,10 @@ def _add_backchannels(
         if sound.end_ns - sound.start_ns > _LONGEST_BACKCHANNEL_NS:
             takes = True
             break
-        takes = not is_backchannel(sound.end_ns - sound.start_ns, words)
+        takes = not _is_backchannel(sound.end_ns - sound.start_ns, words)
         counted.append(sound)
     backchannels = [
-        sound for sound, words in segments if is_backchannel(sound.end_ns - sound.start_ns, words)
+        sound for sound, words in segments if _is_backchannel(sound.end_ns - sound.start_ns, words)
     ]
     defined["backchannel.TOR"].append(takes)
     corrected["backchannel.TOR"].append(len(backchannels) < len(segments))
@@ -289,4 +287,4 @@ def _takes(segments: Iterable[AgentSegment]) -> bool:
     if not all_:
         return False
     words = sum(words_within(each.response, each.start_ns, each.end_ns) for each in all_)
-    return takes_turn(max(each.end_ns for each in all_) - all_[0].start_ns, words)
+    return _takes_turn(max(each.end_ns for each in all_) - all_[0].start_ns, words)

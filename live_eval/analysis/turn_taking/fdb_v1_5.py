@@ -15,9 +15,7 @@ from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_s
 
 __all__ = [
     "DEFINITIONS",
-    "MODEL_GAP_NS",
     "SOURCE",
-    "USER_GAP_NS",
     "joined",
     "metrics",
     "overlaps",
@@ -25,9 +23,9 @@ __all__ = [
 ]
 
 SOURCE = "Full-Duplex-Bench d7336bd, v1_v1.5/evaluation/get_timing.py"
-USER_GAP_NS = 600_000_000
+_USER_GAP_NS = 600_000_000
 """The longest gap at which user segments are joined."""
-MODEL_GAP_NS = 500_000_000
+_MODEL_GAP_NS = 500_000_000
 """The longest gap at which model segments are joined."""
 
 _STOP_NS = 2_000_000_000  # a later stop does not count as a stop: cekura-bench, service/metrics.py
@@ -98,8 +96,8 @@ def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
     stops, stops_corrected, responses, responses_corrected = [], [], [], []
     never = natural = early = 0
     for conversation in conversations:
-        user = joined((each for speech in conversation.user for each in speech.sounds), USER_GAP_NS)
-        model = joined((each for speech in conversation.agent for each in speech.sounds), MODEL_GAP_NS)
+        user = joined((each for speech in conversation.user for each in speech.sounds), _USER_GAP_NS)
+        model = joined((each for speech in conversation.agent for each in speech.sounds), _MODEL_GAP_NS)
         stops += [_seconds(each) for each in overlaps(user, model)]
         responses += [_seconds(each) for each in response_gaps(user, model)]
         for turn in exchanges(conversation, agent_segments(conversation)):

@@ -5,9 +5,9 @@ user has spoken over a reply, audio after a pause is either the rest of that rep
 
 * the same reply, if it resumes before the user has finished the interruption, or after a gap between words
   (250 ms);
-* another reply, if the pause is longer than the endpoint's own pauses by the factor `MARGIN`, or than the
+* another reply, if the pause is longer than the endpoint's own pauses by the factor `_MARGIN`, or than the
   silence that ends every reply of the run (`SessionLimits.silence_s`);
-* the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`SOONER`);
+* the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`_SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 
 An endpoint's own pauses are the pauses inside its uninterrupted replies in the run, except replies that may
@@ -32,11 +32,11 @@ from live_eval.analysis.turn_taking.speech import (
 )
 from live_eval.types import SpeechKind
 
-__all__ = ["LEAST_REPLIES", "MARGIN", "SOONER", "OwnReplies", "as_replies", "own_replies", "segmented"]
+__all__ = ["LEAST_REPLIES", "OwnReplies", "as_replies", "own_replies", "segmented"]
 
-MARGIN = 1.25
+_MARGIN = 1.25
 """Ratio of the endpoint's longest possible own pause to its longest observed pause."""
-SOONER = 0.8
+_SOONER = 0.8
 """Ratio of the endpoint's shortest possible answer time to its shortest observed answer time."""
 LEAST_REPLIES = 3
 """Minimum number of uninterrupted replies to estimate the endpoint's own pauses and answer times."""
@@ -70,7 +70,7 @@ class OwnReplies:
     @property
     def pause_limit_ns(self) -> int:
         """The longest pause that may be the endpoint's own."""
-        return min(max(_WORD_GAP_NS, round(MARGIN * self.longest_pause_ns)), self.silence_ns)
+        return min(max(_WORD_GAP_NS, round(_MARGIN * self.longest_pause_ns)), self.silence_ns)
 
     def knows_pauses(self, after_ns: int) -> bool:
         """Return whether enough replies exceed `after_ns` for their pauses up to this length to be known."""
@@ -78,7 +78,7 @@ class OwnReplies:
 
     def is_too_soon(self, after_ns: int) -> bool:
         """Return whether the endpoint never answers within `after_ns` of the user's speech."""
-        return len(self.answers_ns) >= LEAST_REPLIES and after_ns < SOONER * min(self.answers_ns)
+        return len(self.answers_ns) >= LEAST_REPLIES and after_ns < _SOONER * min(self.answers_ns)
 
 
 def as_replies(conversations: Sequence[Conversation], silence_ns: int) -> list[Conversation]:

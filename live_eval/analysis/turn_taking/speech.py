@@ -15,7 +15,6 @@ from live_eval.types import SpeechKind
 __all__ = [
     "BREATH_NS",
     "PAUSE_NS",
-    "REACTION_NS",
     "SIMULTANEOUS_NS",
     "AgentSegment",
     "AgentSpeech",
@@ -39,7 +38,7 @@ PAUSE_NS = 150_000_000
 
 SIMULTANEOUS_NS = 50_000_000
 """The maximum lead of an utterance over a reply that still counts as an overlap."""
-REACTION_NS = 50_000_000
+_REACTION_NS = 50_000_000
 """The minimum time of a reaction to the user; a reply that falls silent sooner does so by itself."""
 
 
@@ -153,14 +152,14 @@ class Conversation:
     def reply_at(self, at_ns: int) -> AgentSpeech | None:
         """Return the audible reply at the time when the user begins to speak, or None.
 
-        A reply in a pause is not audible, nor is one that falls silent within `REACTION_NS`, too soon for a
+        A reply in a pause is not audible, nor is one that falls silent within `_REACTION_NS`, too soon for a
         reaction to the user. A reply that begins within `SIMULTANEOUS_NS` counts as audible.
         """
         sounding = (
             each
             for each in reversed(self.agent)
             for place, sound in enumerate(each.sounds)
-            if sound.start_ns - (0 if place else SIMULTANEOUS_NS) <= at_ns <= sound.end_ns - REACTION_NS
+            if sound.start_ns - (0 if place else SIMULTANEOUS_NS) <= at_ns <= sound.end_ns - _REACTION_NS
         )
         return next(sounding, None)
 

@@ -27,14 +27,14 @@ from live_eval.analysis.turn_taking.speech import (
 )
 from live_eval.types import SpeechKind
 
-__all__ = ["DEFINITIONS", "LISTENING_NS", "MIN_EVENTS", "SOURCE", "TICK_NS", "metrics"]
+__all__ = ["DEFINITIONS", "SOURCE", "TICK_NS", "metrics"]
 
 SOURCE = "tau2-bench a2c0247, src/tau2/metrics/voice_interaction_metrics.py"
 TICK_NS = 200_000_000
 """The length of tau2's ticks."""
-MIN_EVENTS = 10
+_MIN_EVENTS = 10
 """The minimum number of events for a rate in tau2's leaderboard."""
-LISTENING_NS = 4_000_000_000
+_LISTENING_NS = 4_000_000_000
 """The minimum listening time after the last turn before it counts as unanswered."""
 
 _YIELD_NS = 2_000_000_000  # no_yield_window_sec
@@ -180,12 +180,12 @@ def metrics(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> di
 
 
 def _selectivity(parts: Sequence[MetricValue]) -> MetricValue:
-    defined = [part.as_defined for part in parts if part.as_defined is not None and part.n >= MIN_EVENTS]
+    defined = [part.as_defined for part in parts if part.as_defined is not None and part.n >= _MIN_EVENTS]
     corrected = [part.corrected for part in parts if part.corrected is not None]
     why = []
     if len(defined) < len(parts):
         counts = ", ".join(str(part.n) for part in parts)
-        why.append(f"as defined: hidden, S_BC, S_VT and S_ND require {MIN_EVENTS} events each, got {counts}")
+        why.append(f"as defined: hidden, S_BC, S_VT and S_ND require {_MIN_EVENTS} events each, got {counts}")
     if len(corrected) < len(parts):
         why.append("corrected: S_BC, S_VT or S_ND has no event")
     return MetricValue(
@@ -327,7 +327,7 @@ def _count(conversation: Conversation, events: _Events) -> None:
         following = answerable[place + 1].speech.start_ns if place + 1 < len(answerable) else None
         if reply is not None and (following is None or reply <= following):
             events.responses_ns.append(reply - end_ns)
-        elif following is not None or conversation.end_ns - end_ns >= LISTENING_NS:
+        elif following is not None or conversation.end_ns - end_ns >= _LISTENING_NS:
             events.unanswered += 1
 
     for turn in turns:

@@ -15,7 +15,6 @@ from live_eval.recording import TurnRecord
 from live_eval.types import Failure
 
 __all__ = [
-    "ANCHOR_WITHIN_NS",
     "BEHAVIOUR",
     "SENTINEL",
     "Trial",
@@ -28,7 +27,7 @@ __all__ = [
 SENTINEL = "sentinel"
 """The probe name of drift-check trials."""
 
-ANCHOR_WITHIN_NS = 50_000_000
+_ANCHOR_WITHIN_NS = 50_000_000
 """Maximum deviation of the user's interruption from the condition's time; beyond it, the trial is void."""
 
 BEHAVIOUR = frozenset(
@@ -166,7 +165,7 @@ def _checked_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
         return judgement
     # The start of a reply is unpredictable: even an immediate reaction begins a frame or two later.
     frames_ns = 0 if anchor.after_ns else 2 * _frame_ns(turn)
-    if abs(began_ns - anchor.after_ns) <= max(ANCHOR_WITHIN_NS, frames_ns):
+    if abs(began_ns - anchor.after_ns) <= max(_ANCHOR_WITHIN_NS, frames_ns):
         return judgement
     reason = (
         f"the user began to speak {began_ns / 1e6:.0f} ms after the reply became audible instead of "

@@ -17,14 +17,14 @@ from live_eval.analysis.turn_taking.published import MetricDefinition, MetricVal
 from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_segments, exchanges
 from live_eval.types import SpeechKind
 
-__all__ = ["AFTER_NS", "BEFORE_NS", "BUDGET", "DEFINITIONS", "SOURCE", "TaskScore", "metrics", "score_task"]
+__all__ = ["AFTER_NS", "BEFORE_NS", "DEFINITIONS", "SOURCE", "TaskScore", "metrics", "score_task"]
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
 """How early a matching prediction may be: the tolerance of TurnBench's annotations."""
 AFTER_NS = 3_000_000_000
 """How late a matching prediction may be."""
-BUDGET = 0.1
+_BUDGET = 0.1
 """The false-positive rate up to which the leaderboard ranks by recall."""
 
 _EXACT = "no tolerance before an event, because the boundaries are exact"
@@ -53,14 +53,14 @@ DEFINITIONS = tuple(
         ),
         MetricDefinition(
             name=f"turnbench.{task}.recall_at_fp_rate",
-            means=f"recall of {events}, if the false-positive rate is at most {BUDGET}",
+            means=f"recall of {events}, if the false-positive rate is at most {_BUDGET}",
             better="higher",
             corrects=_EXACT,
         ),
         *(
             MetricDefinition(
                 name=f"turnbench.{task}.latency_p{percent}",
-                means=f"{percent}th percentile of the delay of reported {events}",
+                means=f"percentile of the delay of reported {events}",
                 unit="ms",
                 better="lower",
                 corrects=_EXACT,
@@ -186,7 +186,7 @@ def _values(score: TaskScore) -> dict[str, tuple[float | None, int]]:
     from live_eval.analysis.statistics.intervals import quantile  # loads numpy
 
     events = score.tp + score.fn
-    in_budget = score.fp_rate is not None and score.fp_rate <= BUDGET
+    in_budget = score.fp_rate is not None and score.fp_rate <= _BUDGET
     latencies = {percent: quantile(score.latencies_ns, percent / 100) for percent in _PERCENTILES}
     return {
         "recall": (score.recall, events),
@@ -202,7 +202,7 @@ def _values(score: TaskScore) -> dict[str, tuple[float | None, int]]:
 def _missing(task: str, score: TaskScore, *, reported: bool) -> dict[str, str]:
     no_event = "" if score.tp + score.fn else _NO_EVENT[task]
     silent = "" if reported else _SILENT[task]
-    budget = f"the false-positive rate is above {BUDGET}, or there are no {_NEGATIVES[task]}"
+    budget = f"the false-positive rate is above {_BUDGET}, or there are no {_NEGATIVES[task]}"
     late = no_event or silent or f"the endpoint reported none of the {_TASKS[task]}"
     return {
         "recall": no_event or silent,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from live_eval.analysis.assertions import Assertion, CheckedAssertion, check_estimate
 from live_eval.analysis.latency.assertions import check_assertion
-from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.statistics.intervals import Estimate, rounded
 from live_eval.campaigns.latency.point_metrics import PointMetrics
 from live_eval.campaigns.latency.points import PointRole
 
@@ -26,7 +26,10 @@ def check_campaign(assertions: Sequence[Assertion], points: Sequence[PointMetric
         return [check_estimate(assertion, _NOTHING_MEASURED) for assertion in assertions]
     return [
         check_assertion(
-            assertion, point.latencies[assertion.metric], error_bar_ms=point.lag.p99, point=point.name
+            assertion,
+            point.latencies[assertion.metric],
+            error_bar_ms=rounded(point.lag.p99, 3),
+            point=point.name,
         )
         for assertion in assertions
         for point in swept

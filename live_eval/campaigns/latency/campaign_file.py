@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from live_eval.analysis.summary.run import OutageSpan, outage_spans, outages_in_words
+from live_eval.analysis.summary.run_summary import OutageSpan, outage_spans, outages_in_words
 from live_eval.campaigns.documents import LATENCY_CAMPAIGN, names_a_run
 from live_eval.campaigns.latency.points import MOST_POINTS, PointRole
 from live_eval.errors import StoreError

@@ -11,23 +11,15 @@ from live_eval.analysis.latency.campaign_latencies import METRICS, CampaignLaten
 from live_eval.analysis.latency.cost import CostPerMinute, cost_per_minute
 from live_eval.analysis.latency.delivery import DeliveryRate, StallRate, delivery_rate, stalls
 from live_eval.analysis.latency.waterfall import WaterfallStep, WaterfallTotal, waterfall, waterfall_total
-from live_eval.analysis.statistics.intervals import quantile, rounded
+from live_eval.analysis.summary.latencies import Lag, lag_of
 from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.scoring.llm.budget import Price
 
-__all__ = ["LagPercentiles", "PointMetrics", "TurnCounts", "lag_percentiles", "point_metrics"]
+__all__ = ["PointMetrics", "TurnCounts", "point_metrics"]
 
 _UNANSWERED = (FailureKind.NO_RESPONSE, FailureKind.EMPTY_REPLY)
-
-
-@dataclass(frozen=True, slots=True)
-class LagPercentiles:
-    """Percentiles of the harness's own lateness in ms, the error bar of latencies; None without turns."""
-
-    p50: float | None
-    p99: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +65,7 @@ class PointMetrics:
     stored: StoredPoint
     error: str
     turns: TurnCounts
-    lag: LagPercentiles
+    lag: Lag
     latencies: Mapping[str, CampaignLatency]
     waterfall: Sequence[WaterfallStep]
     waterfall_total: WaterfallTotal
@@ -92,7 +84,7 @@ class PointMetrics:
             **self.stored.model_dump(),
             "error": self.error,
             "turns": asdict(self.turns),
-            "lag_ms": asdict(self.lag),
+            "lag_ms": self.lag.percentiles_json(),
             "latencies": {name: latency.as_json() for name, latency in self.latencies.items()},
             "waterfall": [asdict(step) for step in self.waterfall],
             "waterfall_total": asdict(self.waterfall_total),
@@ -109,7 +101,7 @@ def point_metrics(point: PointRecord, price: Price | None = None) -> PointMetric
         stored=point.stored,
         error=point.error,
         turns=_counts(turns),
-        lag=lag_percentiles(turns),
+        lag=lag_of(turn.timing for turn in turns if turn.captured),
         latencies={name: campaign_latency(name, turns) for name in METRICS},
         waterfall=waterfall(turns),
         waterfall_total=waterfall_total(turns),
@@ -117,12 +109,6 @@ def point_metrics(point: PointRecord, price: Price | None = None) -> PointMetric
         delivery_rate=delivery_rate(turns),
         cost=cost_per_minute(turns, price),
     )
-
-
-def lag_percentiles(turns: Sequence[TurnRecord]) -> LagPercentiles:
-    """Return the lag of the captured turns."""
-    lags = [turn.timing.lag_ns / 1e6 for turn in turns if turn.captured]
-    return LagPercentiles(rounded(quantile(lags, 0.5), 3), rounded(quantile(lags, 0.99), 3))
 
 
 def _counts(turns: Sequence[TurnRecord]) -> TurnCounts:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -19,12 +19,11 @@ from live_eval.analysis.latency.definitions import DefinedLatency, definitions_t
 from live_eval.analysis.latency.drift import DriftCheck, drift_check
 from live_eval.analysis.latency.endpointing import EndpointingCost, endpointing_cost
 from live_eval.analysis.latency.evidence import read_evidence
+from live_eval.analysis.summary.latencies import Lag, lag_of
 from live_eval.audio import Audio
 from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, CampaignRecord, PointRecord, StoredPoint
 from live_eval.campaigns.latency.point_metrics import (
-    LagPercentiles,
     PointMetrics,
-    lag_percentiles,
     point_metrics,
 )
 from live_eval.campaigns.latency.points import PointRole
@@ -119,7 +118,7 @@ class CampaignSummary:
     notes: Sequence[str]
     greetings: GreetingSummary
     stamped: Mapping[str, int]
-    lag: LagPercentiles
+    lag: Lag
     points: Sequence[PointMetrics]
     sentinel: Sequence[SentinelDrift]
     endpointing: Sequence[DetectorCost]
@@ -152,7 +151,7 @@ class CampaignSummary:
             "stamps": max(self.stamped, default=None),  # "user" if this process stamped any turn
             "stamped_turns": dict(self.stamped),
             "error_bar": {
-                "lag_ms": asdict(self.lag),
+                "lag_ms": self.lag.percentiles_json(),
                 "calibration": part_of(facts, "machine").get("calibration"),
             },
             "points": [each.as_json() for each in self.points],
@@ -192,7 +191,7 @@ def campaign_summary(
         notes=[*(facts.get("notes") or ()), *found, *filter(None, [greetings.in_words()])],
         greetings=greetings,
         stamped=Counter(turn.trace.stamps.value for turn in turns if turn.captured),
-        lag=lag_percentiles(turns),
+        lag=lag_of(turn.timing for turn in turns if turn.captured),
         points=[point_metrics(point, price) for point in campaign.points],
         sentinel=_sentinel(campaign),
         endpointing=_endpointing(campaign),

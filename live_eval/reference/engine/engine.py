@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from live_eval.audio import Codec, CodecName
-from live_eval.reference.engine.conversation import (
+from live_eval.reference.engine.conversation_items import (
     MOST_BYTES,
     MOST_ITEMS,
     Item,

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.audio import Codec
-from live_eval.reference.engine.conversation import Item, ItemContent
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.engine.conversation_items import Item, ItemContent
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.timing import ResponseStatus
 
 __all__ = [

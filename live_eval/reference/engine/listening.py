@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from live_eval.audio import Codec
-from live_eval.reference.engine.conversation import Item, Part, Role, sample_bytes
+from live_eval.reference.engine.conversation_items import Item, Part, Role, sample_bytes
 from live_eval.reference.engine.endpointer import (
     Detection,
     Endpointer,
@@ -29,12 +29,12 @@ from live_eval.reference.engine.events import (
 from live_eval.reference.engine.signals import find_mark
 from live_eval.reference.engine.signals import sounds as audible
 
-__all__ = ["MAX_UTTERANCE_MS", "MIN_COMMIT_MS", "Heard", "Listening", "SpeechCommitted"]
+__all__ = ["Heard", "Listening", "SpeechCommitted"]
 
-MIN_COMMIT_MS = 100
+_MIN_COMMIT_MS = 100
 """Minimum audio for a commit; OpenAI's limit."""
 
-MAX_UTTERANCE_MS = 600_000
+_MAX_UTTERANCE_MS = 600_000
 """Maximum audio of one turn."""
 
 _ONSET_NOTICED_MS = 500
@@ -199,9 +199,9 @@ class Listening:
         """Process whole samples of the user's audio."""
         buffer = self._buffer
         begin = buffer.end
-        if buffer.ms(begin) - buffer.ms(buffer.begin) > MAX_UTTERANCE_MS:
+        if buffer.ms(begin) - buffer.ms(buffer.begin) > _MAX_UTTERANCE_MS:
             message = (
-                f"expected a commit or a clear within {MAX_UTTERANCE_MS // 1000} s of audio; "
+                f"expected a commit or a clear within {_MAX_UTTERANCE_MS // 1000} s of audio; "
                 "the audio appended now is dropped"
             )
             return [Problem("input_audio_buffer_full", message)]
@@ -231,11 +231,11 @@ class Listening:
         buffer = self._buffer
         begin = self._utterance.begin if self._utterance is not None else buffer.begin
         length_ms = buffer.ms(buffer.end) - buffer.ms(begin)
-        if length_ms < MIN_COMMIT_MS:
+        if length_ms < _MIN_COMMIT_MS:
             return Problem(
                 "input_audio_buffer_commit_empty",
                 f"Error committing input audio buffer: buffer too small. Expected at least "
-                f"{MIN_COMMIT_MS}ms of audio, but buffer only has {length_ms}ms of audio.",
+                f"{_MIN_COMMIT_MS}ms of audio, but buffer only has {length_ms}ms of audio.",
             )
         known_end, self._known_end = self._known_end, None
         voice_end = known_end or VoiceEnd(at_ns, "commit")

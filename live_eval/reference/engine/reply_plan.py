@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from live_eval.audio import Audio, Codec, CodecName, decode, encode, frames_of, resample
 from live_eval.audio.codecs import Decoder, OpusEncoder
-from live_eval.reference.engine.conversation import sample_bytes
+from live_eval.reference.engine.conversation_items import sample_bytes
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.faults.catalogue import FaultName, Moment
-from live_eval.reference.faults.script import Fault, FaultScript
+from live_eval.reference.faults.fault_script import Fault, FaultScript
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus, audible_begins
 

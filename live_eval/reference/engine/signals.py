@@ -8,17 +8,11 @@ A lossy codec does not preserve single samples. For such a codec, the speech is 
 silent for the last `LOSSY_TAIL_MS` of its last frame. Opus delays audio by 6.5 ms (encoder look-ahead, RFC
 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. For the
 endpoint, the speech ends with the arrival of the last audible packet, once a silent packet has followed.
-
-`calibration_utterance` creates speech over a reply, or with pauses. Each speech segment starts with the last
-sample of a frame and ends with the last sample of another frame, so both samples arrive exactly when they are
-spoken. For a lossy codec, the segment starts with the first sample of a frame, so its onset arrives one frame
-later.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +24,8 @@ __all__ = [
     "LOSSY_TAIL_MS",
     "MARK",
     "MarkedSpeech",
-    "MarkedUtterance",
-    "SoundStretch",
     "calibration_reply",
     "calibration_speech",
-    "calibration_utterance",
     "find_mark",
     "sounds",
 ]
@@ -81,71 +72,6 @@ def calibration_speech(
     else:
         samples[-1] = MARK / 32_768
     return MarkedSpeech(Audio(samples, rate_hz), length)
-
-
-class SoundStretch(NamedTuple):
-    """A speech segment of an utterance.
-
-    Args:
-        onset_sample: First sample.
-        end_sample: End of the frame that contains the last sample.
-    """
-
-    onset_sample: int
-    end_sample: int
-
-
-class MarkedUtterance(NamedTuple):
-    """A calibration utterance, and its speech segments between the pauses."""
-
-    audio: Audio
-    stretches: tuple[SoundStretch, ...]
-
-
-def calibration_utterance(
-    sounds_ms: Sequence[int],
-    pauses_ms: Sequence[int] = (),
-    rate_hz: int = 24_000,
-    frame_ms: int = 20,
-    *,
-    lossy: bool = False,
-) -> MarkedUtterance:
-    """Create an utterance with known onsets and ends; see `calibration_speech` for the signal.
-
-    Args:
-        sounds_ms: Length of each speech segment, rounded up to whole frames. Unless `lossy`, one additional
-            sample precedes the segment, at the end of the previous frame.
-        pauses_ms: Length of each pause between segments, rounded up to whole frames.
-        rate_hz: Sample rate.
-        frame_ms: The sender's frame length.
-        lossy: Whether the codec on the wire is lossy.
-
-    Raises:
-        ValueError: There is no segment, or the number of pauses is wrong.
-    """
-    if not sounds_ms or len(pauses_ms) != len(sounds_ms) - 1:
-        raise ValueError(f"expected speech segments with pauses between them, got {sounds_ms}, {pauses_ms}")
-    frame = rate_hz * frame_ms // 1000
-    pieces: list[NDArray[np.float32]] = []
-    stretches: list[SoundStretch] = []
-    at = 0
-    for number, sound_ms in enumerate(sounds_ms):
-        # The first sample is in the last frame of the pause; prepend a frame for the first segment.
-        pause = _frames(pauses_ms[number - 1], rate_hz, frame) if number else 0 if lossy else 1
-        silence = np.zeros(pause * frame, np.float32)
-        sound = _buzz(_frames(sound_ms, rate_hz, frame) * frame, rate_hz)
-        onset = at + len(silence)
-        if lossy:
-            sound[-(LOSSY_TAIL_MS * rate_hz // 1000) :] = 0
-        else:
-            silence[-1], onset = _SPEECH_PEAK, onset - 1
-        pieces += [silence, sound]
-        at += len(silence) + len(sound)
-        stretches.append(SoundStretch(onset, at))
-    samples = np.concatenate(pieces)
-    if not lossy:
-        samples[-1] = MARK / 32_768
-    return MarkedUtterance(Audio(samples, rate_hz), tuple(stretches))
 
 
 def _frames(duration_ms: int, rate_hz: int, frame: int) -> int:

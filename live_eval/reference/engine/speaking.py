@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from live_eval.reference.engine.conversation import Item, ItemStatus, Part, PartKind, Role
+from live_eval.reference.engine.conversation_items import Item, ItemStatus, Part, PartKind, Role
 from live_eval.reference.engine.events import (
     AudioPiece,
     CloseConnection,
@@ -25,7 +25,7 @@ from live_eval.reference.engine.reply_plan import (
     plan,
     text_tokens,
 )
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.timing import ResponseStatus
 

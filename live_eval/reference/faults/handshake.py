@@ -17,7 +17,7 @@ from aiohttp import web
 
 from live_eval.clock import Clock
 from live_eval.reference.faults.catalogue import FaultName, Moment
-from live_eval.reference.faults.script import Fault, FaultSchedule, FaultScript
+from live_eval.reference.faults.fault_script import Fault, FaultSchedule, FaultScript
 from live_eval.reference.server.authentication import RefusedError
 from live_eval.sockets.resets import reset_on_close
 

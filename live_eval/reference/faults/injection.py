@@ -15,7 +15,7 @@ from live_eval.reference.engine.events import (
     UserSpeechStopped,
 )
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.script import Fault, FaultScript
+from live_eval.reference.faults.fault_script import Fault, FaultScript
 from live_eval.reference.protocols.protocol import ServerProtocol
 
 __all__ = ["DeltaFaults", "FaultyChannel", "SessionFaults"]

@@ -23,11 +23,11 @@ from pydantic.alias_generators import to_camel
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import events
-from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
+from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
 from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols.protocol import (
     MessageError,
     ServerProtocol,

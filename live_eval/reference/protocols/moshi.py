@@ -20,7 +20,7 @@ from live_eval.errors import AudioError
 from live_eval.reference.engine import events
 from live_eval.reference.engine.engine import PCM_24K, Engine, EngineConfig
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.timing import ResponseStatus
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pybase64
 
 from live_eval.reference.engine import events
-from live_eval.reference.engine.conversation import Item, ItemStatus, Part, PartKind, Role
+from live_eval.reference.engine.conversation_items import Item, ItemStatus, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import (
     CloseConnection,
@@ -26,7 +26,7 @@ from live_eval.reference.engine.events import (
     SendMessage,
     ServerResponse,
 )
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols import openai_schema as schema
 from live_eval.reference.protocols.openai_events import ClientEventProtocol
 from live_eval.reference.protocols.openai_session import DEFAULT_VOICE, SessionSettings, codec_of, format_of

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from live_eval.reference.engine.conversation import PartKind, Role
+from live_eval.reference.engine.conversation_items import PartKind, Role
 from live_eval.reference.engine.events import Output, ServerResponse
 from live_eval.reference.protocols import openai_schema as schema
 from live_eval.reference.protocols.openai import OpenAiProtocol

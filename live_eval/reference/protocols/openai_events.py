@@ -11,7 +11,7 @@ import orjson
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import Output, Problem, SendMessage
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols.openai_schema import ClientEvent, validated
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, check_length, parse_object
 

@@ -17,9 +17,9 @@ from pydantic import Field
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import events
-from live_eval.reference.engine.conversation import Item, Part, PartKind, Role, sample_bytes
+from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role, sample_bytes
 from live_eval.reference.engine.engine import PCM_24K, Engine, EngineConfig
-from live_eval.reference.faults.script import Fault
+from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols.openai_events import ClientEventProtocol
 from live_eval.reference.protocols.openai_schema import ClientEvent, Empty, G711Format, Model, VoiceName
 from live_eval.reference.protocols.openai_session import G711, MODEL, format_of

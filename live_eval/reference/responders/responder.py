@@ -18,7 +18,7 @@ from rapidfuzz.utils import default_process
 from live_eval.audio import Audio, read_audio
 from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.engine.events import FindReply
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply

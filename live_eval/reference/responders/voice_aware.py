@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.audio import Audio, decode, int16_to_float, resample
-from live_eval.reference.engine.conversation import ItemContent
+from live_eval.reference.engine.conversation_items import ItemContent
 from live_eval.reference.responders.responder import Replier, ReplyLine, choose_option, says_back, unanswered
 
 __all__ = ["Delivery", "NoticingReplier", "measure_delivery", "remark"]

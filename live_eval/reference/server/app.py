@@ -32,6 +32,7 @@ from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
 from live_eval.reference.protocols.openai_live import OpenAiLiveProtocol
 from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.protocols.protocol import MOST_MESSAGE_BYTES, ServerProtocol
+from live_eval.reference.protocols.twilio import MOST_MEDIA_BYTES, TWILIO_CONFIG, TwilioProtocol
 from live_eval.reference.server.authentication import KEY_PARAMETER, RefusedError, refused
 from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.signalling import WebRtcSessions
@@ -139,6 +140,13 @@ ROUTES = (
         binary=True,
         most_bytes=MOST_FRAME_BYTES,
         exclusive=True,
+    ),
+    Route(
+        dialect="twilio",
+        path="/media-stream",
+        protocol=lambda engine, opening: TwilioProtocol(engine),
+        config=TWILIO_CONFIG,
+        most_bytes=MOST_MEDIA_BYTES,
     ),
 )
 """All routes. Among routes with the same path, the first match of the request's headers is used."""

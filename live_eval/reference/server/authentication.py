@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
 from collections.abc import Mapping
 
@@ -44,7 +46,9 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         wanted = token.reveal().encode()
         # Headers are decoded as UTF-8 with surrogate escapes.
         presented = (given.encode(errors="surrogatepass") for given in _presented(request))
-        if not any(hmac.compare_digest(given, wanted) for given in presented):
+        if not (
+            _is_signed(request, wanted) or any(hmac.compare_digest(given, wanted) for given in presented)
+        ):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
     # A page from another origin in a local browser must not use the server.
@@ -70,6 +74,14 @@ def refused(refusal: RefusedError) -> web.Response:
         content_type="application/json",
         headers=refusal.headers,
     )
+
+
+def _is_signed(request: web.Request, token: bytes) -> bool:
+    """Return whether Twilio's signature of the request is right: the HMAC-SHA1 of its URL."""
+    given = request.headers.get("X-Twilio-Signature", "").encode(errors="surrogatepass")
+    scheme = "wss" if request.secure else "ws"
+    digest = hmac.digest(token, f"{scheme}://{request.host}{request.raw_path}".encode(), hashlib.sha1)
+    return hmac.compare_digest(given, base64.b64encode(digest))
 
 
 def _presented(request: web.Request) -> list[str]:

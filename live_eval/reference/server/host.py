@@ -15,13 +15,13 @@ from live_eval.clock import Clock, SystemClock
 from live_eval.errors import UsageError
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.reply_plan import WireReply
+from live_eval.reference.faults.fault_script import FaultSchedule
 from live_eval.reference.faults.handshake import apply_request_faults
-from live_eval.reference.faults.script import FaultSchedule
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
 from live_eval.reference.server.authentication import RefusedError, authenticate
-from live_eval.reference.server.connection import Channel, ServerSession, packer
+from live_eval.reference.server.client_session import Channel, ServerSession, packer
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.reference.truth import TrueReply, TrueUtterance, TruthFile

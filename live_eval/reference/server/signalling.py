@@ -22,8 +22,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from live_eval.clock import Clock
 from live_eval.dialect import TransportKind
 from live_eval.reference.faults.catalogue import FaultName, Moment
+from live_eval.reference.faults.fault_script import FaultScript
 from live_eval.reference.faults.injection import DeltaFaults
-from live_eval.reference.faults.script import FaultScript
 from live_eval.reference.protocols.openai_session import MODEL
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, parse_object
 from live_eval.reference.protocols.webrtc import TRACK, OpenAiWebRtcProtocol, WebRtcBotProtocol

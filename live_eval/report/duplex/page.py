@@ -20,7 +20,6 @@ from live_eval.campaigns.duplex.probes import PROBES
 from live_eval.campaigns.duplex.summary import DuplexComparison, DuplexRecord, DuplexSummary, duplex_summary
 from live_eval.campaigns.duplex.trial_results import CLEAN
 from live_eval.errors import StoreError
-from live_eval.files import flattened
 from live_eval.recording import RunReader
 from live_eval.report.bars import BarChart
 from live_eval.report.build import write_report
@@ -35,6 +34,7 @@ from live_eval.report.duplex.trial_view import TELLING, TrialView, trial_row
 from live_eval.report.file_names import DUPLEX_PAGE, RUN_PAGE
 from live_eval.report.glossary import LAG_BOUND_MS
 from live_eval.report.pages import inline_script, page_template, write_page
+from live_eval.text.mappings import flattened
 from live_eval.text.wording import counted, natural_order
 
 __all__ = ["write_comparison_page", "write_duplex_page"]

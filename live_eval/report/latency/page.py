@@ -10,7 +10,6 @@ from typing import Any
 from live_eval.campaigns.latency.campaign_file import CampaignRecord
 from live_eval.campaigns.latency.points import PointRole
 from live_eval.campaigns.latency.summary import CampaignSummary
-from live_eval.files import flattened
 from live_eval.recording.calibrations import kept_in
 from live_eval.report.build import write_report
 from live_eval.report.cells import number
@@ -23,6 +22,7 @@ from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.point_view import PointView
 from live_eval.report.pages import COLOURS, page_template, write_page
 from live_eval.report.plots import Plot
+from live_eval.text.mappings import flattened
 from live_eval.text.wording import stamped_by
 
 __all__ = ["campaign_page", "write_campaign_page"]

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.statistics.distribution import PERCENTILES
-from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.campaigns.latency.summary import DefinedLatencies, DetectorCost
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.cells import (
     Cell,
     Column,
     Table,
+    difference_cell,
     estimate_cell,
     median_and_n,
     missing_cell,
@@ -214,11 +214,11 @@ def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]
             Cell(str(paired.difference.n), note=f"{counted(cost.unpaired, 'unpaired turn')}"),
             Cell(number(paired.detector), href=link),
             Cell(number(paired.manual), href=links.get(str(each.manual.name), "")),
-            _difference(paired.difference, strong=True),
+            difference_cell(paired.difference, strong=True),
             Cell(str(cost.premature)),
         ]
         if flagged:
-            cells.append(_difference(cost.headline.without_flagged.difference))
+            cells.append(difference_cell(cost.headline.without_flagged.difference))
         rows.append((Cell(detector_in_words(each.stored), href=link), paired.difference, cells))
     return difference_chart(
         "detector",
@@ -226,11 +226,6 @@ def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]
         (*columns, *(["mean difference without flagged"] if flagged else [])),
         rows,
     )
-
-
-def _difference(estimate: Estimate, *, strong: bool = False) -> Cell:
-    words = ranged(estimate.value, estimate.interval, signed=True)
-    return Cell(words, strong=strong, note=f"n {estimate.n} {estimate.reason}".strip())
 
 
 def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]) -> BarChart | None:

@@ -19,7 +19,7 @@ from typing import Any
 from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.judging import LeaderboardTable
 from live_eval.report.glossary import defined_terms
@@ -48,7 +48,6 @@ __all__ = [
     "Rival",
     "build_board",
     "find_best",
-    "paper_tables",
     "tables_with_runs",
 ]
 
@@ -185,7 +184,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     """
     entries = read_entries(paths)
     return Board(
-        tables=(*paper_tables(entries, all_prompts=all_prompts), _latencies(entries)),
+        tables=(*_paper_tables(entries, all_prompts=all_prompts), _latencies(entries)),
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),
@@ -193,7 +192,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     )
 
 
-def paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTable]:
+def _paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTable]:
     """Return the paper's tables with rows for our runs; for `all_prompts`, see `build_board`."""
     everything = Chosen(tuple(entries), ())
     columns = leaderboard_columns()
@@ -213,7 +212,7 @@ def tables_with_runs(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]])
     Args:
         read: See `entries_of`.
     """
-    tables = paper_tables(entries_of(read), all_prompts=True)
+    tables = _paper_tables(entries_of(read), all_prompts=True)
     return [table for table in tables if any(not row.published for row in table.rows)]
 
 

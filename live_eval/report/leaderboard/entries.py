@@ -14,14 +14,14 @@ from live_eval.analysis.comparison.series import Series, score_series
 from live_eval.analysis.leaderboard_columns import BoardColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.observations import Observation, TurnKey
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
 from live_eval.recording import RunReader, ScoreReader, part_of
 from live_eval.redaction import host_of
-from live_eval.report.leaderboard.protocol import differences_from_paper
+from live_eval.report.leaderboard.paper_protocol import differences_from_paper
 from live_eval.text.wording import counted
 from live_eval.types import Task
 
@@ -31,7 +31,6 @@ __all__ = [
     "Chosen",
     "Entry",
     "Source",
-    "choose_prompts",
     "choose_prompts_of",
     "entries_of",
     "read_entries",
@@ -268,11 +267,11 @@ def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chos
     """Return the runs shown in a table: those with each model's best prompt, if the table chooses prompts."""
     for column in leaderboard_columns():
         if column.table is table and column.picks_prompt:
-            return choose_prompts(entries, column)
+            return _choose_prompts(entries, column)
     return Chosen(tuple(entries), ())
 
 
-def choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
+def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
     """Return each model's runs with the best prompt, as in the paper's tables.
 
     The best prompt has the highest mean over scripts, over the turns with a value under every prompt. Prompts

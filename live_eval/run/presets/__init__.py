@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 
-__all__ = ["PRESETS", "read_preset", "under"]
+__all__ = ["PRESETS", "read_preset"]
 
 _FOLDER = Path(__file__).parent
 
@@ -29,18 +28,3 @@ def read_preset(name: str) -> dict[str, Any]:
             f"--preset {name!r}{did_you_mean(name, PRESETS)}: expected one of {', '.join(PRESETS)}"
         )
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
-
-
-def under(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of `lower`, overridden by those of `upper`; nested mappings are merged.
-
-    >>> under({"task": {"name": "all", "prompt": "no"}}, {"task": {"prompt": "basic"}})
-    {'task': {'name': 'all', 'prompt': 'basic'}}
-    """
-    merged = dict(lower)
-    for key, value in upper.items():
-        below = merged.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            value = under(below, value)
-        merged[key] = value
-    return merged

@@ -90,7 +90,7 @@ def load_prompt(name: str) -> SystemPrompt:
 
 def instructions_for(case: Case, prompt: SystemPrompt) -> str:
     """Return the system prompt of a case's session; `prompt` is the conversation prompt."""
-    if case.task is Task.CONVERSATION:
+    if case.task in (Task.CONVERSATION, Task.BENCHMARK):
         return prompt.fill(case)
     if case.task is Task.TRANSCRIPTION:
         return _text("transcription")

@@ -6,9 +6,9 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient
 
-__all__ = ["MOST_ANSWER_BYTES", "BoundedClient"]
+__all__ = ["BoundedClient"]
 
-MOST_ANSWER_BYTES = 4 << 20
+_MOST_ANSWER_BYTES = 4 << 20
 """Size limit for a response; about a million tokens of text."""
 
 _MOST_REFUSAL_BYTES = 64 << 10
@@ -32,7 +32,7 @@ class BoundedClient(DefaultAsyncHttpxClient):
         """Send a request and read the full response, or the beginning of an error response.
 
         Raises:
-            ValueError: The response is compressed or longer than `MOST_ANSWER_BYTES`.
+            ValueError: The response is compressed or longer than `_MOST_ANSWER_BYTES`.
         """
         options |= {"stream": True, "follow_redirects": False}
         response = await super().send(request, **options)
@@ -59,9 +59,9 @@ async def _body(response: Any) -> bytes:
         return await _beginning(response, _MOST_REFUSAL_BYTES) if plain else b""
     if not plain:
         raise ValueError(f"its Content-Encoding is {encoding[:40]!r}, but only 'identity' is accepted")
-    body = await _beginning(response, MOST_ANSWER_BYTES + 1)
-    if len(body) > MOST_ANSWER_BYTES:
-        raise ValueError(f"the answer is longer than {MOST_ANSWER_BYTES} bytes")
+    body = await _beginning(response, _MOST_ANSWER_BYTES + 1)
+    if len(body) > _MOST_ANSWER_BYTES:
+        raise ValueError(f"the answer is longer than {_MOST_ANSWER_BYTES} bytes")
     return body
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from live_eval.errors import UsageError
+from live_eval.http.hosts import is_url
 from live_eval.judging import JudgeSpec, Need
 from live_eval.redaction import SECRETS, find_key, host_of, public_url
 from live_eval.scoring.llm.budget import Budget, Price
@@ -16,7 +16,6 @@ from live_eval.types import Secret
 __all__ = ["AUDIO_NEEDS", "OPENAI_BASE_URL", "PRESETS", "LlmOptions", "LlmSettings", "Preset"]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-_HTTP = re.compile(r"https?://[^/\s]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,7 @@ class LlmOptions:
     def __post_init__(self) -> None:
         if self.base_url is not None:
             SECRETS.learn_url(self.base_url)
-            if not _HTTP.match(self.base_url):
+            if not is_url(self.base_url, ("http", "https")):
                 raise UsageError(
                     f"LLM's base URL (--llm-base-url) {public_url(self.base_url)!r}: expected an "
                     "address like http://HOST:PORT/v1"

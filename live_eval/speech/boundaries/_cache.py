@@ -10,6 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
+from live_eval.audio.tables import in_table, read_in_table, recording_exists
 from live_eval.errors import AudioError, FailureKind
 from live_eval.files import open_regular, private_folder, read_regular
 from live_eval.types import Case, SpeechBoundaries
@@ -84,8 +85,10 @@ def _recording_key(case: Case) -> str:
 
 def _sha256(path: Path) -> bytes:
     try:
+        if (place := in_table(path)) is not None:
+            return hashlib.sha256(read_in_table(place)).digest()
         with open_regular(path, links=True) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
-        kind = FailureKind.AUDIO_UNREADABLE if os.path.exists(path) else FailureKind.AUDIO_MISSING
+        kind = FailureKind.AUDIO_UNREADABLE if recording_exists(path) else FailureKind.AUDIO_MISSING
         raise AudioError(kind, f"{path}: {error.strerror or error}") from error

@@ -17,19 +17,26 @@ const inWords = (endpoint) => ({
   stored: "ended",
 });
 
-export async function show(place, { signal }) {
+export const show = (place, view) => showTalk(place, view, "Talk", Conversation);
+
+/** Fill a view with the choice of an endpoint and with conversations, each shown as a `Shown`. */
+export async function showTalk(place, { signal }, title, Shown) {
   const { endpoints, default: usual, taken } = await read("/api/talk", { signal });
-  const talk = new Talk(endpoints, usual, taken);
-  fill(place, make("h1", {}, "Talk"), talk.element);
-  signal.addEventListener("abort", () => talk.leave());
+  const talk = new Talk(endpoints, usual, taken, Shown);
+  fill(place, make("h1", {}, title), talk.element);
+  signal.addEventListener("abort", () => {
+    talk.leave();
+    talk.conversation?.leave();
+  });
   addEventListener("pagehide", () => talk.leave(), { signal });
   addEventListener("keydown", (event) => talk.key(event), { signal });
-  return "Talk";
+  return title;
 }
 
 /** The view: a form before the conversation, then the conversation. */
 class Talk {
-  constructor(endpoints, usual, taken) {
+  constructor(endpoints, usual, taken, Shown) {
+    this.Shown = Shown;
     this.connection = null;
     this.setup = new Setup(endpoints, usual, (request) => this.start(request));
     this.state = make("p", { class: "talk-state", role: "status", "data-state": "idle" });
@@ -51,17 +58,18 @@ class Talk {
     this.setup.hide(true);
     const leaving = new AbortController();
     this.connection = { send() {}, close: () => leaving.abort() }; // until the page is connected
-    this.conversation = new Conversation((message) => this.ask(message));
+    this.conversation = new this.Shown((message) => this.ask(message), request);
     fill(this.place, this.conversation.element);
     this.conversation.element.focus();
     try {
       const on = { received: (message) => this.receive(message), lost: (why) => this.lost(why) };
       const connection = await connect(request, on, leaving.signal);
       this.connection = connection;
-      this.conversation.began(connection.began);
+      this.conversation.began(connection.began, connection.streams);
     } catch (error) {
       if (leaving.signal.aborted) return;
       fill(this.place);
+      this.conversation.leave();
       this.over("idle", error);
     }
   }
@@ -120,6 +128,7 @@ class Talk {
     else if (typing || pressing) return;
     else if (event.key === " ") this.conversation.mute();
     else if (event.key === "Enter") this.conversation.commit();
+    else if (event.key === "f" && this.conversation.fullScreen) this.conversation.fullScreen();
     else return;
     event.preventDefault();
   }

@@ -19,7 +19,8 @@ const REFUSALS = {
  * @param {object} on `received(message)` takes the studio's messages; `lost(message)` is called once if the
  *     connection or the microphone is lost.
  * @param {AbortSignal} signal Aborted if the user leaves before the conversation has begun.
- * @returns {Promise<{began: object, send: Function, close: Function}>} `began` is the studio's response.
+ * @returns {Promise<{began: object, send: Function, close: Function, streams: MediaStream[]}>} `began` is the studio's
+ *     response; `streams` are the user's voice and the reply's.
  * @throws {StudioError} The microphone is not available, or the studio refuses.
  * @throws {DOMException} The user has left.
  */
@@ -63,7 +64,7 @@ export async function connect(request, on, signal) {
     await peer.setRemoteDescription({ type: "answer", sdp: began.answer });
     signal.throwIfAborted();
     const send = (message) => channel.readyState === "open" && channel.send(JSON.stringify(message));
-    return { began, send, close, sound: loudspeaker };
+    return { began, send, close, streams: [microphone, loudspeaker.srcObject] };
   } catch (error) {
     close();
     throw error;

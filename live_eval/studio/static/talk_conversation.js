@@ -8,8 +8,13 @@ const MANUAL_KEYS = "Space mutes, Enter ends your turn, Escape ends the conversa
 
 /** A conversation in progress, or one that has ended. */
 export class Conversation {
-  constructor(ask) {
+  /**
+   * @param {function} ask Sends a command to the studio.
+   * @param {object} request The settings of the conversation: see `connect`.
+   */
+  constructor(ask, request) {
     this.ask = ask;
+    this.request = request;
     this.muted = false;
     this.open = {}; // the unfinished line of each side
     this.levels = { user: meter("You"), reply: meter("Reply") };
@@ -46,7 +51,12 @@ export class Conversation {
       tabindex: "0",
       hidden: true,
     });
-    this.element = make(
+    this.element = this.layOut();
+  }
+
+  /** Return the element that shows everything. */
+  layOut() {
+    return make(
       "section",
       { "aria-label": "Conversation", tabindex: "-1" },
       make(
@@ -62,7 +72,8 @@ export class Conversation {
     );
   }
 
-  began({ turn_mode: mode }) {
+  /** The page is connected. `_streams`: the user's voice, and the reply's. */
+  began({ turn_mode: mode }, _streams) {
     this.committing.hidden = mode !== "manual";
     this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
   }
@@ -151,6 +162,9 @@ export class Conversation {
     this.end();
     this.run.querySelector("a").focus();
   }
+
+  /** The view is left. */
+  leave() {}
 
   end() {
     this.controls.hidden = this.keys.hidden = true;

@@ -2,6 +2,12 @@
 import { figure, make, row } from "./web/elements.js";
 import { milliseconds, number, words } from "./web/format.js";
 
+/** The end of the scale of latencies: the same for all turns, so that bars can be compared. */
+export const SCALE_MS = 3_000;
+
+/** Return the place of a latency on the scale in percent. */
+export const share = (ms) => 100 * Math.max(0, Math.min(1, ms / SCALE_MS));
+
 /** Make the step-by-step latencies of a turn, from the end of the user's speech. */
 export function turnFigures({
   number: count,
@@ -15,13 +21,12 @@ export function turnFigures({
   after_ms: after,
 }) {
   const shown = steps.filter(({ ms }) => ms !== 0);
-  const whole = shown.reduce((sum, { ms }) => sum + Math.max(0, ms), 0) || 1;
   let begin = 0;
   const rows = shown.map(({ name, ms }) => {
     const bar = make("div", { class: "talk-bar" });
-    bar.style.marginLeft = `${(100 * begin) / whole}%`;
-    bar.style.width = `${(100 * Math.max(0, ms)) / whole}%`;
+    bar.style.marginLeft = `${share(begin)}%`;
     begin += Math.max(0, ms);
+    bar.style.width = `calc(${share(begin)}% - ${bar.style.marginLeft})`;
     return row(name, make("td", { class: "talk-bars" }, bar), figure(milliseconds(ms)));
   });
   const summary = failure
@@ -43,7 +48,7 @@ export function turnFigures({
       make(
         "table",
         {},
-        make("caption", { class: "unseen" }, `Latency of turn ${count} by step`),
+        make("caption", { class: "unseen" }, `Latency of turn ${count} by step; bars from 0 to ${SCALE_MS / 1000} s`),
         make("tbody", {}, rows),
       ),
   );

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio.codecs import OPUS_RATE_HZ, OpusEncoder
 from live_eval.clock import Clock
-from live_eval.live.playout import PlayoutBuffer
+from live_eval.live.jitter_buffer import PlayoutBuffer
 from live_eval.live.updates import AudioSide
 from live_eval.webrtc.media import MediaTrack
 

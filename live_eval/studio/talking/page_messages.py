@@ -28,8 +28,9 @@ def as_json(update: Update) -> dict[str, Any]:
     match update:
         case StateChanged(state, failure):
             return {"type": "state", "state": state.value, "failure": _failure(failure)}
-        case Levels(user, reply, muted):
-            return {"type": "levels", "user": round(user, 1), "reply": round(reply, 1), "muted": muted}
+        case Levels(user, reply, muted, replying):
+            levels = {"user": round(user, 1), "reply": round(reply, 1)}
+            return {"type": "levels", **levels, "muted": muted, "replying": replying}
         case SpeechDetected(speaking, over):
             return {"type": "speech", "speaking": speaking, "barge_in": over}
         case TranscriptPiece(side, text, final):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from aiohttp import web
 
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.errors import UsageError
+from live_eval.http.hosts import is_url
 from live_eval.redaction import SECRETS, public_url
 from live_eval.registry import CLIENTS, client, find_plugins, missing_requirements
 
@@ -41,8 +41,6 @@ class TalkSettings:
         return self.addresses.get(name)
 
 
-_ADDRESS = re.compile(r"(?:wss?|https?)://[^/\s]")
-
 TALK = web.AppKey("talk", TalkSettings)
 
 
@@ -58,7 +56,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
         SECRETS.learn_url(url)
         if not name or not url:
             raise UsageError(f"--endpoint {text}: expected NAME=URL")
-        if not _ADDRESS.match(url):
+        if not is_url(url, ("ws", "wss", "http", "https")):
             raise UsageError(
                 f"--endpoint {name}={public_url(url)}: expected an address like ws://HOST:PORT or http://HOST:PORT"
             )

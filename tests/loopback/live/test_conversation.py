@@ -25,7 +25,7 @@ from live_eval.live.updates import (
     StateChanged,
 )
 from live_eval.recording import RunReader, RunWriter, TurnRecord
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate

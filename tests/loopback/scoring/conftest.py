@@ -8,9 +8,9 @@ from aiohttp import web
 
 from live_eval import registry
 from live_eval.recording import RunWriter
-from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
 from tests.loopback.scoring.llm.chat_server import TOY, Server
+from tests.support.records import spoken_turn
 from tests.support.serving import listening
 
 KEY = "sk-test-3fb1c0de"

@@ -23,7 +23,7 @@ from live_eval.scoring.judge_pool import JudgePool
 from live_eval.scoring.judge_processes import judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.scoring_run import score_run
-from live_eval.testing.records import TurnPlan, spoken_turn
+from tests.support.records import TurnPlan, spoken_turn
 from tests.support.waiting import until
 from tests.unit.scoring.test_scoring_run import a_case
 

@@ -21,8 +21,8 @@ from live_eval.errors import FailureKind
 from live_eval.recording import RUN_FILE, RunWriter, file_stem
 from live_eval.studio.application import application
 from live_eval.studio.security import Guard
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Secret, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.support.studio import LISTENERS, TOKEN, port_of, studio
 
 

@@ -13,8 +13,8 @@ from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.studio.compared_turns import ORDERS
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Cue, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.support.studio import studio
 
 LATENCY_MS = {"a": (500, 600, 700, None), "b": (650, 400, 705, 300), "c": (500, 500, 500, 500)}

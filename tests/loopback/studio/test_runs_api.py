@@ -27,10 +27,10 @@ from live_eval.judging import Scored
 from live_eval.recording import RUN_FILE, RunWriter, ScoreStore
 from live_eval.studio.application import application
 from live_eval.studio.security import Guard
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Secret, Variant
 from tests.support.campaigns import point, turns_at, write_campaign
 from tests.support.duplex_campaigns import pause, write_duplex_campaign
+from tests.support.records import TurnPlan, spoken_turn, tone
 from tests.support.studio import studio
 
 FIRST = "id_1/target#2"

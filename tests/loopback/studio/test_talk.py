@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
 from live_eval.recording import RUN_FILE, RunReader, TurnRecord
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from tests.support.rtc_client import Json, Stranger
 from tests.support.serving import reference
 from tests.support.studio import studio

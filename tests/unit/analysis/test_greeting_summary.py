@@ -8,9 +8,9 @@ import numpy as np
 
 from live_eval.analysis.greeting_summary import greetings_of, summarise_greetings
 from live_eval.recording import TurnRecord
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import ResponseRecord, ResponseStatus
 from tests.support.campaigns import a_case
+from tests.support.records import TurnPlan, spoken_turn
 
 MS = 1_000_000
 

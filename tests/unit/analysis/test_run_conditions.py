@@ -11,7 +11,7 @@ from live_eval.cli import cli
 from live_eval.recording import RunWriter
 from live_eval.studio.library import Library
 from live_eval.studio.runs_api import folder_facts
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 from tests.unit.report.pages import page_of
 
@@ -34,6 +34,8 @@ def folder(tmp_path: Path) -> Path:
 
 def test_what_was_recorded_is_told() -> None:
     assert conditions_of(MANIFEST).in_words == IN_WORDS
+    phone = MANIFEST | {"endpoint": {"turn_mode": "full_duplex", "line": "8 kHz µ-law"}}
+    assert conditions_of(phone).in_words == ("full_duplex", "8 kHz µ-law", *IN_WORDS[1:])
     assert conditions_of({}).in_words == ()
     hostile = {"impairment": "x", "prompt": {"name": 5}, "config": {"turns": [{}]}}
     assert conditions_of(hostile).in_words == ()

@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from live_eval.analysis.comparison.series import series_of
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.analysis.summary.observations import read_observations
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.task_metrics import TaskSummary
 from live_eval.analysis.task_levels import ASKS_FOR, TaskLevels, relate_levels
 from live_eval.cli import cli
@@ -26,8 +26,8 @@ from live_eval.report.cells import Cell
 from live_eval.report.leaderboard import build_board
 from live_eval.report.plots import level_plots
 from live_eval.scoring.scoring_run import score_run
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 12
 CUES = ("sigh sound", "laughter sound", "whisper", "shout", "child", "sound of raining")

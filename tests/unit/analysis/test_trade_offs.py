@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.trade_offs import pareto_front, trade_offs
 from live_eval.recording import RunReader, ScoreReader
 

@@ -10,8 +10,8 @@ from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored, Unscored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 
 def a_case(name: str) -> Case:

@@ -15,7 +15,7 @@ from live_eval.errors import UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import validate
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from live_eval.cli._flags import FLAGS, configured, parse_pairs
 from live_eval.cli.run import command
 from live_eval.errors import RunFileError
-from live_eval.redaction.settings import public_settings
+from live_eval.redaction.secret_settings import public_settings
 from live_eval.run.run_file import RunConfig
 
 OWN = (

@@ -17,8 +17,8 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import cli
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.recording.calibrations import KeptCalibration
-from live_eval.testing.records import spoken_turn
 from tests.support.duplex_campaigns import pause, write_duplex_campaign
+from tests.support.records import spoken_turn
 from tests.unit.conftest import MANIFEST, SCRIPTS, a_case, write_run
 
 GOLDEN = Path(__file__).parents[2] / "conformance" / "golden" / "openai" / "ordinary_turn.jsonl"
@@ -34,6 +34,7 @@ CALIBRATION = KeptCalibration(
 )
 ELSEWHERE = {
     "calibrate": "tests/unit/cli/test_calibrate.py",
+    "doctor": "tests/loopback/cli/test_doctor.py",
     "run": "tests/unit/cli/test_run.py",
     "latency": "tests/loopback/campaigns/latency/test_campaign.py, against a schema of its own",
 }
@@ -85,6 +86,7 @@ def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[objec
         "compare": [[first, second]],
         "cue-sensitivity": [[first, "--words"]],
         "data check": [[data]],
+        "data list": [[]],
         "duplex compare": [[duplex, duplex]],
         "duplex measure": [["--list"]],
         "endpoint": [["--list-faults"]],

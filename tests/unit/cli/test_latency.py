@@ -13,9 +13,9 @@ from live_eval.cli import cli
 from live_eval.cli.latency import print_campaign
 from live_eval.errors import DataError, FailureKind, UsageError
 from live_eval.recording import TurnRecord
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
 from tests.support.campaigns import a_case, point, turns_at, write_campaign
+from tests.support.records import TurnPlan, spoken_turn
 
 
 def printed(folder: Path, turns: list[TurnRecord], capsys: pytest.CaptureFixture[str]) -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from live_eval.cli._progress import RunProgress, in_words
 from live_eval.errors import FailureKind
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import a_case
 
 

@@ -11,13 +11,14 @@ from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.cli import cli
-from live_eval.cli.run import _check_same, _prompt_configs, _run_file, _unable_judges, _without_judges
+from live_eval.cli._resumed_run import check_same
+from live_eval.cli.run import _prompt_configs, _run_file, _unable_judges, _without_judges
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import read_run_file, validate
 from live_eval.scoring.scoring_run import JudgeSummary, ScoringSummary
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
 
 
@@ -56,7 +57,7 @@ def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("live_eval.cli.run._open_writer", open_writer)
+    monkeypatch.setattr("live_eval.cli.run.open_writer", open_writer)
     monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu", "ves"]}})
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind"])
     assert str(done.exception) == "enough"
@@ -78,13 +79,13 @@ def test_a_run_is_resumed_with_a_new_key_even_if_it_stored_the_old_one() -> None
 
     before, now = manifest("quiet-4711"), manifest("quiet-4712")
     assert "quiet" not in json.dumps([before, now])
-    _check_same(before, now)
+    check_same(before, now)
     # As an earlier version kept it.
     before["config"]["endpoint"]["extra"] = {"tools": [{"headers": {"X-Key": "quiet-4711"}}]}
-    _check_same(before, now)
+    check_same(before, now)
     before["config"]["endpoint"]["base_url"] = "ws://elsewhere/v1"
     with pytest.raises(StoreError, match=r"endpoint\.base_url was 'ws://elsewhere/v1'"):
-        _check_same(before, now)
+        check_same(before, now)
 
 
 def test_a_word_is_an_endpoint_or_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +168,7 @@ def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
     def open_writer(plan: Plan, out: Path) -> None:
         raise UsageError(f"{out} {plan.config.task.prompt} {plan.config.output.resume}")
 
-    monkeypatch.setattr("live_eval.cli.run._open_writer", open_writer)
+    monkeypatch.setattr("live_eval.cli.run.open_writer", open_writer)
     flags = [
         "--prompt",
         "no,basic",

@@ -15,9 +15,9 @@ from live_eval.recording import RUN_FILE, RunWriter, file_stem
 from live_eval.run.plan import Job
 from live_eval.run.session_attempt import skipped_turns
 from live_eval.speech.boundaries import BoundaryCache
-from live_eval.testing.records import spoken_turn
 from live_eval.types import Failure, SpeechBoundaries
 from tests.support.campaigns import a_case
+from tests.support.records import spoken_turn
 
 ORPHAN = f"{file_stem('orphan', 1)}.reply.flac"
 

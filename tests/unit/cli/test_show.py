@@ -9,12 +9,12 @@ from pathlib import Path
 from click.testing import CliRunner
 from rich.console import Console
 
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import cli
 from live_eval.cli.show import print_summary
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from live_eval.analysis.summary.run import nodes_in_words
+from live_eval.analysis.summary.run_summary import nodes_in_words
 from live_eval.cluster.nodes import (
     Node,
     NodeReport,

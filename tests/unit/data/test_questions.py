@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from live_eval.data import QUESTION_TYPES, DataOptions, load
-from live_eval.data._options import parse_answer, parse_options
+from live_eval.data._choices import parse_answer, parse_options
 from live_eval.data.questions import question_type
 from live_eval.errors import UsageError
 from live_eval.types import Case, Task, Variant

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 import live_eval
 from live_eval.cli import cli
 from live_eval.errors import StoreError, UsageError
-from live_eval.files import flattened
 from live_eval.recording import RunReader, RunWriter
 from live_eval.redaction import SECRETS
-from live_eval.testing.records import TurnPlan, spoken_turn
+from live_eval.text.mappings import flattened
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import a_case
 
 pandas = pytest.importorskip("pandas")

@@ -16,8 +16,8 @@ from live_eval.export.rows import csv_rows, write_rows
 from live_eval.export.table import ExportTable
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Task
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import a_case
 
 

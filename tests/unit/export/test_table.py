@@ -8,8 +8,8 @@ from pathlib import Path
 
 from live_eval.export.columns import ExportColumn, export_columns
 from live_eval.export.table import ExportTable
-from live_eval.files import flattened
 from live_eval.recording import ReviewChange, RunReader, ScoreReader, keep_review
+from live_eval.text.mappings import flattened
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "text": str,
@@ -78,9 +78,14 @@ def test_marks_count_from_dialling(run_folder: Path) -> None:
 def test_the_documentation_lists_the_columns() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/export-columns.md").read_text("utf-8")
     listed = [line for line in page.splitlines() if line.startswith("| `")]
+    since = ", ms since `started_at`"
+    assert "count milliseconds since `started_at`" in page
     fields = [
         column for column in export_columns(()) if isinstance(column.kind, tuple) for column in column.kind
     ]
     for column in (*export_columns(()), *fields):
         kind = "list of records" if isinstance(column.kind, tuple) else column.kind
-        assert f"| `{column.name}` | {kind} | {column.meaning} |" in listed
+        if column.name.startswith("latency_reason."):
+            assert "| `latency_reason.LATENCY` | text | why it is null |" in listed
+        else:
+            assert f"| `{column.name}` | {kind} | {column.meaning.removesuffix(since)} |" in listed

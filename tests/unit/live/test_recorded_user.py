@@ -6,7 +6,7 @@ from live_eval.audio import Audio
 from live_eval.live.recorded_user import RecordedUser
 from live_eval.run.recordings import PlayableCase
 from live_eval.session.speaker import GreetingBegan, GreetingEnded
-from live_eval.testing.records import tone
+from tests.support.records import tone
 from tests.unit.session.toy import MS, TURN
 
 PAUSE_NS = 600 * MS

@@ -23,9 +23,9 @@ from live_eval.live.updates import (
     Update,
     Xruns,
 )
-from live_eval.testing.records import spoken_turn
 from live_eval.timing import Latency
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import spoken_turn
 
 LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
 

@@ -13,8 +13,8 @@ from live_eval.pytest_plugin import ms
 from live_eval.pytest_plugin.endpoint_tester import EndpointTester
 from live_eval.pytest_plugin.results import Result, Results
 from live_eval.recording.record import TurnRecord
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 CASE = Case(
     case_id="question", script_id="question", variant=Variant.TARGET, audio_path=Path("question.flac")

@@ -9,8 +9,8 @@ import pytest
 from live_eval.errors import StoreError
 from live_eval.recording import AUDIO_FOLDER, RUN_FILE, WIRE_FOLDER, RunWriter, cassette_name
 from live_eval.recording.contents import FolderForms, check_new, recorded_files
-from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
+from tests.support.records import spoken_turn
 
 INPUTS = FolderForms(
     re.compile(r"[0-9.]+s/input-[0-9]+\.flac(\.part)?"), re.compile(r"[0-9.]+s/manifest\.jsonl")

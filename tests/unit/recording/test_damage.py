@@ -17,7 +17,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cassettes import (
     Call,
     Cassette,
@@ -45,8 +45,8 @@ from live_eval.recording import (
 )
 from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
 from live_eval.scoring.scoring_run import AUDIO_NEEDS, read_turn
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure, Secret
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import MANIFEST, a_case
 
 Damage = Callable[[Path], object]

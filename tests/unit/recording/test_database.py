@@ -20,7 +20,7 @@ from live_eval.judging import Unscored
 from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.studio.library import Library
 from live_eval.studio.runs_api import folder_facts
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import MANIFEST, a_case
 
 PAGE = 4096

@@ -32,9 +32,9 @@ FUNCTIONS = {
 NO_FILES = {"self", "self._actor", "self._connection", "self._seal", "webbrowser"}
 """What has a method or an attribute `open`, and is no file."""
 ALLOWED = {
-    "audio/files.py _Stream": "takes a descriptor of open_regular",
-    "audio/files.py _opened": "names a type",
-    "audio/files.py _read_to_the_end": "names a type",
+    "audio/audio_files.py _Stream": "takes a descriptor of open_regular",
+    "audio/audio_files.py _opened": "names a type",
+    "audio/audio_files.py _read_to_the_end": "names a type",
     "campaigns/duplex/stimuli.py _copy": "reads a recording that the user names",
     "campaigns/latency/summary.py summary_schema": "a file of the package",
     "cli/__init__.py main": "the null device",
@@ -53,6 +53,7 @@ ALLOWED = {
     "judges/networks/_emotion2vec.py _text": "weights, in the user's folder",
     "judges/networks/_torch.py read_tensors": "weights, in the user's folder",
     "judges/nisqa.py Nisqa.__init__": "weights, in the user's folder",
+    "judges/text/_voicebench.py _tables": "a file of the package",
     "pytest_plugin/endpoint_tester.py EndpointTester.play": "in a new temporary folder",
     "recording/_database.py _connected": "SQLite opens by path; own_file has checked every file",
     "recording/_database.py is_local_disk": "the kernel's table of mounts",
@@ -69,12 +70,12 @@ ALLOWED = {
     "run/run_file.py located": "a file that the user names",
     "run/run_file.py read_run_file": "a file that the user names",
     "run/run_file.py validate": "a file that the user names",
-    "run/stop_signals.py close_lost_terminal": "the null device",
+    "run/stop_signals.py _discard": "the null device",
     "speech/boundaries/_cache.py BoundaryCache.put": "in the user's cache folder, a name for each process",
     "studio/front_end.py _page": "a file of the package",
     "studio/report_pages.py _duplex_of": "a page just written to a temporary folder of the studio",
     "web/__init__.py _module": "a file of the package",
-    "weights/fetching.py _Download._receive": "in the user's folder of weights",
+    "weights/fetching.py Download._receive": "in the user's folder of weights",
 }
 """Functions that open files in another way than through `live_eval.files`, and why they may."""
 

@@ -25,8 +25,8 @@ from live_eval.recording import (
 )
 from live_eval.recording._database import create_database
 from live_eval.recording.schema import RUN_TABLES
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import MANIFEST, a_case
 
 

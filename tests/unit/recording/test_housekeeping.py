@@ -28,8 +28,8 @@ from live_eval.recording.contents import holds_recordings, recorded_files
 from live_eval.recording.housekeeping import delete_run, leftovers, remove_leftovers
 from live_eval.recording.record import turn_id
 from live_eval.recording.schema import USER_FOLDER
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 PAGES = ("report.html", "endpoint.log")
 DEAD = "process 999999999 on {}"

@@ -17,7 +17,7 @@ from live_eval.recording import (
     RunReader,
     RunWriter,
 )
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.recording.written import a_case, vars_of
 
 MANIFEST = {"endpoint": {"name": "reference", "model": "made-up", "key": "***"}, "seed": 7}

@@ -13,7 +13,7 @@ import pytest
 from live_eval.errors import SchemaVersionError, StoreLockedError
 from live_eval.judging import Scored
 from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, RunWriter, ScoreReader, ScoreStore
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 
 # Commits a turn again and dies before statement 1, 2, 3, … of SQLite, each time in a copy of the run, until
@@ -22,7 +22,7 @@ KILLED_AT_EVERY_STATEMENT = """
 import os, shutil, sqlite3, sys
 from pathlib import Path
 from live_eval.recording import RunWriter
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 
 run, killed = Path(sys.argv[1]), Path(sys.argv[2])

@@ -30,9 +30,9 @@ from live_eval.recording._encoding import file_stem
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.redaction import SECRETS
 from live_eval.session.capture import CapturedResponse, TurnCapture
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, TurnTrace
 from live_eval.types import Failure, SpeechBoundaries
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.recording.written import a_case, vars_of
 
 MS = 1_000_000
@@ -306,7 +306,7 @@ def test_a_killed_run_resumes_and_its_leftovers_are_removed(tmp_path: Path) -> N
 import os, sys
 from pathlib import Path
 from live_eval.recording import RunWriter
-from live_eval.testing.records import spoken_turn
+from tests.support.records import spoken_turn
 from live_eval.types import Case, Variant
 path = Path({str(tmp_path)!r})
 def case(name): return Case(case_id=name, script_id=name, variant=Variant.TARGET, audio_path=Path("x.wav"))

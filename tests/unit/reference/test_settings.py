@@ -1,7 +1,7 @@
 import pytest
 
 from live_eval.errors import UsageError
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import BOUNDS, NEVER, Cadence, IdleRtp, ReferenceSettings
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report import write_report
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Variant
 from tests.support.pages import Page
+from tests.support.records import TurnPlan, spoken_turn
 
 
 def page_of(*runs: Path, audio_mb: float = 40.0) -> Page:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.recording import RunWriter
 from live_eval.report.bars import waterfall
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Cue, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import summary_of
 
 

@@ -11,8 +11,8 @@ from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report.clip_choice import turns_to_hear
 from live_eval.report.tables import RunView
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Cue, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import page_of, sounds_of, summary_of
 
 CUES = ("happy", "sad", "sigh", "cough")

@@ -7,8 +7,8 @@ from typing import Any
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report import write_report
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 
 def run_of(

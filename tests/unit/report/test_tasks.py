@@ -13,8 +13,8 @@ from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report import open_runs, write_report
 from live_eval.report.cells import Table
 from live_eval.report.tables import cue_tables, judges_in_words
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 4
 

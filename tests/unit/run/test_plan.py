@@ -12,7 +12,7 @@ from live_eval.data import sample_path
 from live_eval.errors import DataError, UsageError
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, validate
-from live_eval.types import Secret, Task
+from live_eval.types import RUN_TASKS, Secret, Task
 
 
 def planned(data: Path | str, task: str = "all", **table: Any) -> Plan:
@@ -90,7 +90,7 @@ def test_a_manifest_with_a_syntax_error_starts_nothing(tmp_path: Path) -> None:
 
 def test_all_means_every_task_with_the_limit_applied_to_each() -> None:
     plan = planned("sample", limit=2)
-    assert [job.case.task for job in plan.jobs] == [task for task in Task for _ in range(2)]
+    assert [job.case.task for job in plan.jobs] == [task for task in RUN_TASKS for _ in range(2)]
     assert not any("omitted" in note for note in plan.notes)
 
 

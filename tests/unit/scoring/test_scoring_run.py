@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval import registry
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.audio import Audio, write_flac
 from live_eval.cli import cli
 from live_eval.cli.score import command
@@ -39,8 +39,8 @@ from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreRow, Tur
 from live_eval.scoring import scoring_run as scoring
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.scoring_run import before_asking, read_turn, score_run
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 
 class Toy:

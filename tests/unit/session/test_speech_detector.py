@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from live_eval.audio import resample
-from live_eval.audio.files import read_audio
+from live_eval.audio.audio_files import read_audio
 from live_eval.session.live import Live
 from live_eval.session.speaker import UtteranceBegan, UtteranceEnded
 

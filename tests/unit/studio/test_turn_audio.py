@@ -9,7 +9,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from live_eval.studio.turn_audio import HIGH_HZ, LOW_DB, as_wav, drawn_peaks, excerpt, spectrogram
-from live_eval.testing.records import tone
+from tests.support.records import tone
 
 RATE_HZ = 24_000
 

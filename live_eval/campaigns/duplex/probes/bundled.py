@@ -17,14 +17,13 @@ __all__ = [
     "FLOOR_MS",
     "LADDER_MS",
     "NOISE",
-    "OPENERS",
     "PAUSE",
     "RESPONSE_LATENCY",
     "SIDE_TALK",
     "SIMULTANEOUS",
 ]
 
-OPENERS = (
+_OPENERS = (
     (
         "Please explain in detail how a bicycle stays upright.",
         "A bicycle stays upright because a rider, mostly without noticing, steers into every fall. When the "
@@ -58,7 +57,7 @@ OPENERS = (
 
 
 def _opener(variant: int) -> Line:
-    text, reply = OPENERS[variant % len(OPENERS)]
+    text, reply = _OPENERS[variant % len(_OPENERS)]
     return Line(pieces=(Say(text),), reply=reply)
 
 
@@ -139,14 +138,14 @@ def _correction(variant: int) -> tuple[Line, ...]:
 BARGE_IN = Probe(
     "barge-in",
     "An interruption some time after the reply became audible.",
-    tuple(Condition(f"{after_ms} ms", _barge_in(after_ms), len(OPENERS)) for after_ms in _BARGE_IN_MS),
+    tuple(Condition(f"{after_ms} ms", _barge_in(after_ms), len(_OPENERS)) for after_ms in _BARGE_IN_MS),
 )
 
 SIMULTANEOUS = Probe(
     "simultaneous",
     "An interruption that begins as soon as the reply is known to be audible, at the earliest one frame "
     "after its start; `anchor` is the actual offset.",
-    (Condition("0 ms", _barge_in(0), len(OPENERS)),),
+    (Condition("0 ms", _barge_in(0), len(_OPENERS)),),
 )
 
 CORRECTION = Probe(
@@ -306,8 +305,8 @@ NOISE = Probe(
     "noise",
     "A cough and two bursts of noise over the reply, and 20 s of pink noise alone at several levels.",
     (
-        Condition("cough over the reply", _over(_REACTION_MS, SpeechKind.VOCAL_TIC, _cough), len(OPENERS)),
-        Condition("bursts over the reply", _over(_REACTION_MS, SpeechKind.NOISE, _bursts), len(OPENERS)),
+        Condition("cough over the reply", _over(_REACTION_MS, SpeechKind.VOCAL_TIC, _cough), len(_OPENERS)),
+        Condition("bursts over the reply", _over(_REACTION_MS, SpeechKind.NOISE, _bursts), len(_OPENERS)),
         *(Condition(f"floor {dbfs} dBFS", _floor(dbfs), 4) for dbfs in _FLOORS_DBFS),
     ),
 )

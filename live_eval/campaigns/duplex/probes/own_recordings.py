@@ -28,9 +28,6 @@ from live_eval.text.wording import counted
 from live_eval.types import Anchor, AnchorKind, Case, SpeechBoundaries, SpeechKind, SpokenPart
 
 __all__ = [
-    "EXPRESSIVE_CUES",
-    "FLUENT_MS",
-    "LEAST_PAUSE_MS",
     "OWN",
     "expressive_probe",
     "inner_parts",
@@ -41,13 +38,13 @@ __all__ = [
 OWN = "own"
 """Name of the probe for a user's annotated recordings."""
 
-EXPRESSIVE_CUES = ("sobbing", "vocal fatigue", "breathless", "sad", "sigh", "yawn", "moan", "slow pace")
+_EXPRESSIVE_CUES = ("sobbing", "vocal fatigue", "breathless", "sad", "sigh", "yawn", "moan", "slow pace")
 """EchoMind's cues for speakers who may pause."""
 
-LEAST_PAUSE_MS = 400
+_LEAST_PAUSE_MS = 400
 """The shortest silence that counts as an expressive pause."""
 
-FLUENT_MS = 200
+_FLUENT_MS = 200
 """The longest silence within an utterance that no common detector mistakes for the end of a turn."""
 
 _SPEECH = 0.5
@@ -91,14 +88,14 @@ def expressive_probe(data: DataSet) -> Probe:
     cache = BoundaryCache()
     for case in data.cases:
         cue = case.cue.attribute if case.cue is not None else None
-        if cue in EXPRESSIVE_CUES and case.problem is None and case.dialogue_id is None:
-            parts = case.parts or _found_parts(case, cache, LEAST_PAUSE_MS)
+        if cue in _EXPRESSIVE_CUES and case.problem is None and case.dialogue_id is None:
+            parts = case.parts or _found_parts(case, cache, _LEAST_PAUSE_MS)
             if len(parts) > 1:
                 groups.setdefault(cue or "", []).append((_line(replace(case, parts=parts)),))
     if not groups:
         raise DataError(
-            f"{data.root}: expected recordings of speakers who pause for {LEAST_PAUSE_MS} ms or more "
-            f"({', '.join(EXPRESSIVE_CUES)}), found none"
+            f"{data.root}: expected recordings of speakers who pause for {_LEAST_PAUSE_MS} ms or more "
+            f"({', '.join(_EXPRESSIVE_CUES)}), found none"
         )
     return Probe(
         EXPRESSIVE_PAUSE.name,
@@ -119,18 +116,18 @@ def note_on_pauses(probes: Iterable[Probe]) -> str:
                 if isinstance(piece, Recorded) and (line is not lines[-1] or _over_reply(line.anchor)):
                     pauses = (after.onset_ns - before.end_ns for before, after in pairwise(piece.parts))
                     longest_ns[piece.path] = max(pauses, default=0)
-    paused = [each for each in longest_ns.values() if each > FLUENT_MS * 1_000_000]
+    paused = [each for each in longest_ns.values() if each > _FLUENT_MS * 1_000_000]
     if not paused:
         return ""
     return (
-        f"{len(paused)} of {counted(len(longest_ns), 'recording')} with a pause of more than {FLUENT_MS} ms, "
-        f"up to {max(paused) / 1e6:.0f} ms: an endpoint that ends turns sooner answers in the pause, which "
-        "counts as an interruption of the user"
+        f"{len(paused)} of {counted(len(longest_ns), 'recording')} with a pause of more than "
+        f"{_FLUENT_MS} ms, up to {max(paused) / 1e6:.0f} ms: an endpoint that ends turns sooner answers in "
+        "the pause, which counts as an interruption of the user"
     )
 
 
 def inner_parts(
-    audio: Audio, boundaries: SpeechBoundaries, least_ms: int = LEAST_PAUSE_MS
+    audio: Audio, boundaries: SpeechBoundaries, least_ms: int = _LEAST_PAUSE_MS
 ) -> tuple[SpokenPart, ...]:
     """Return the speech segments between a recording's pauses, from the onset to the end of speech.
 
@@ -154,7 +151,7 @@ def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:
     """Yield a session's cases; add the parts of cases that are not judged by their pauses."""
     for case in cases:
         if not case.parts and (case is not cases[-1] or _over_reply(case.anchor)):
-            parts = _found_parts(case, cache, FLUENT_MS)
+            parts = _found_parts(case, cache, _FLUENT_MS)
             yield replace(case, parts=parts) if len(parts) > 1 else case
         else:
             yield case

@@ -15,7 +15,7 @@ from aiortc.exceptions import OperationError
 from numpy.typing import NDArray
 
 from live_eval.reference.engine.signals import calibration_speech
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.server import signalling
 from live_eval.reference.truth import TrueReply, read_truth
 from tests.support.rtc_client import Json, Stranger, calling, offered

@@ -32,9 +32,9 @@ from live_eval.judging import (
 from live_eval.recording import RunWriter
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.types import Case, Failure, Variant
 from tests.support.fake_model import FakeEndpoint
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 SCRIPTS = 10
 VARIANTS = (Variant.TARGET, Variant.NEUTRAL)

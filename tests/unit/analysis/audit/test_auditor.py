@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from live_eval import registry
 from live_eval.analysis.audit.auditor import AuditPlan, audit_run
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.audio import Audio
 from live_eval.cli.audit import command
 from live_eval.errors import DataError, FailureKind, JudgeError, PluginError, UsageError
@@ -39,9 +39,9 @@ from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
 from live_eval.scoring.scoring_run import score_run
 from live_eval.testing.judges import speechlike
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
 from tests.support.fake_model import FakeEndpoint
+from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 9
 CUES = ("happy", "sad", "angry")

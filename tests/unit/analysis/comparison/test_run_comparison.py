@@ -21,8 +21,8 @@ from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.recording import RunWriter
 from live_eval.report import write_report
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, SpeechBoundaries, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 ENDPOINT = {"name": "reference", "model": "m", "turn_mode": "server_vad"}
 

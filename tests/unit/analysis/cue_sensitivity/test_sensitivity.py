@@ -20,8 +20,8 @@ from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 
 class Bags:

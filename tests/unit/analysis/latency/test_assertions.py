@@ -18,9 +18,9 @@ from live_eval.analysis.latency.campaign_latencies import (
 from live_eval.analysis.statistics.distribution import Distribution, distribution
 from live_eval.analysis.statistics.intervals import Estimate, Interval
 from live_eval.errors import FailureKind, UsageError
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
 from tests.support.campaigns import a_case, turns_at
+from tests.support.records import TurnPlan, spoken_turn
 
 NO_VALUES = Estimate(None, 0, 0, reason="no values")
 LOST = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "no response within 30 s"))

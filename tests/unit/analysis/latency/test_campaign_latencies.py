@@ -32,10 +32,10 @@ from live_eval.analysis.latency.waterfall import (
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.scoring.llm.budget import Price
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import ResponseRecord, measure
 from live_eval.types import Failure, Usage
 from tests.support.campaigns import a_case, turns_at
+from tests.support.records import TurnPlan, spoken_turn
 
 MS = 1_000_000
 

@@ -29,10 +29,10 @@ from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.session.capture import LoggedMessage
 from live_eval.speech.boundaries import find_boundaries
 from live_eval.speech.recognition import Word
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import measure
 from live_eval.types import Case
 from tests.support.campaigns import a_case
+from tests.support.records import TurnPlan, spoken_turn
 
 MS = 1_000_000
 SPEECH_MS = 800  # what the user says in made-up turns

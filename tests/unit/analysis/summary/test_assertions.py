@@ -8,7 +8,7 @@ import pytest
 
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader, ScoreReader
 

@@ -7,15 +7,15 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.analysis.summary.changes import DialogueSummary
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
 from live_eval.report import write_report
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 CUES = ("neutral", "whisper", "whisper")
 

@@ -16,8 +16,8 @@ from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import summary_of
 
 CUES = {"sigh": "sigh sound", "shouting": "shout", "neutral": "neutral"}
@@ -62,13 +62,14 @@ def test_every_value_equals_the_one_computed_from_an_export(folder: Path, cue_ma
     by_cue: dict[str, list[dict[str, str]]] = defaultdict(list)
     for turn in csv.DictReader(io.StringIO(done.stdout)):
         by_cue[turn["case.cue.attribute"]].append(turn)
-    assert {row.cue: row.turns for row in cue_map.rows} == {cue: len(turns) for cue, turns in by_cue.items()}
+    assert {cue: row.turns for cue, row in cue_map.rows} == {cue: len(turns) for cue, turns in by_cue.items()}
     assert [column.name for column in cue_map.columns] == ["rubric.c1", "rubric.c4"]
-    for row in cue_map.rows:
-        times = [turn["latency_ms.voice_to_voice"] for turn in by_cue[row.cue]]
+    for cue, row in cue_map.rows:
+        times = [turn["latency_ms.voice_to_voice"] for turn in by_cue[cue]]
         assert row.voice_to_voice.value == pytest.approx(median(float(ms) for ms in times if ms))
-        for column, mean in zip(cue_map.columns, row.scores, strict=True):
-            scored = [turn for turn in by_cue[row.cue] if turn[f"scores.{column.name}"]]
+        for column in cue_map.columns:
+            mean = row.scores[column.name]
+            scored = [turn for turn in by_cue[cue] if turn[f"scores.{column.name}"]]
             values = [float(turn[f"scores.{column.name}"]) for turn in scored]
             assert mean.n == len(values)
             assert mean.clusters == len({turn["case.script_id"] for turn in scored})

@@ -9,8 +9,8 @@ from live_eval.analysis.summary.main_scores import MainScore
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.registry import judge
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import summary_of
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from live_eval.analysis.comparison.series import read_runs
-from live_eval.analysis.summary.run import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.audio.rtp import MediaStats
 from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report.compare import compare
 from live_eval.report.tables import RunView
 from live_eval.report.text_formats import as_markdown
-from live_eval.testing.records import spoken_turn
 from live_eval.types import Case, Variant
+from tests.support.records import spoken_turn
 
 MS = 1_000_000
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.summary.run import RunSummary
+from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.data import cue_of
 from live_eval.recording import RunWriter
 from live_eval.report.tables import RunView, latency_table
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, SpeechBoundaries, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import page_of, summary_of
 
 MS = 1_000_000
@@ -58,8 +58,9 @@ def test_both_have_their_names_in_the_tables_and_no_dash_by_cue(tmp_path: Path) 
     assert medians["voice to voice, from last word"] == "1080"
     assert medians["voice to voice, from last sound"] == "480"
     (cue_map,) = summary.cue_maps
-    assert cue_map.rows[0].voice_to_voice.value == pytest.approx(480, abs=0.1)
-    assert cue_map.rows[0].from_last_sound
+    _, group = cue_map.rows[0]
+    assert group.voice_to_voice.value == pytest.approx(480, abs=0.1)
+    assert group.from_last_sound
     assert any("(sigh)" in note for note in summary.notes)
     text = " ".join(page_of(tmp_path / "run").text.split())
     assert "voice to voice, from last word, p50 1080 ms" in text

@@ -7,26 +7,22 @@ from tests.support.conversations import conversation, reply, said
 
 
 @pytest.mark.parametrize(
-    ("latency_ms", "plain", "with_tool"),
+    ("latency_ms", "score"),
     [
-        (-600, 0.0, 0.0),
-        (-500, 0.0, 0.0),
-        (0, 0.5, 0.5),
-        (200, 0.7, 0.7),
-        (500, 1.0, 1.0),
-        (2000, 1.0, 1.0),
-        (2750, 0.5, 1.0),
-        (3000, 1 / 3, 1.0),
-        (3500, 0.0, 0.75),
-        (4000, 0.0, 0.5),
-        (5000, 0.0, 0.0),
+        (-600, 0.0),
+        (-500, 0.0),
+        (0, 0.5),
+        (200, 0.7),
+        (500, 1.0),
+        (2000, 1.0),
+        (2750, 0.5),
+        (3000, 1 / 3),
+        (3500, 0.0),
+        (5000, 0.0),
     ],
 )
-def test_latency_scores_are_those_of_the_sources_table(
-    latency_ms: float, plain: float, with_tool: float
-) -> None:
-    assert eva.latency_score(latency_ms) == pytest.approx(plain)
-    assert eva.latency_score(latency_ms, with_tool=True) == pytest.approx(with_tool)
+def test_latency_scores_are_those_of_the_sources_table(latency_ms: float, score: float) -> None:
+    assert eva.latency_score(latency_ms) == pytest.approx(score)
 
 
 def test_overlap_count_and_yield_scores_are_those_of_the_sources_tables() -> None:

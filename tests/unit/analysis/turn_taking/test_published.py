@@ -1,6 +1,7 @@
 """All metrics together: their names, their page, and corrections where there is nothing to correct."""
 
 import math
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -137,11 +138,14 @@ def rows() -> str:
         lines += ["| name | measures | unit | better |", "|---|---|---|---|"]
         of_source = [each for each in DEFINITIONS.values() if each.name.startswith(f"{source}.")]
         corrections: dict[str, list[str]] = {}
-        for each in of_source:
-            name = each.name.removeprefix(f"{source}.")
-            lines.append(f"| {name} | {each.means} | {each.unit or '–'} | {each.better} |")
-            for corrected in each.corrects.split("; "):
-                corrections.setdefault(corrected, []).append(name)
+        for (means, unit, better), alike in groupby(
+            of_source, lambda each: (each.means, each.unit, each.better)
+        ):
+            named = [(each.name.removeprefix(f"{source}."), each.corrects) for each in alike]
+            lines.append(f"| {', '.join(name for name, _ in named)} | {means} | {unit or '–'} | {better} |")
+            for name, corrects in named:
+                for corrected in corrects.split("; "):
+                    corrections.setdefault(corrected, []).append(name)
         lines += ["", "Corrected:", ""]
         for text, names in corrections.items():
             if text:

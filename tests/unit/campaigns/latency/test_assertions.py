@@ -8,9 +8,10 @@ from typing import Any
 
 from live_eval.analysis.latency.assertions import parse_assertion
 from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.latencies import Lag
 from live_eval.campaigns.latency.assertions import check_campaign
 from live_eval.campaigns.latency.campaign_file import PointRecord, StoredPoint
-from live_eval.campaigns.latency.point_metrics import LagPercentiles, PointMetrics, point_metrics
+from live_eval.campaigns.latency.point_metrics import PointMetrics, point_metrics
 from tests.support.campaigns import point
 from tests.unit.analysis.latency.test_assertions import latency
 
@@ -20,7 +21,7 @@ def condition(name: str, role: str = "sweep", *, lag_ms: float = 0.9, **changes:
     found = point_metrics(PointRecord(stored=stored, path=Path(name), turns=()))
     return replace(
         found,
-        lag=LagPercentiles(0.1, lag_ms),
+        lag=Lag(0.1, lag_ms, 0),
         latencies={**found.latencies, "first_byte": latency(**changes)},
     )
 

@@ -22,10 +22,10 @@ from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page
 from live_eval.speech.recognition import Recogniser, Transcript, Word
-from live_eval.testing.records import TurnPlan, spoken_turn, tone
 from live_eval.timing import measure
 from live_eval.types import Failure
 from tests.support.campaigns import a_case, point, turns_at, write_campaign
+from tests.support.records import TurnPlan, spoken_turn, tone
 
 TIMES = [500.0 + 7 * number for number in range(12)]
 

@@ -14,10 +14,10 @@ from live_eval.reference.engine.events import (
     TextPiece,
 )
 from live_eval.reference.engine.reply_plan import WireChunk, WireReply
-from live_eval.reference.engine.signals import calibration_utterance
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus
+from tests.support.marked_utterances import marked_utterance
 
 MS = 1_000_000
 ANSWERED_MS = 300
@@ -40,7 +40,7 @@ class Host:
         (self.asked,) = [each for each in self.speak(0) if isinstance(each, FindReply)]
 
     def speak(self, at_ms: int) -> list[Output]:
-        pcm = calibration_utterance((ANSWERED_MS,)).audio.int16().astype("<i2")
+        pcm = marked_utterance((ANSWERED_MS,)).audio.int16().astype("<i2")
         return self.engine.audio(pcm.tobytes() + bytes(960), at_ms * MS)
 
     def take(self, reply: WireReply, at_ms: int) -> list[Output]:

@@ -19,9 +19,10 @@ from live_eval.reference.engine.events import (
     UserUtterance,
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply, ReplyPacker, WireReply
-from live_eval.reference.engine.signals import calibration_reply, calibration_utterance
+from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.settings import AfterStop, Cadence, OnBackchannel, ReferenceSettings
 from live_eval.timing import ResponseStatus
+from tests.support.marked_utterances import marked_utterance
 
 MS = 1_000_000
 PCM_24K = Codec(CodecName.PCM16, 24_000)
@@ -48,7 +49,7 @@ class Host:
 
     def speak(self, at_ms: int, *sounds_ms: int, pauses_ms: tuple[int, ...] = ()) -> None:
         """Plan an utterance whose first sample arrives at `at_ms`."""
-        pcm = calibration_utterance(sounds_ms, pauses_ms).audio.int16().astype("<i2")
+        pcm = marked_utterance(sounds_ms, pauses_ms).audio.int16().astype("<i2")
         for number, begin in enumerate(range(0, len(pcm), 480)):
             self._frames[at_ms + 20 * number] = pcm[begin : begin + 480].tobytes()
 

@@ -16,7 +16,7 @@ from live_eval.reference.engine.reply_plan import (
 )
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.faults.catalogue import FaultName
-from live_eval.reference.faults.script import Fault, parse_faults
+from live_eval.reference.faults.fault_script import Fault, parse_faults
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.timing import ResponseStatus, audible_end, audible_onset
 

@@ -8,10 +8,10 @@ from live_eval.reference.engine.signals import (
     MARK,
     calibration_reply,
     calibration_speech,
-    calibration_utterance,
     find_mark,
 )
 from live_eval.timing import audible_end, audible_onset, audible_stretches
+from tests.support.marked_utterances import marked_utterance
 
 
 @pytest.mark.parametrize("duration_ms", [1, 20, 333, 1000])
@@ -31,7 +31,7 @@ def test_the_mark_is_the_last_sample_of_a_frame_and_occurs_once(duration_ms: int
 
 @pytest.mark.parametrize("lossy", [False, True])
 def test_every_onset_and_end_of_an_utterance_is_known(lossy: bool) -> None:
-    utterance = calibration_utterance([610, 400], [290], lossy=lossy)
+    utterance = marked_utterance([610, 400], [290], lossy=lossy)
     pcm = utterance.audio.int16()
     loud = np.flatnonzero(pcm)
     first, second = utterance.stretches
@@ -42,12 +42,6 @@ def test_every_onset_and_end_of_an_utterance_is_known(lossy: bool) -> None:
         assert stretch.end_sample % 480 == 0
     assert second.onset_sample - first.end_sample == 300 * 24 - (not lossy)
     assert np.flatnonzero(pcm == MARK).tolist() == ([] if lossy else [len(pcm) - 1])
-
-
-def test_an_utterance_needs_a_pause_between_sounds() -> None:
-    for sounds, pauses in (([], []), ([100], [100]), ([100, 100], [])):
-        with pytest.raises(ValueError, match="speech segments with pauses between them"):
-            calibration_utterance(sounds, pauses)
 
 
 def test_every_frame_of_the_speech_is_audible() -> None:

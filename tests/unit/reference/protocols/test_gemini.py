@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from live_eval.audio import Codec, CodecName
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.engine.endpointer import WINDOW_MS
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import (
@@ -18,9 +18,9 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GeminiProtocol, SessionStore
-from live_eval.reference.server.connection import packer
+from live_eval.reference.server.client_session import packer
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 

@@ -16,9 +16,9 @@ from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import CloseConnection, FindReply, ResponseCreated
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.protocols.moshi import MOSHI_CONFIG, MoshiProtocol
-from live_eval.reference.server.connection import packer
+from live_eval.reference.server.client_session import packer
 from live_eval.reference.settings import ReferenceSettings
 from live_eval.timing import audible_onset
 from tests.support.protocol_client import ProtocolClient

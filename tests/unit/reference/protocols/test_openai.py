@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.engine.endpointer import WINDOW_MS
 from live_eval.reference.engine.reply_plan import WireReply
 from live_eval.reference.engine.signals import calibration_speech

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from live_eval.audio import CodecName
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply
 from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
-from live_eval.reference.server.connection import packer
+from live_eval.reference.server.client_session import packer
 from live_eval.reference.settings import ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 

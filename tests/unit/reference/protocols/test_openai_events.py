@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.protocols.openai_schema import CLIENT_EVENTS
 from live_eval.reference.settings import Cadence
 from tests.support.openai_client import (

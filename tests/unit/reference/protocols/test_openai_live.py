@@ -20,9 +20,9 @@ from live_eval.reference.engine.events import (
 )
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply, calibration_speech
-from live_eval.reference.faults.script import parse_faults
+from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.protocols.openai_live import COMMANDS, OpenAiLiveProtocol
-from live_eval.reference.server.connection import packer
+from live_eval.reference.server.client_session import packer
 from live_eval.reference.settings import ReferenceSettings
 from tests.support.protocol_client import ProtocolClient
 

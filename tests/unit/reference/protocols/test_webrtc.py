@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from live_eval.reference.engine.conversation import Item, Part, PartKind, Role
+from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import (
     DropUnplayed,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from live_eval.audio import Audio, Codec, CodecName
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.engine.events import FindReply
 from live_eval.reference.engine.reply_plan import GeneratedReply
 from live_eval.reference.engine.signals import calibration_reply

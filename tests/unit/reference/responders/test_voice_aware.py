@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from live_eval.audio import Audio, Codec, CodecName
-from live_eval.reference.engine.conversation import ItemContent, Role
+from live_eval.reference.engine.conversation_items import ItemContent, Role
 from live_eval.reference.responders.responder import ReplyLine
 from live_eval.reference.responders.voice_aware import NoticingReplier, measure_delivery, remark
 from live_eval.run.prompts import instructions_for, load_prompt

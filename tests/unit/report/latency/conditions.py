@@ -12,9 +12,9 @@ from live_eval.campaigns.latency.point_metrics import point_metrics
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
 from live_eval.report.latency.point_view import PointView
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Failure
 from tests.support.campaigns import a_case
+from tests.support.records import TurnPlan, spoken_turn
 
 TIMES = [500.0 + 7 * number for number in range(40)]
 

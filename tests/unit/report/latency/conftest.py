@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from live_eval.report.latency.point_view import PointView
-from live_eval.testing.records import TurnPlan, spoken_turn
 from tests.support.campaigns import a_case, point, turns_at
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.latency.conditions import SLOWER, failed, view_of
 
 TIMES = [500.0 + 7 * number for number in range(40)]

@@ -6,8 +6,8 @@ import pytest
 
 from live_eval.report.latency.bars import mean_waterfall, turn_waterfall
 from live_eval.report.latency.point_view import PointView
-from live_eval.testing.records import TurnPlan, spoken_turn
 from tests.support.campaigns import a_case
+from tests.support.records import TurnPlan, spoken_turn
 
 TIMES = [500.0 + 7 * number for number in range(40)]
 

@@ -6,8 +6,8 @@ import pytest
 
 from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.point_view import PointView
-from live_eval.testing.records import TurnPlan, spoken_turn
 from tests.support.campaigns import a_case, point, turns_at
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.latency.conditions import turn_of, view_of
 
 TIMES = [500.0 + 7 * number for number in range(40)]

@@ -19,10 +19,10 @@ from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.report.latency import write_campaign_page
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.timing import Latency
 from tests.support.campaigns import a_case, point, turns_at, write_campaign
 from tests.support.pages import Page
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.latency.conditions import SLOWER, failed, turn_of
 
 TIMES = [500.0 + 7 * number for number in range(40)]

@@ -7,8 +7,8 @@ import pytest
 from live_eval.campaigns.latency.campaign_file import StoredPoint
 from live_eval.report.latency.bars import sweep
 from live_eval.report.latency.point_view import PointView, load_in_words
-from live_eval.testing.records import TurnPlan, spoken_turn
 from tests.support.campaigns import a_case, point
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.latency.conditions import turn_of
 
 TIMES = [500.0 + 7 * number for number in range(40)]

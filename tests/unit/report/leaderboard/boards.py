@@ -15,8 +15,8 @@ from live_eval.judging import (
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report.leaderboard import build_board
 from live_eval.report.leaderboard.board import Board, BoardCell
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Question, Task, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 
 def conversation(number: int) -> Case:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from live_eval.analysis.summary.run import summarise
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.errors import UsageError
 from live_eval.judging import (
     JudgeKind,

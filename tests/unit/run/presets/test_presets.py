@@ -7,7 +7,7 @@ import pytest
 from live_eval.analysis.leaderboard_columns import leaderboard_columns
 from live_eval.errors import UsageError
 from live_eval.registry import judge
-from live_eval.run.presets import PRESETS, read_preset, under
+from live_eval.run.presets import PRESETS, read_preset
 from live_eval.run.run_file import validate
 from live_eval.scoring.judge_runner import check_options, judge_options
 
@@ -19,16 +19,6 @@ def test_a_preset_has_every_judge_of_the_papers_tables(name: str) -> None:
     assert set(config.judges.names) == judged
     check_options([judge(each) for each in config.judges.names], judge_options(config.judges))
     assert config.task.name == "all"
-
-
-def test_the_users_values_override_the_presets() -> None:
-    lower = {"judges": {"names": ["a"], "options": {"x": 1, "y": 2}}, "task": {"name": "all"}}
-    upper = {"judges": {"options": {"y": 3}}, "data": {"limit": 1}}
-    assert under(lower, upper) == {
-        "judges": {"names": ["a"], "options": {"x": 1, "y": 3}},
-        "task": {"name": "all"},
-        "data": {"limit": 1},
-    }
 
 
 def test_an_unknown_preset_is_refused_with_a_suggestion() -> None:

@@ -16,9 +16,9 @@ from live_eval.studio.listening.listening_test import (
 )
 from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.votes import FOLDER
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
 from tests.support.listening import write_listened_run
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.studio.listening.listeners import new_file
 
 AB, ABX, RATING = ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING

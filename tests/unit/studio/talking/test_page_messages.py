@@ -22,8 +22,8 @@ from live_eval.live.updates import (
     Xruns,
 )
 from live_eval.studio.talking.page_messages import as_json
-from live_eval.testing.records import TurnPlan, spoken_turn
 from live_eval.types import Case, Failure, Variant
+from tests.support.records import TurnPlan, spoken_turn
 
 MS = 1_000_000
 
@@ -69,4 +69,4 @@ def test_every_update_becomes_a_json_message() -> None:
     ]
     assert "12 ms later" in messages[8]["text"]
     assert messages[9]["text"] == "Microphone: 2 frames late."
-    assert messages[3] == {"type": "levels", "user": -20.0, "reply": -90, "muted": True}
+    assert messages[3] == {"type": "levels", "user": -20.0, "reply": -90, "muted": True, "replying": False}

@@ -1,0 +1,51 @@
+"""Twilio's requests to an agent: their signature, and the TwiML in the answer of a webhook.
+
+Sources: https://www.twilio.com/docs/usage/security and https://www.twilio.com/docs/voice/twiml/stream.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from xml.etree import ElementTree
+
+from live_eval.dialect import EndpointSettings
+
+_TWIML_CHARACTERS = 64_000  # Twilio's limit
+
+
+def stream_in(twiml: str) -> tuple[str, Mapping[str, str]]:
+    """Return the address and the parameters of the stream in a TwiML document.
+
+    Raises:
+        ValueError: The document is not TwiML, or connects the call to no stream.
+    """
+    begin = " ".join(twiml.split())[:200]
+    if len(twiml) > _TWIML_CHARACTERS or "<!" in twiml:  # a declaration of entities
+        raise ValueError(f"got {len(twiml)} characters or a declaration: {begin}")
+    try:
+        root = ElementTree.fromstring(twiml)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"got no XML ({error}): {begin or '(nothing)'}") from None
+    stream = root.find("Connect/Stream") if root.tag == "Response" else None
+    if stream is None or not stream.get("url"):
+        verbs = ", ".join(f"<{verb.tag}>" for verb in root) or "none"
+        one_way = (
+            " (<Start><Stream> is one-way: the agent cannot speak)"
+            if root.find("Start/Stream") is not None
+            else ""
+        )
+        raise ValueError(f"got <{root.tag}> with the verbs {verbs}{one_way}")
+    named = {each.get("name", ""): each.get("value", "") for each in stream.iter("Parameter")}
+    return stream.get("url", ""), named
+
+
+def signed(settings: EndpointSettings, url: str, form: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the signature header of a request; empty without a key."""
+    if settings.key is None:
+        return {}
+    signed = url + "".join(f"{name}{value}" for name, value in sorted((form or {}).items()))
+    digest = hmac.digest(settings.key.reveal().encode(), signed.encode(), hashlib.sha1)
+    return {"X-Twilio-Signature": base64.b64encode(digest).decode()}

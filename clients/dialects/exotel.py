@@ -1,0 +1,68 @@
+"""Exotel's Voicebot stream, with this client in Exotel's place: it calls the agent's WebSocket server.
+
+Sources: https://developer.exotel.com/docs/agentstream/websocket-protocol and pipecat-ai 1.14
+(``pipecat.serializers.exotel``, ``pipecat.runner.utils``). Messages resemble Twilio's, with other names. The
+audio is 16-bit PCM at 8 kHz, 100 ms in every ``media`` message. Whether ``clear`` echoes pending marks is not
+documented; we echo them, as Twilio does.
+
+There are no transcripts, responses, errors, manual turns, usage or rate limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.toolkit import Fields, PhoneLine, send_json
+from live_eval.dialect import EndpointSettings, Output, Send
+
+__all__ = ["Exotel"]
+
+
+class Exotel(PhoneLine):
+    """The protocol state of one call; a `Dialect`."""
+
+    codec = Codec(CodecName.PCM16, 8_000)
+    stream_field = "stream_sid"
+    number_field = "sequence_number"
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self.handlers = {"media": self._on_media, "mark": self._on_mark, "clear": self._on_clear}
+
+    def begin(self, digest: str) -> None:
+        self.stream_id, self.call_id = f"MZ{digest}", f"CA{digest}"
+
+    def hello(self) -> Sequence[Send]:
+        start = {
+            "stream_sid": self.stream_id,
+            "call_sid": self.call_id,
+            "account_sid": f"AC{'0' * 32}",
+            "from": self.caller,
+            "to": self.called,
+            "custom_parameters": self.parameters,
+            "media_format": {"encoding": "audio/x-raw", "sample_rate": "8000", "bit_rate": "16"},
+        }
+        return send_json({"event": "connected"}), self.numbered("start", start=start)
+
+    def media(self, payload: str, at_ms: int) -> Send:
+        audio = {"chunk": str(self.frames), "timestamp": str(at_ms), "payload": payload}
+        return self.numbered("media", media=audio)
+
+    def dtmf(self, digit: str, at_ms: int) -> Send:
+        return self.numbered("dtmf", dtmf={"digit": digit, "duration": "100"})
+
+    def goodbye(self) -> Sequence[Send]:
+        return (self.numbered("stop", stop={"call_sid": self.call_id}),)
+
+    def _on_media(self, event: Fields, at_ns: int) -> list[Output]:
+        self.check_stream(event)
+        return self.play(event.child("media").need_bytes("payload"), at_ns)
+
+    def _on_mark(self, event: Fields, at_ns: int) -> list[Output]:
+        self.check_stream(event)
+        return self.mark(event.child("mark").need_text("name"), at_ns)
+
+    def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
+        self.check_stream(event)
+        return self.clear(at_ns)

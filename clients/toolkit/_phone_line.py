@@ -1,0 +1,231 @@
+"""The telephone network's side of a call: a playout queue with marks, pressed keys, and continuous audio."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pybase64
+
+from live_eval.audio import Codec, CodecName
+from live_eval.audio.codecs import samples_in
+from live_eval.audio.pcm import encode
+from live_eval.clients.toolkit._dialect import EventDialect, send_json
+from live_eval.clients.toolkit._messages import Fields, MalformedError
+from live_eval.clients.toolkit._settings import refuse_settings, websocket_url
+from live_eval.dialect import (
+    Close,
+    Dial,
+    EndpointProblem,
+    EndpointSettings,
+    Output,
+    QueuedAudio,
+    Send,
+    SetTimer,
+    StreamInterrupted,
+)
+from live_eval.errors import FailureKind, UsageError
+from live_eval.playout import PlayoutQueue
+
+_MS_NS = 1_000_000
+_MARK, _DIGIT = "mark", "digit"
+_MOST_MARKS = 10_000
+_STILL_PLAYING_NS = (
+    100 * _MS_NS
+)  # an agent that sends at the pace of speech leaves the queue empty in between
+_DIGIT_NS, _PAUSE_NS = 250 * _MS_NS, 500 * _MS_NS
+_DIGITS = re.compile(r"[0-9*#w]*", re.ASCII)
+
+
+class PhoneLine(EventDialect):
+    """A dialect in the place of a telephony provider, which calls the agent's WebSocket server.
+
+    The line is ready as soon as it is connected, and always carries audio. The agent's audio enters a playout
+    queue: `mark` echoes a mark when the audio before it has been played, and `clear` empties the queue. No
+    event marks a reply, so replies are detected by their energy, as they are played. A subclass fills
+    `handlers` and adds the messages.
+
+    Args:
+        settings: The session settings. ``extra`` may contain the `options`: ``from`` and ``to`` (numbers),
+            ``parameters`` (the stream's custom parameters) and ``dtmf`` (keys to press after the start, w for
+            a pause of 0.5 s). The agent determines the model, instructions and voice.
+
+    Raises:
+        UsageError: A phone line does not support these settings, or the base URL is not a URL.
+    """
+
+    needs_continuous_input = True
+    continuous_media = True
+    type_field = "event"
+    audio_fields = ("payload",)
+
+    codec: ClassVar[Codec] = Codec(CodecName.PCMU, 8_000)
+    """The encoding in both directions."""
+    options: ClassVar[tuple[str, ...]] = ("dtmf", "from", "parameters", "to")
+    stream_field: ClassVar[str]
+    """The field that names the stream in each message."""
+    number_field: ClassVar[str]
+    """The field that numbers our messages."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        refuse_settings(
+            settings,
+            modality="a phone line carries audio only; text output is not supported",
+            instructions="the agent sets its own instructions; remove this setting",
+            voice="the agent sets its own voice; remove this setting",
+            turn_detection="the agent detects turns; remove this setting",
+            transcription_model="a phone line carries no transcripts; remove this setting",
+            max_output_tokens="a phone line sets no reply length limit; remove this setting",
+        )
+        self.extra = _checked(settings.extra, self.options)
+        self.caller = self.extra.get("from", "+15550100001")  # numbers that belong to nobody
+        self.called = self.extra.get("to", "+15550100002")
+        self.parameters: Mapping[str, str] = self.extra.get("parameters", {})
+        self.call_id = self.stream_id = ""
+        self.sent = 0
+        """The number of messages sent, without those that have no number."""
+        self.frames = 0
+        self._digits = list(self.extra.get("dtmf", ""))
+        self._queue = PlayoutQueue()
+        self._marks: list[tuple[int, str]] = []
+        self._started_ns = 0
+
+    # -- For subclasses ----------------------------------------------------------------------------------
+
+    def begin(self, digest: str) -> None:
+        """Name the call and the stream; `digest` is 32 hexadecimal digits that differ between calls."""
+        raise NotImplementedError
+
+    def hello(self) -> Sequence[Send]:
+        """Return the messages that begin a stream."""
+        raise NotImplementedError
+
+    def media(self, payload: str, at_ms: int) -> Send:
+        """Return the message of a frame: base64 audio, and its time since the start of the stream."""
+        audio = {"chunk": str(self.frames), "timestamp": str(at_ms), "payload": payload}
+        return self.numbered("media", media={"track": "inbound", **audio})
+
+    def dtmf(self, digit: str, at_ms: int) -> Send:
+        """Return the message of a key that the caller pressed."""
+        return self.numbered("dtmf", dtmf={"track": "inbound", "digit": digit})
+
+    def marked(self, name: str) -> Send:
+        """Return the message that the audio before a mark has been played."""
+        return self.numbered("mark", mark={"name": name})
+
+    def cleared(self, pending: Sequence[str]) -> Sequence[Send]:
+        """Return the messages that the queue is empty: by default, the echoes of pending marks."""
+        return [self.marked(name) for name in pending]
+
+    def goodbye(self) -> Sequence[Send]:
+        """Return the last messages."""
+        return ()
+
+    def numbered(self, name: str, /, **fields: object) -> Send:
+        """Return a message with the next number and the name of the stream."""
+        self.sent += 1
+        event = {"event": name, self.number_field: str(self.sent), self.stream_field: self.stream_id}
+        return send_json(event | fields)
+
+    def play(self, data: bytes, at_ns: int) -> list[Output]:
+        """Add the agent's audio to the queue."""
+        self._queue.push(at_ns, samples_in(data, self.codec), self.codec.rate_hz)
+        return [QueuedAudio(data, self.codec)]
+
+    def mark(self, name: str, at_ns: int) -> list[Output]:
+        """Echo a mark when the audio before it has been played: at once if the queue is empty."""
+        self._marks.append((self._queue.due_ns, name))
+        del self._marks[:-_MOST_MARKS]
+        return self._played(at_ns)
+
+    def clear(self, at_ns: int) -> list[Output]:
+        """Empty the queue and drop the pending marks; an interruption only if audio was playing."""
+        stops = at_ns < self._queue.due_ns + _STILL_PLAYING_NS
+        self._queue.drop(at_ns)
+        pending = [name for _, name in self._marks]
+        self._marks.clear()
+        stopped = [StreamInterrupted()] if stops else []
+        return [*stopped, *self.cleared(pending), SetTimer(_MARK, None)]
+
+    def check_stream(self, event: Fields) -> None:
+        """Raise `MalformedError` for a message of another stream, which a provider drops."""
+        named = event.need_text(self.stream_field)
+        if named != self.stream_id:
+            raise MalformedError(
+                f"expected {self.stream_field} {self.stream_id}, got {named!r}: a provider drops the message"
+            )
+
+    # -- The contract ------------------------------------------------------------------------------------
+
+    def dial(self) -> Dial:
+        """Return the address of the stream, exactly as given."""
+        return Dial(websocket_url(self.settings.base_url, "", {}))
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        """Begin the stream: agents send nothing before that, and often nothing before they speak."""
+        self._started_ns = at_ns
+        self.begin(hashlib.md5(str(at_ns).encode(), usedforsecurity=False).hexdigest())
+        dtmf = [SetTimer(_DIGIT, at_ns + _DIGIT_NS)] if self._digits else []
+        return *self.hello(), *self.become_ready(self.call_id), *dtmf
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        """Send a frame."""
+        self.frames += 1
+        data = encode(np.frombuffer(pcm, "<i2"), self.codec)
+        return (self.media(pybase64.b64encode_as_string(data), self._ms(at_ns)),)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        """Echo the marks that are due, or press the next key."""
+        if name == _MARK:
+            return self._played(at_ns)
+        if name != _DIGIT or not self._digits:
+            return ()
+        digit = self._digits.pop(0)
+        next_ns = at_ns + (_PAUSE_NS if digit == "w" else _DIGIT_NS)
+        pressed = [] if digit == "w" else [self.dtmf(digit, self._ms(at_ns))]
+        return *pressed, *([SetTimer(_DIGIT, next_ns)] if self._digits else [])
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        """Hang up."""
+        was_open, self.over = self.ready and not self.over, True
+        return *(self.goodbye() if was_open else ()), Close()
+
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        """Report that the agent hung up; the session determines whether a reply was due."""
+        return EndpointProblem(
+            FailureKind.CLOSED, self.closed_text("during the call", code, reason), fatal=False
+        )
+
+    def _ms(self, at_ns: int) -> int:
+        return max(0, at_ns - self._started_ns) // _MS_NS
+
+    def _played(self, at_ns: int) -> list[Output]:
+        """Echo the marks whose audio has been played, and wait for the next."""
+        outputs: list[Output] = []
+        while self._marks and self._marks[0][0] <= at_ns:
+            outputs.append(self.marked(self._marks.pop(0)[1]))
+        if self._marks:
+            outputs.append(SetTimer(_MARK, self._marks[0][0]))
+        return outputs
+
+
+def _checked(extra: Mapping[str, Any], options: Sequence[str]) -> Mapping[str, Any]:
+    """Return the options of a call; raise `UsageError` for an unknown or invalid one."""
+    for name, value in extra.items():
+        if name not in options:
+            expected = ", ".join(options)
+            raise UsageError(f"endpoint.extra.{name}: a call has no such option; expected one of {expected}")
+        if name != "parameters" and not isinstance(value, str):
+            raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
+    given = extra.get("parameters", {})
+    if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
+        raise UsageError(f"endpoint.extra.parameters: expected an object with text values, got {given!r}")
+    if not _DIGITS.fullmatch(extra.get("dtmf", "")):
+        raise UsageError(
+            f"endpoint.extra.dtmf: expected keys (0-9, *, #) and w for a pause, got {extra['dtmf']!r}"
+        )
+    return extra

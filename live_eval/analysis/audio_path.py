@@ -1,0 +1,159 @@
+"""Tell an endpoint that does not hear the user from one that hears but answers badly.
+
+An endpoint that hears nothing can still guess. Guesses are right in half of the items with two possible
+answers, and rarely in items that ask for a number. The number of correct answers is therefore compared with
+these guesses, for all items and for the numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import comb
+from typing import Any
+
+from live_eval.analysis.statistics.intervals import Interval
+
+__all__ = ["AudioPathCheck", "AudioPathVerdict", "CategoryCount", "check_audio_path", "exact_interval"]
+
+_GUESSED_NUMBER = 0.1  # counts are from 1 to about 20, and small ones are the most frequent
+_SURE = 0.01
+_MOST_BY_GUESSING = 60.0  # percent: an endpoint that hears, however weak, is expected to exceed it
+_FEWEST_NUMBERS = 8
+
+
+class AudioPathVerdict(StrEnum):
+    """Whether the endpoint hears the user."""
+
+    HEARS = "hears"
+    """More answers are correct than guesses explain."""
+    DOES_NOT_HEAR = "does not hear"
+    """The answers are as good as guesses, and a hearing endpoint is expected to be better."""
+    UNCLEAR = "unclear"
+    """Neither can be concluded from these items."""
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryCount:
+    """The answers of one category.
+
+    Args:
+        items: Number of items, including those without a reply.
+        correct: Number of correct answers.
+        answers: Number of possible answers; 0 for a number.
+    """
+
+    items: int
+    correct: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AudioPathCheck:
+    """The result of the check.
+
+    Args:
+        correct: Percentage of correct answers.
+        interval: Its exact 95 % interval.
+        by_guessing: Percentage that guesses are expected to reach.
+        chance: Probability that guesses reach at least as many correct answers.
+        chance_numbers: The same for the items that ask for a number; None without such items.
+    """
+
+    verdict: AudioPathVerdict
+    items: int
+    correct: float
+    interval: Interval
+    by_guessing: float
+    chance: float
+    chance_numbers: float | None
+    categories: Mapping[str, CategoryCount]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as printed by ``doctor --json``."""
+        return {
+            "verdict": self.verdict.value,
+            "items": self.items,
+            "correct": round(self.correct, 6),
+            "interval": [round(self.interval.low, 6), round(self.interval.high, 6)],
+            "by_guessing": round(self.by_guessing, 6),
+            "chance": round(self.chance, 6),
+            "chance_numbers": None if self.chance_numbers is None else round(self.chance_numbers, 6),
+            "categories": {
+                name: {"items": count.items, "correct": count.correct}
+                for name, count in self.categories.items()
+            },
+        }
+
+
+def check_audio_path(categories: Mapping[str, CategoryCount]) -> AudioPathCheck:
+    """Return whether the endpoint hears the user, from its answers by category.
+
+    Raises:
+        ValueError: There are no items.
+
+    >>> check_audio_path({"yes or no": CategoryCount(30, 15, 2), "number": CategoryCount(10, 0, 0)}).verdict
+    <AudioPathVerdict.DOES_NOT_HEAR: 'does not hear'>
+    """
+    counts = list(categories.values())
+    items, correct = sum(each.items for each in counts), sum(each.correct for each in counts)
+    if not items:
+        raise ValueError("expected at least one item")
+    chance = _chance([(each.items, _guess(each)) for each in counts], correct)
+    numbers = [each for each in counts if each.answers == 0 and each.items]
+    right_numbers = sum(each.correct for each in numbers)
+    chance_numbers = (
+        _chance([(each.items, _guess(each)) for each in numbers], right_numbers) if numbers else None
+    )
+    interval = exact_interval(correct, items)
+    if min(chance, 1.0 if chance_numbers is None else chance_numbers) < _SURE:
+        verdict = AudioPathVerdict.HEARS
+    elif (
+        interval.high < _MOST_BY_GUESSING
+        and sum(each.items for each in numbers) >= _FEWEST_NUMBERS
+        and right_numbers <= 1
+    ):
+        verdict = AudioPathVerdict.DOES_NOT_HEAR
+    else:
+        verdict = AudioPathVerdict.UNCLEAR
+    return AudioPathCheck(
+        verdict=verdict,
+        items=items,
+        correct=100.0 * correct / items,
+        interval=interval,
+        by_guessing=100.0 * sum(each.items * _guess(each) for each in counts) / items,
+        chance=chance,
+        chance_numbers=chance_numbers,
+        categories=dict(categories),
+    )
+
+
+def exact_interval(correct: int, items: int, level: float = 0.95) -> Interval:
+    """Return the exact interval of a binomial share, in percent (Clopper and Pearson, Biometrika 26:4, 1934).
+
+    >>> exact_interval(0, 10)  # doctest: +ELLIPSIS
+    Interval(low=0.0, high=30.84...)
+    """
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = 0.0 if correct == 0 else float(beta.ppf(tail, correct, items - correct + 1))
+    high = 1.0 if correct == items else float(beta.ppf(1 - tail, correct + 1, items - correct))
+    return Interval(100.0 * low, 100.0 * high)
+
+
+def _guess(category: CategoryCount) -> float:
+    return 1 / category.answers if category.answers else _GUESSED_NUMBER
+
+
+def _chance(groups: list[tuple[int, float]], correct: int) -> float:
+    """Return the probability that independent guesses reach at least `correct` successes."""
+    total = [1.0]
+    for items, share in groups:
+        own = [comb(items, k) * share**k * (1 - share) ** (items - k) for k in range(items + 1)]
+        total = [
+            sum(total[at - k] * own[k] for k in range(len(own)) if 0 <= at - k < len(total))
+            for at in range(len(total) + items)
+        ]
+    return min(1.0, sum(total[correct:]))

@@ -1,0 +1,129 @@
+"""Compute the metrics of other benchmarks' items: by part, by the benchmark's rule and by ours.
+
+A turn that failed because of the endpoint has no reply and counts as 0 by both rules, unlike an empty reply,
+which the benchmark's rule may count differently. Turns that failed for another reason are excluded and
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from live_eval.analysis.statistics.intervals import Estimate, estimate_share
+from live_eval.analysis.summary.observations import Observation
+from live_eval.analysis.summary.score_table import ScoreTable
+from live_eval.errors import FailureCause
+from live_eval.judging import JudgeRole
+from live_eval.types import ScoringRule
+
+__all__ = ["PartSummary", "summarise_parts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSummary:
+    """The replies to the items of one part of a benchmark.
+
+    Args:
+        part: Name of the part, or the benchmark's name if it has no parts.
+        items: Number of turns with an item of the part, including failed turns.
+        official: Percentage by the benchmark's rule; resampled by script. Without a value if the benchmark's
+            own scorer is a language model.
+        ours: Percentage by our rule; resampled by script.
+        failed: Number of turns without a reply due to the endpoint, which count as 0.
+        excluded: Number of turns that failed for a reason unrelated to the model.
+        unscored: Number of captured turns without a score.
+        reason: Why turns are unscored: the most frequent reason, or empty.
+        official_unparsed: Number of replies that the benchmark's rule cannot read, for which it guesses.
+        unparsed: Number of replies that our rule cannot read, which count as wrong.
+    """
+
+    benchmark: str
+    part: str
+    rule: ScoringRule
+    items: int
+    official: Estimate
+    ours: Estimate
+    failed: int
+    excluded: int
+    unscored: int
+    reason: str
+    official_unparsed: int
+    unparsed: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the metrics as printed by ``show --json``."""
+        return {
+            "benchmark": self.benchmark,
+            "rule": self.rule.value,
+            "items": self.items,
+            "official": self.official.as_json(),
+            "ours": self.ours.as_json(),
+            "failed": self.failed,
+            "excluded": self.excluded,
+            "unscored": self.unscored,
+            "reason": self.reason,
+            "official_unparsed": self.official_unparsed,
+            "unparsed": self.unparsed,
+        }
+
+
+def summarise_parts(table: ScoreTable, turns: Sequence[Observation]) -> tuple[PartSummary, ...]:
+    """Return a summary of each part, in the order of the turns."""
+    parts: dict[tuple[str, str, ScoringRule], list[Observation]] = {}
+    for turn in turns:
+        if turn.item is not None:
+            parts.setdefault((turn.item.benchmark, turn.item.part, turn.item.rule), []).append(turn)
+    return tuple(
+        _part(table, of_part, benchmark, part or benchmark, rule)
+        for (benchmark, part, rule), of_part in parts.items()
+    )
+
+
+def _part(
+    table: ScoreTable, turns: Sequence[Observation], benchmark: str, part: str, rule: ScoringRule
+) -> PartSummary:
+    scripts: list[str] = []
+    official: list[float] = []
+    ours: list[float] = []
+    reasons: list[str] = []
+    failed = official_unparsed = unparsed = 0
+    for turn in turns:
+        row = table.row(turn.turn_id, JudgeRole.BENCHMARK) if turn.captured else None
+        if row is not None and row.status == "scored":
+            ours.append(row.values["ours"])
+            if "official" in row.values:
+                official.append(row.values["official"])
+            official_unparsed += row.values.get("official_parsed") == 0
+            unparsed += row.values["parsed"] == 0
+        elif turn.failed_by is FailureCause.ENDPOINT:
+            ours.append(0.0)
+            if rule is not ScoringRule.FINAL_ANSWER:
+                official.append(0.0)
+            failed += 1
+        else:
+            if turn.captured:
+                reasons.append(row.reason if row is not None else "not judged")
+            continue
+        scripts.append(turn.script_id)
+    return PartSummary(
+        benchmark=benchmark,
+        part=part,
+        rule=rule,
+        items=len(turns),
+        official=_official(official, scripts, rule),
+        ours=estimate_share(ours, scripts),
+        failed=failed,
+        excluded=sum(turn.is_excluded for turn in turns),
+        unscored=len(reasons),
+        reason=max(sorted(reasons), key=reasons.count, default=""),
+        official_unparsed=official_unparsed,
+        unparsed=unparsed,
+    )
+
+
+def _official(values: Sequence[float], scripts: Sequence[str], rule: ScoringRule) -> Estimate:
+    if rule is ScoringRule.FINAL_ANSWER:
+        return Estimate(None, 0, 0, reason="the benchmark's own scorer is a language model")
+    return estimate_share(values, scripts)

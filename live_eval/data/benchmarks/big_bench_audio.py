@@ -1,0 +1,139 @@
+"""Big Bench Audio: a list of items, ``metadata.jsonl``, next to a folder of MP3 files.
+
+The layout is that of ``ArtificialAnalysis/big_bench_audio`` on the Hugging Face hub. Each line of the list
+has the fields ``category``, ``official_answer``, ``file_name`` (relative to the list) and ``id``. The text of
+the questions is not published.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from live_eval.data._rows import FieldMap, Row, parse_json
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.errors import DataError
+from live_eval.files import read_text
+from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
+
+__all__ = ["ANSWERS", "CATEGORIES", "KNOWN_FIELDS", "find"]
+
+ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "formal_fallacies": ("valid", "invalid"),
+        "navigate": ("yes", "no"),
+        "object_counting": (),
+        "web_of_lies": ("yes", "no"),
+    }
+)
+"""The possible answers by category; none for a number."""
+
+CATEGORIES = tuple(ANSWERS)
+"""The four categories."""
+
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "id": ("id",),
+    "category": ("category",),
+    "answer": ("official_answer",),
+    "audio": ("file_name",),
+    "text": ("transcript", "question", "text"),
+}
+"""live-eval's field names, each with the spellings to try in order; the published data have no text."""
+
+
+def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    """Return Big Bench Audio at a path: its folder, or a category below it; None if it is elsewhere."""
+    root, part = path, ""
+    if path.name in spec.parts and not os.path.isdir(path):
+        root, part = path.parent, path.name
+    listed = root / spec.metadata
+    if not os.path.isfile(listed):
+        return None
+    first = next((line for line in read_text(listed, links=True).split("\n") if line.strip()), "")
+    if "official_answer" not in first:
+        return None
+    return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
+
+
+def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
+    listed = root / spec.metadata
+    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    lines = [
+        (number, line)
+        for number, line in enumerate(read_text(listed, links=True).split("\n"), 1)
+        if line.strip()
+    ]
+    entries = [(number, parse_json(line, listed.name, line=number)) for number, line in lines]
+    records = [entry for _, entry in entries if isinstance(entry, dict)]
+    if not records:
+        raise DataError(f"{listed}: expected an object per line, found none")
+    fields.check_mapping(records, str(listed), row="line")
+    cases = [
+        case
+        for number, entry in entries
+        for case in _cases(number, entry, root, spec, fields, options)
+        if not part or case.topic == part
+    ]
+    if not cases:
+        raise DataError(f"{listed}: no item has the category {part}")
+    name = f"{spec.name}/{part}" if part else spec.name
+    return DataSet(
+        name=name,
+        root=root,
+        kind=DataKind.BENCHMARK,
+        cases=tuple(cases),
+        notes=tuple(_notes(cases, part, spec)),
+    )
+
+
+def _notes(cases: Sequence[Case], part: str, spec: BenchmarkSpec) -> Iterator[str]:
+    found = Counter(case.topic for case in cases)
+    for category, published in spec.parts.items():
+        if part in ("", category) and found[category] != published.items:
+            yield f"{category}: {found[category]} items, {published.items} are published"
+
+
+def _cases(
+    number: int, entry: Any, root: Path, spec: BenchmarkSpec, fields: FieldMap, options: DataOptions
+) -> Iterator[Case]:
+    where = f"{spec.metadata}, line {number}"
+    row = Row(fields, entry if isinstance(entry, dict) else {}, Variant.TARGET, where)
+    if not isinstance(entry, dict):
+        row.complain(f"expected an object, got {entry!r:.80}")
+    category, answer = row.text("category") or "", row.text("answer")
+    if category not in ANSWERS:
+        row.complain(f"expected one of {', '.join(ANSWERS)} as category, got {category!r:.40}")
+    elif answer is None or not _fits(answer, ANSWERS[category]):
+        wanted = " or ".join(ANSWERS[category]) or "a whole number"
+        row.complain(f"expected {wanted} as official_answer, got {answer!r:.40}")
+    audio = row.audio(options.audio_root or root)
+    name = f"{category or 'unknown'}/{row.text('id') or number}"
+    yield Case(
+        case_id=name,
+        script_id=name,
+        variant=Variant.TARGET,
+        audio_path=audio or root,
+        text=row.text("text"),
+        topic=category or None,
+        source=spec.name,
+        task=Task.BENCHMARK,
+        problem=row.problem,
+        lacks_recording=row.lacks_recording,
+        item=BenchmarkItem(
+            benchmark=spec.name,
+            part=category,
+            rule=ScoringRule.FINAL_ANSWER,
+            answer=answer,
+            details={"answers": list(ANSWERS.get(category, ()))},
+        ),
+    )
+
+
+def _fits(answer: str, answers: Sequence[str]) -> bool:
+    return answer.lower() in answers if answers else answer.strip().isdecimal()

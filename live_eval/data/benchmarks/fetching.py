@@ -1,0 +1,233 @@
+"""Download a benchmark's files at its pinned revision, by the same door as weights.
+
+The names, sizes and hashes of the files of a part come from the hub's list of the revision, or from the
+benchmark's own metadata file; a commit pins them all. Each file is resumed, checked and renamed as in
+`live_eval.weights.fetching`. Complete parts are recorded at once, so that an interrupted download loses none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from live_eval.clock import Clock, SystemClock
+from live_eval.data.benchmarks import (
+    BenchmarkSpec,
+    RecordedBenchmark,
+    benchmarks_folder,
+    read_record,
+    write_record,
+)
+from live_eval.errors import DataError, StoreLockedError, UsageError
+from live_eval.files import read_text
+from live_eval.weights import HUB, WeightsFile, file_sha256
+from live_eval.weights.fetching import MOST_REDIRECTS, Download, FetchProgress, published_at
+
+if TYPE_CHECKING:
+    import requests
+
+__all__ = ["fetch_benchmark", "files_folder"]
+
+_MOST_LIST_BYTES = 8 << 20
+_MOST_FILE_BYTES = 8 << 30
+_RESUME = "; complete files are kept, and the next data add resumes the download"
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """A file of the repository; its size and hash are None if unknown."""
+
+    name: str
+    size: int | None = None
+    sha256: str | None = None
+
+
+def files_folder(spec: BenchmarkSpec) -> Path:
+    """Return the folder of downloaded files; each revision has its own."""
+    return benchmarks_folder() / spec.name / spec.revision[:12]
+
+
+def fetch_benchmark(
+    spec: BenchmarkSpec,
+    parts: Sequence[str],
+    *,
+    again: bool = False,
+    progress: FetchProgress | None = None,
+    planned: Callable[[str, int, int], None] | None = None,
+    clock: Clock | None = None,
+) -> RecordedBenchmark:
+    """Download parts of a benchmark; complete files are kept, and a partial download is resumed.
+
+    Args:
+        parts: Names of the parts.
+        again: Whether to check the hashes of complete files, and to replace changed ones.
+        progress: Callback for received data.
+        planned: Callback with each part, the number of its files, and the number already here.
+        clock: Clock for the pauses between attempts.
+
+    Returns:
+        The benchmark with all parts downloaded so far.
+
+    Raises:
+        DataError: The download failed, or a file has a wrong hash; the message contains the reason.
+        UsageError: The folder cannot be written, or ``HF_ENDPOINT`` is not a URL.
+        StoreLockedError: Another process is downloading the benchmark.
+    """
+    import requests
+    from filelock import FileLock, Timeout
+
+    folder = files_folder(spec)
+    session = requests.Session()
+    session.max_redirects = MOST_REDIRECTS
+    door = _Door(spec, folder, session, progress or (lambda *_: None), clock or SystemClock())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f".{spec.name}.lock"), timeout=0):
+            record = _recorded(spec, folder)
+            for part in parts:
+                files = list(door.files_of(part))
+                wanted = [file for file in files if not _is_here(folder, file, record, check=again)]
+                if planned is not None:
+                    planned(part, len(files), len(files) - len(wanted))
+                for file in wanted:
+                    door.fetch(file, folder / file.name, most_bytes=file.size or _MOST_FILE_BYTES)
+                facts = {file.name: _facts(folder / file.name, file, record) for file in files}
+                done = tuple(dict.fromkeys((*record.parts, part)))
+                record = replace(record, parts=done, files={**record.files, **facts})
+                write_record(spec, record)
+    except Timeout:
+        raise StoreLockedError(f"{folder}: another process is downloading {spec.title}") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}{_RESUME}") from error
+    return record
+
+
+def _recorded(spec: BenchmarkSpec, folder: Path) -> RecordedBenchmark:
+    """Return the record of earlier downloads of this revision, or an empty one."""
+    try:
+        found = read_record(spec)
+    except DataError:  # damaged, or of a folder that is gone
+        found = None
+    if found is not None and found.revision == spec.revision and found.root.resolve() == folder.resolve():
+        return found
+    return RecordedBenchmark(root=folder, revision=spec.revision)
+
+
+def _is_here(folder: Path, file: _Published, record: RecordedBenchmark, *, check: bool) -> bool:
+    path = folder / file.name
+    if not path.is_file():
+        return False
+    size, sha256 = record.files.get(file.name, (file.size, file.sha256))
+    known = file.sha256 or sha256
+    if size is not None and path.stat().st_size != size:
+        return False
+    # A file that is recorded was checked when it was downloaded.
+    return (file.name in record.files and not check) or known in (None, file_sha256(path))
+
+
+def _facts(path: Path, file: _Published, record: RecordedBenchmark) -> tuple[int, str]:
+    size = path.stat().st_size
+    known = record.files.get(file.name)
+    if known is not None and known[0] == size:
+        return known
+    return size, file.sha256 or file_sha256(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """Downloads of one benchmark."""
+
+    spec: BenchmarkSpec
+    folder: Path
+    session: requests.Session
+    progress: FetchProgress
+    clock: Clock
+
+    def files_of(self, part: str) -> Iterator[_Published]:
+        """Yield the files of a part.
+
+        Raises:
+            DataError: The list cannot be downloaded, or is not a list of files.
+        """
+        if self.spec.metadata:
+            yield from self._files_in_metadata()
+            return
+        where = f"{HUB}/api/datasets/{self.spec.repository}/tree/{self.spec.revision}/{part}"
+        listed = self._read(where, f".{part or 'files'}.json")
+        found = [
+            _Published(str(entry["path"]), int(entry["size"]), (entry.get("lfs") or {}).get("oid"))
+            for entry in listed
+            if isinstance(entry, dict) and entry.get("type") == "file"
+        ]
+        if not found:
+            raise DataError(f"{where}: expected the files of {self.spec.title}'s part {part}, found none")
+        yield from found
+
+    def _files_in_metadata(self) -> Iterator[_Published]:
+        name = self.spec.metadata
+        path = self.folder / name
+        if not path.is_file():
+            self.fetch(_Published(name), path, most_bytes=_MOST_LIST_BYTES)
+        yield _Published(name)
+        for line in read_text(path).splitlines():
+            if line.strip():
+                try:
+                    stated = json.loads(line)["file_name"]
+                except (ValueError, KeyError, TypeError):
+                    raise DataError(f"{path}: expected objects with file_name, got {line[:80]!r}") from None
+                if not _stays_inside(stated):
+                    raise DataError(f"{path}: the path {stated!r:.80} is outside the benchmark's folder")
+                yield _Published(stated)
+
+    def _read(self, url: str, name: str) -> list[Any]:
+        part = self.folder / name
+        try:
+            self._download(WeightsFile(name=name, url=url), part, _MOST_LIST_BYTES, None)
+            listed: Any = json.loads(read_text(part))
+        except ValueError:
+            listed = None
+        finally:
+            part.unlink(missing_ok=True)
+        if not isinstance(listed, list):
+            raise DataError(f"{url}: expected a list of files, got something else")
+        for entry in listed:
+            stated = entry.get("path") if isinstance(entry, dict) else None
+            if not _stays_inside(stated):
+                raise DataError(f"{url}: the path {stated!r:.80} is outside the benchmark's folder")
+        return listed
+
+    def fetch(self, file: _Published, path: Path, *, most_bytes: int) -> None:
+        """Download a file, unless it is complete."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        url = f"{HUB}/datasets/{self.spec.repository}/resolve/{self.spec.revision}/{file.name}"
+        part = path.with_name(f"{path.name}.part")
+        self._download(WeightsFile(name=file.name, url=url), part, most_bytes, file.sha256)
+        if file.size is not None and part.stat().st_size != file.size:
+            found = part.stat().st_size
+            part.unlink()
+            raise DataError(f"{url}: expected {file.size} bytes, got {found}, which were discarded")
+        part.replace(path)
+
+    def _download(self, file: WeightsFile, part: Path, most_bytes: int, sha256: str | None) -> None:
+        Download(
+            session=self.session,
+            file=file,
+            url=published_at(file),
+            part=part,
+            most_bytes=most_bytes,
+            progress=self.progress,
+            what=f"a file of {self.spec.title}",
+            instead=f"live-eval data add {self.spec.name} --path FOLDER",
+            error=DataError,
+        ).fetch(sha256, self.clock, f"live-eval data add {self.spec.name}")
+
+
+def _stays_inside(name: object) -> bool:
+    return isinstance(name, str) and bool(name) and "\0" not in name and _is_plain(Path(name))
+
+
+def _is_plain(path: Path) -> bool:
+    return not path.is_absolute() and ".." not in path.parts and "\\" not in str(path)

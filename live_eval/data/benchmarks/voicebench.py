@@ -1,0 +1,204 @@
+"""VoiceBench: a folder of Parquet tables per part, with one row per item.
+
+The layout is that of ``hlt-lab/voicebench`` on the Hugging Face hub: ``PART/SPLIT-00000-of-00001.parquet``,
+with the columns ``audio`` (the bytes of a file), ``prompt`` and, by part, ``reference``; ``id`` in bbh;
+``key``, ``instruction_id_list`` and ``kwargs`` in ifeval. A split is ``test``, a domain (mmsu) or a region
+(sd-qa). The fields of mtbench are unverified: its items are run, but not scored.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from live_eval.audio.tables import TABLE_SUFFIX, TableRow, rows_of
+from live_eval.data._choices import parse_options
+from live_eval.data._rows import FieldMap, Row
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.errors import DataError
+from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
+
+__all__ = ["KNOWN_FIELDS", "find"]
+
+KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "text": ("prompt", "prompts", "turns"),
+    "answer": ("reference",),
+    "id": ("id", "key"),
+}
+"""live-eval's field names, each with the spellings to try in order."""
+
+_AUDIO = "audio"
+_TEST = "test"
+_BOARD_REGION = "usa"  # the region of the leaderboard's sd-qa column: unverified
+_REGIONS = "sd-qa"
+_SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})")
+_ANSWERED = frozenset({ScoringRule.CHOICE, ScoringRule.BBH, ScoringRule.REFERENCE})
+_OPTION_LINE = re.compile(r"^\s*\(?A[.):]", re.MULTILINE)
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    path: Path
+    part: str
+    split: str
+    number: int
+    count: int
+
+
+def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    """Return VoiceBench at a path (its root, a part's folder, or a split of a part), or None."""
+    for root, part in (
+        (path, ""),
+        (path.parent, path.name),
+        (path.parent.parent, f"{path.parent.name}/{path.name}"),
+    ):
+        name = part.partition("/")[0]
+        if part and name not in spec.parts:
+            continue
+        parts = [name] if part else _parts_in(root, spec)
+        if any(_tables(root / each) for each in parts):
+            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
+    return None
+
+
+def _parts_in(root: Path, spec: BenchmarkSpec) -> list[str]:
+    return [name for name in spec.parts if _tables(root / name)]
+
+
+def _tables(folder: Path) -> list[Path]:
+    if not os.path.isdir(folder):
+        return []
+    return sorted(path for path in folder.glob(f"*{TABLE_SUFFIX}") if _SHARD.fullmatch(path.stem))
+
+
+def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
+    part, _, split = selected.partition("/")
+    parts = [part] if part else _parts_in(root, spec)
+    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    cases: list[Case] = []
+    notes: list[str] = []
+    for name in parts:
+        shards = _complete(root, name, split)
+        found = list(_cases(shards, spec, fields))
+        cases.extend(found)
+        if name == _REGIONS:
+            notes.append(f"{name}: region {', '.join(dict.fromkeys(shard.split for shard in shards))}")
+        elif not split and len(found) != spec.parts[name].items:
+            notes.append(f"{name}: {len(found)} items, {spec.parts[name].items} are published")
+    if not part and (absent := [name for name in spec.parts if name not in parts]):
+        notes.append(f"parts that are not here: {', '.join(absent)}")
+    if options.audio_root is not None:
+        notes.append("audio_root is ignored: the recordings are inside the tables")
+    name = "/".join(filter(None, (spec.name, part, split)))
+    return DataSet(name=name, root=root, kind=DataKind.BENCHMARK, cases=tuple(cases), notes=tuple(notes))
+
+
+def _complete(root: Path, part: str, split: str) -> list[_Shard]:
+    """Return the tables of a part, or of one of its splits.
+
+    Raises:
+        DataError: The split does not exist, or a table of the part is missing.
+    """
+    shards = []
+    for path in _tables(root / part):
+        found = _SHARD.fullmatch(path.stem)
+        assert found is not None
+        shards.append(_Shard(path, part, found["split"], int(found["number"]), int(found["count"])))
+    splits = list(dict.fromkeys(shard.split for shard in shards))
+    wanted = split or (_BOARD_REGION if part == _REGIONS else "")
+    if wanted and wanted not in splits:
+        raise DataError(
+            f"{root / part}: expected the split {wanted}, found {', '.join(splits) or 'none'} "
+            f"(live-eval data add downloads a part whole; a split is selected as {part}/SPLIT)"
+        )
+    chosen = [shard for shard in shards if shard.split == wanted or not wanted]
+    for name in dict.fromkeys(shard.split for shard in chosen):
+        here = {shard.number for shard in chosen if shard.split == name}
+        count = next(shard.count for shard in chosen if shard.split == name)
+        if missing := [number for number in range(count) if number not in here]:
+            shown = ", ".join(
+                f"{name}-{number:05}-of-{count:05}{TABLE_SUFFIX}" for number in missing[:_NAMED]
+            )
+            raise DataError(
+                f"{root / part}: expected {count} tables, found {len(here)}; missing: {shown}"
+                f"{', …' if len(missing) > _NAMED else ''} (live-eval data add resumes a download)"
+            )
+    return chosen
+
+
+def _cases(shards: Sequence[_Shard], spec: BenchmarkSpec, fields: FieldMap) -> Iterator[Case]:
+    records: list[Mapping[str, Any]] = []
+    numbers: dict[str, int] = {}
+    for shard in shards:
+        names, rows = rows_of(shard.path)
+        if _AUDIO not in names:
+            raise DataError(f"{shard.path}: expected a column {_AUDIO}, found {', '.join(names) or 'none'}")
+        for row, record in enumerate(rows):
+            number = numbers[shard.split] = numbers.get(shard.split, -1) + 1
+            records.append(record)
+            yield _case(shard, row, number, record, spec, fields)
+    if shards and records:
+        fields.check_mapping(records, str(shards[0].path.parent), row="row")
+
+
+def _case(
+    shard: _Shard, row: int, number: int, record: Mapping[str, Any], spec: BenchmarkSpec, fields: FieldMap
+) -> Case:
+    rule = spec.parts[shard.part].rule
+    read = Row(fields, record, Variant.TARGET, f"{shard.path.name}, row {row}")
+    prompts = read.value("text")
+    text = (
+        "\n".join(prompts) if isinstance(prompts, list) and all(map(_is_text, prompts)) else read.text("text")
+    )
+    if not text:
+        read.complain_absent("text", "a prompt with words")
+    answer = read.text("answer")
+    if rule in _ANSWERED and answer is None:
+        read.complain_absent("answer", "a reference answer")
+    details: dict[str, Any] = {}
+    if rule is ScoringRule.CHOICE:
+        details["options"] = _options(text or "")
+    elif rule is ScoringRule.BBH:
+        details["id"] = read.text("id")
+        if details["id"] is None:
+            read.complain_absent("id", "the task's id")
+    elif rule is ScoringRule.INSTRUCTIONS:
+        details |= {name: record.get(name) for name in ("key", "instruction_id_list", "kwargs")}
+        if not isinstance(details["instruction_id_list"], list) or not isinstance(details["kwargs"], list):
+            read.complain("expected lists as instruction_id_list and kwargs")
+    name = shard.part if shard.split == _TEST else f"{shard.part}/{shard.split}"
+    return Case(
+        case_id=f"{name}/{number}",
+        # The regions of sd-qa speak the same questions, so their items are not independent.
+        script_id=f"{shard.part}/{number}" if shard.part == _REGIONS else f"{name}/{number}",
+        variant=Variant.TARGET,
+        audio_path=TableRow(shard.path, _AUDIO, row).path,
+        text=text,
+        topic=None if shard.split == _TEST else shard.split,
+        source=spec.name,
+        task=Task.BENCHMARK,
+        problem=read.problem,
+        item=BenchmarkItem(benchmark=spec.name, part=shard.part, rule=rule, answer=answer, details=details),
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _options(prompt: str) -> list[list[str]]:
+    """Return the options that a question reads out, each with its letter; empty if they are not lettered."""
+    found = _OPTION_LINE.search(prompt)
+    if found is None:
+        return []
+    try:
+        return [list(option) for option in parse_options(prompt[found.start() :])]
+    except ValueError:
+        return []

@@ -1,0 +1,156 @@
+// Show a conversation to an audience: its state, both voices and its latency, large. Talk runs the conversation.
+import { announce, button, fill, make } from "./web/elements.js";
+import { counted } from "./web/format.js";
+import { VoiceToVoice } from "./stage_latency.js";
+import { Sound } from "./stage_sound.js";
+import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
+import { ScrollingWave } from "./stage_wave.js";
+import { showTalk } from "./talk.js";
+import { Conversation } from "./talk_conversation.js";
+
+const STATES = ["listening", "thinking", "speaking"];
+const SILENT_DB = -90;
+const BEFORE_AND_AFTER = {
+  opening: "opening the microphone …",
+  starting: "connecting …",
+  disconnected: "disconnected",
+  scoring: "waiting for scores …",
+  ended: "storing the conversation …",
+};
+
+export const show = (place, view) => showTalk(place, view, "Stage", Stage);
+
+/** A conversation as the audience sees it. */
+class Stage extends Conversation {
+  layOut() {
+    this.taking = new TurnTaking();
+    this.wave = new ScrollingWave();
+    this.latency = new VoiceToVoice();
+    this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
+    this.state = make("p", { class: "stage-state" });
+    this.endpoint = make("p", { class: "stage-endpoint" }, this.request.endpoint.name);
+    this.captions = make("div", { class: "stage-captions" }, this.log);
+    this.controls.append(button("Full screen", () => this.fullScreen(), { "aria-keyshortcuts": "F" }));
+    return make(
+      "section",
+      { class: "stage", "aria-label": "Stage", tabindex: "-1", "data-stage": "opening" },
+      make("h1", { class: "unseen" }, "Stage"),
+      make(
+        "header",
+        { class: "stage-head" },
+        make("ul", { class: "stage-lamps", "aria-label": "State" }, this.lamps),
+        this.state,
+        this.endpoint,
+      ),
+      make(
+        "div",
+        { class: "stage-voices" },
+        make("span", { class: "stage-name user" }, "you"),
+        this.wave.canvas,
+        make("span", { class: "stage-name reply" }, "reply"),
+      ),
+      make("div", { class: "stage-columns" }, this.latency.element, this.captions),
+      make("footer", { class: "stage-foot" }, this.controls, this.keys, this.notes, this.run),
+    );
+  }
+
+  began(facts, streams) {
+    super.began(facts);
+    this.taking.manual = facts.turn_mode === "manual";
+    this.sound = new Sound((block) => this.take(block));
+    this.sound.listen(streams).catch((error) => {
+      this.note({ about: "stage", text: `The voices cannot be shown: ${error.message}` });
+    });
+    this.frame = requestAnimationFrame((now) => this.draw(now));
+  }
+
+  /** Take 10 ms of both voices. */
+  take({ peaks, levels }) {
+    const muted = this.muted || this.isMuted;
+    const [user, reply] = muted ? [SILENT_DB, levels[1]] : levels;
+    this.wave.add(muted ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
+    if (this.taking.hear(user, reply)) this.light();
+    const { waitsFrom, at, state } = this.taking;
+    if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
+  }
+
+  light() {
+    if (this.element.dataset.stage !== this.taking.state && this.talking) {
+      this.element.dataset.stage = this.taking.state;
+    }
+    if (this.taking.state !== "thinking") this.latency.waits(null);
+  }
+
+  draw(now) {
+    if (this.over) return;
+    this.wave.draw(this.taking.handovers, now);
+    this.frame = requestAnimationFrame((next) => this.draw(next));
+  }
+
+  commit() {
+    super.commit();
+    if (!this.committing.hidden) this.taking.commit();
+  }
+
+  receive(message) {
+    super.receive(message);
+    if (message.type === "levels") {
+      this.isMuted = message.muted;
+      this.taking.open = message.replying;
+    } else if (message.type === "speech" && message.speaking) this.taking.confirm();
+    else if (message.type === "turn") {
+      if (message.failure) this.taking.fail();
+      this.latency.show(message);
+    } else if (message.type === "state") {
+      this.talking = message.state === "talking";
+      this.element.dataset.stage = this.talking ? this.taking.state : message.state;
+      this.state.textContent = BEFORE_AND_AFTER[message.state] ?? "";
+    }
+  }
+
+  fullScreen() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else document.documentElement.requestFullscreen();
+  }
+
+  stored(message) {
+    super.stored(message);
+    const { turns, failed, soFar } = this.latency;
+    const count = turns.size + failed.size;
+    const summary = make(
+      "section",
+      { class: "stage-summary", "aria-label": "Summary" },
+      make("h2", {}, "The conversation"),
+      make("p", {}, `${counted(count, "turn")}${failed.size ? `, ${failed.size} failed` : ""}`),
+      make("p", {}, `Voice to voice: ${soFar}.`),
+      make(
+        "p",
+        { class: "stage-links" },
+        make("a", { href: `#/runs/${message.run}` }, "Open the run"),
+        button("New conversation", () => this.close()),
+      ),
+    );
+    this.captions.replaceWith(summary);
+    this.element.dataset.stage = "over";
+    this.state.textContent = "the end";
+    announce("The conversation has ended.");
+    summary.querySelector("a").focus();
+  }
+
+  close() {
+    this.leave();
+    this.element.remove();
+  }
+
+  end() {
+    super.end();
+    this.leave();
+  }
+
+  leave() {
+    this.over = true;
+    this.sound?.close();
+    this.wave.close();
+    if (document.fullscreenElement) document.exitFullscreen();
+  }
+}

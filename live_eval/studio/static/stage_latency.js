@@ -1,0 +1,99 @@
+// Voice to voice on a fixed scale: this turn, large, and the distribution of the conversation so far.
+import { fill, make } from "./web/elements.js";
+import { counted, number } from "./web/format.js";
+import { SCALE_MS, share } from "./talk_turn.js";
+
+const TICK_MS = 500;
+const FEWEST = 4; // turns for quartiles
+
+/** Return a quantile of sorted numbers, interpolated linearly. */
+function quantile(sorted, part) {
+  const place = part * (sorted.length - 1);
+  const below = sorted[Math.floor(place)];
+  return below + (sorted[Math.ceil(place)] - below) * (place - Math.floor(place));
+}
+
+export class VoiceToVoice {
+  constructor() {
+    this.turns = new Map(); // latencies by turn number
+    this.failed = new Set();
+    this.large = make("p", { class: "stage-figure" }, "–");
+    this.bar = make("div", { class: "stage-bar" });
+    this.spread = make("div", { class: "stage-spread", hidden: true });
+    this.median = make("div", { class: "stage-median", hidden: true });
+    this.dots = make("div");
+    this.words = make("p", { class: "stage-so-far" }, "no turn yet");
+    const ticks = Array.from({ length: SCALE_MS / TICK_MS + 1 }, (_, index) => {
+      const tick = make("span", {}, index % 2 ? "" : `${(index * TICK_MS) / 1000} s`);
+      tick.style.left = `${share(index * TICK_MS)}%`;
+      return tick;
+    });
+    this.element = make(
+      "section",
+      { class: "stage-latency", "aria-label": "Voice to voice" },
+      make("h2", {}, "Voice to voice"),
+      this.large,
+      make(
+        "div",
+        { class: "stage-scale", "aria-hidden": "true" },
+        make("div", { class: "stage-lane" }, this.bar, this.spread, this.median, this.dots),
+        make("div", { class: "stage-ticks" }, ticks),
+      ),
+      this.words,
+    );
+  }
+
+  /** Show that the user waits for a reply, for so long as heard in the room; null once a reply is audible. */
+  waits(ms) {
+    this.element.toggleAttribute("data-waits", ms !== null);
+    if (ms === null) return;
+    fill(this.large, make("small", {}, "waiting …"));
+    this.bar.style.width = `${share(ms)}%`;
+  }
+
+  /** Show a turn as measured by the studio. */
+  show({ number: turn, voice_to_voice_ms: ms, failure, why_not: reason }) {
+    this.waits(null);
+    if (failure) this.failed.add(turn);
+    else if (ms !== null) this.turns.set(turn, ms);
+    fill(this.large, ms === null || failure ? "–" : [number(ms), make("small", {}, " ms")]);
+    this.bar.style.width = `${share(failure ? 0 : (ms ?? 0))}%`;
+    this.bar.toggleAttribute("data-beyond", ms > SCALE_MS);
+    fill(
+      this.words,
+      this.soFar,
+      (failure || ms === null) && ` · turn ${turn}: ${failure ? "failed" : reason}`,
+    );
+    this.draw();
+  }
+
+  /** The distribution as text. */
+  get soFar() {
+    const { values } = this;
+    if (!values.length) return "no turn measured yet";
+    const [low, median, high] = [0.25, 0.5, 0.75].map((part) => number(quantile(values, part)));
+    const spread = values.length < FEWEST ? "" : ` · middle half ${low} to ${high} ms`;
+    return `median ${median} ms${spread} · ${counted(values.length, "turn")}`;
+  }
+
+  get values() {
+    return [...this.turns.values()].sort((one, other) => one - other);
+  }
+
+  draw() {
+    const { values } = this;
+    this.median.hidden = !values.length;
+    this.spread.hidden = values.length < FEWEST;
+    if (!values.length) return;
+    const [low, median, high] = [0.25, 0.5, 0.75].map((part) => share(quantile(values, part)));
+    this.spread.style.left = `${low}%`;
+    this.spread.style.width = `${high - low}%`;
+    this.median.style.left = `${median}%`;
+    const dots = values.map((ms) => {
+      const dot = make("i");
+      dot.style.left = `${share(ms)}%`;
+      return dot;
+    });
+    fill(this.dots, dots);
+  }
+}

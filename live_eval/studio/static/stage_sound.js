@@ -1,0 +1,47 @@
+// Listen to both voices in the page: levels every 10 ms from the audio thread, and spectra.
+
+const SPECTRUM_HZ = 8000;
+const SPECTRUM_SIZE = 1024;
+
+export class Sound {
+  /** @param {function({peaks: number[], levels: number[]})} heard Called every 10 ms; the user is first. */
+  constructor(heard) {
+    this.heard = heard;
+    this.context = new AudioContext();
+    this.analysers = [];
+  }
+
+  /** Begin. @param {MediaStream[]} streams The user's and the reply's. */
+  async listen(streams) {
+    const { context } = this;
+    await context.audioWorklet.addModule(new URL("./stage_levels.js", import.meta.url));
+    if (context.state === "closed") return;
+    const levels = new AudioWorkletNode(context, "levels", { numberOfInputs: 2, numberOfOutputs: 0 });
+    streams.forEach((stream, voice) => {
+      const source = context.createMediaStreamSource(stream);
+      const analyser = new AnalyserNode(context, {
+        fftSize: SPECTRUM_SIZE,
+        smoothingTimeConstant: 0,
+        minDecibels: -90,
+        maxDecibels: -25,
+      });
+      source.connect(levels, 0, voice);
+      source.connect(analyser);
+      this.analysers.push(analyser);
+    });
+    const bins = Math.ceil((SPECTRUM_HZ * SPECTRUM_SIZE) / context.sampleRate);
+    this.bins = new Uint8Array(bins);
+    levels.port.onmessage = ({ data }) => this.heard(data);
+    await context.resume();
+  }
+
+  /** Return the latest spectrum of a voice up to 8 kHz, 0 to 255; valid until the next call. */
+  spectrum(voice) {
+    this.analysers[voice].getByteFrequencyData(this.bins);
+    return this.bins;
+  }
+
+  close() {
+    if (this.context.state !== "closed") this.context.close();
+  }
+}

@@ -1,0 +1,109 @@
+// Who is audible, from the levels of both voices, and the state of the conversation that follows. Pure: no audio, no page.
+
+/** Length of a block of audio, whose level is one number. */
+export const BLOCK_MS = 10;
+
+const AUDIBLE_DB = -50; // as in the definition of voice to voice
+const ONSET_BLOCKS = 3;
+const ABOVE_NOISE_DB = 10;
+const NOISE_BLOCKS = 300; // the noise is the lowest level of the last 3 s
+const USER_RELEASE_BLOCKS = 6; // longer than the closures within a word
+const REPLY_RELEASE_BLOCKS = 8;
+const UNCONFIRMED_BLOCKS = 100; // the studio detects speech up to a second after the page
+
+/** Decide whether a voice is audible, from the level of each block. */
+class Voice {
+  constructor(releaseBlocks, noisy) {
+    Object.assign(this, { releaseBlocks, noisy, audible: false, at: 0, run: 0, changed: -Infinity });
+    this.levels = noisy ? new Float32Array(NOISE_BLOCKS).fill(AUDIBLE_DB - ABOVE_NOISE_DB) : null;
+  }
+
+  /** Take the level of the next block in dBFS; return whether the voice has begun or ended. */
+  hear(level) {
+    if (this.noisy) this.levels[this.at % NOISE_BLOCKS] = level;
+    this.at += 1;
+    const noise = this.noisy ? this.levels.reduce((one, other) => Math.min(one, other)) : -Infinity;
+    const loud = level > Math.max(AUDIBLE_DB, noise + ABOVE_NOISE_DB);
+    this.run = loud === this.audible ? 0 : this.run + 1;
+    if (this.run < (this.audible ? this.releaseBlocks : ONSET_BLOCKS)) return false;
+    this.audible = !this.audible;
+    this.changed = this.at - this.run; // the block with which the change began
+    this.run = 0;
+    return true;
+  }
+}
+
+/** The state of a conversation: "listening", "thinking" or "speaking", block by block. */
+export class TurnTaking {
+  constructor() {
+    this.user = new Voice(USER_RELEASE_BLOCKS, true);
+    this.reply = new Voice(REPLY_RELEASE_BLOCKS, false);
+    this.manual = false;
+    this.state = "listening";
+    /** The block at which the user's speech has ended; null if no reply is due. */
+    this.waitsFrom = null;
+    this.replying = false; // a reply was audible, and the studio has not reported its end
+    this.open = false; // the studio has not sent the reply to its end
+    this.confirmed = false;
+    /** Handovers, as blocks: the end of the user's speech, and the onset of the reply. */
+    this.handovers = [];
+  }
+
+  /** The number of blocks so far. */
+  get at() {
+    return this.user.at;
+  }
+
+  /** Take the levels of a block in dBFS; return whether the state has changed. */
+  hear(userLevel, replyLevel) {
+    if (this.user.hear(userLevel)) this.userChanged();
+    if (this.reply.hear(replyLevel) && this.reply.audible) this.replyBegan();
+    const late = this.waitsFrom !== null && this.at - this.waitsFrom > UNCONFIRMED_BLOCKS;
+    if (late && !this.confirmed) this.waitsFrom = null; // a noise
+    return this.decide();
+  }
+
+  userChanged() {
+    if (this.manual) return;
+    if (this.user.audible) this.waitsFrom = null;
+    else if (!this.replies) this.waitsFrom = this.user.changed;
+  }
+
+
+  replyBegan() {
+    if (this.waitsFrom !== null) this.handovers.push([this.waitsFrom, this.reply.changed]);
+    this.waitsFrom = null;
+    this.confirmed = false;
+    this.replying = true;
+  }
+
+  /** Whether a reply is audible, or pauses. */
+  get replies() {
+    this.replying &&= this.open || this.reply.audible;
+    return this.replying;
+  }
+
+  decide() {
+    const before = this.state;
+    if (this.replies) this.state = "speaking";
+    else if (this.waitsFrom !== null && this.confirmed) this.state = "thinking";
+    else this.state = "listening";
+    return this.state !== before;
+  }
+
+  /** The studio has detected speech, so that a sound of the user was not a noise. */
+  confirm() {
+    this.confirmed = true;
+  }
+
+  /** The user has ended a manual turn. */
+  commit() {
+    this.waitsFrom = this.user.audible ? this.at : this.user.changed;
+    this.confirmed = true;
+  }
+
+  /** The turn has failed: no reply is due. */
+  fail() {
+    this.waitsFrom = null;
+  }
+}

@@ -1,0 +1,108 @@
+// Both voices on one scrolling axis: waveforms, spectrograms and handovers. The user is above, the reply below.
+import { colour, prepare } from "./web/drawing.js";
+import { make } from "./web/elements.js";
+import { BLOCK_MS } from "./stage_voices.js";
+
+const SHOWN_BLOCKS = 1_200;
+const BLOCKS_PER_SPECTRUM = 2;
+const SPECTRA = SHOWN_BLOCKS / BLOCKS_PER_SPECTRUM;
+const WAVE_SHARE = 0.62; // of each voice's half
+const FRAME_MS = 33;
+const SECOND_BLOCKS = 1000 / BLOCK_MS;
+
+export class ScrollingWave {
+  constructor() {
+    this.canvas = make("canvas", {
+      class: "stage-wave",
+      role: "img",
+      "aria-label": "Waveforms and spectrograms of the last 12 seconds: you above, the reply below",
+    });
+    this.blocks = 0;
+    this.peaks = [new Float32Array(SHOWN_BLOCKS), new Float32Array(SHOWN_BLOCKS)];
+    this.pictures = [null, null];
+    this.drawn = 0;
+    this.dark = matchMedia("(prefers-color-scheme: dark)");
+    this.recolour = () => {
+      this.colours = ["--user", "--endpoint"].map(colour);
+      [this.ink, this.back] = ["--soft", "--panel"].map(colour);
+    };
+    this.dark.addEventListener("change", this.recolour);
+    this.recolour();
+  }
+
+  /** Take the peaks of a block, 0 to 1, and a function that returns the spectrum of a voice. */
+  add(peaks, spectrum) {
+    peaks.forEach((peak, voice) => (this.peaks[voice][this.blocks % SHOWN_BLOCKS] = peak));
+    this.blocks += 1;
+    if (this.blocks % BLOCKS_PER_SPECTRUM) return;
+    const at = (this.blocks / BLOCKS_PER_SPECTRUM - 1) % SPECTRA;
+    peaks.forEach((_, voice) => this.addSpectrum(voice, at, spectrum(voice)));
+  }
+
+  addSpectrum(voice, at, levels) {
+    this.pictures[voice] ??= new OffscreenCanvas(SPECTRA, levels.length);
+    const context = this.pictures[voice].getContext("2d");
+    const image = context.createImageData(1, levels.length);
+    const [red, green, blue] = this.colours[voice];
+    levels.forEach((level, bin) => {
+      const row = voice === 0 ? levels.length - 1 - bin : bin; // low frequencies next to the axis
+      image.data.set([red, green, blue, level], 4 * row);
+    });
+    context.putImageData(image, at, 0);
+  }
+
+  /** Draw, at most 30 times a second. */
+  draw(handovers, now = performance.now()) {
+    if (now - this.drawn < FRAME_MS) return;
+    this.drawn = now;
+    const { context, width, height } = prepare(this.canvas);
+    const perBlock = width / SHOWN_BLOCKS;
+    const first = this.blocks - SHOWN_BLOCKS;
+    const middle = height / 2;
+    const wave = middle * WAVE_SHARE;
+    this.drawHandovers(context, handovers, (block) => (block - first) * perBlock, height);
+    this.drawSpectra(context, width, wave, middle);
+    this.peaks.forEach((peaks, voice) => {
+      context.fillStyle = `rgb(${this.colours[voice].join(" ")})`;
+      context.beginPath();
+      for (let block = Math.max(0, first); block < this.blocks; block += 1) {
+        const high = Math.max(0.6, wave * Math.min(1, Math.sqrt(peaks[block % SHOWN_BLOCKS])));
+        context.rect((block - first) * perBlock, voice ? middle : middle - high, perBlock + 0.3, high);
+      }
+      context.fill();
+    });
+    context.fillStyle = `rgb(${this.ink.join(" ")})`;
+    context.fillRect(0, middle - 1, width, 2);
+    const from = Math.ceil(first / SECOND_BLOCKS) * SECOND_BLOCKS;
+    for (let block = from; block < this.blocks; block += SECOND_BLOCKS)
+      context.fillRect((block - first) * perBlock, middle - 5, 1, 10);
+  }
+
+  /** Shade the silence between the end of the user's speech and the reply. */
+  drawHandovers(context, handovers, x, height) {
+    for (const [end, begin] of handovers) {
+      context.fillStyle = `rgb(${this.ink.join(" ")} / .22)`;
+      context.fillRect(x(end), 0, x(begin) - x(end), height);
+      context.fillStyle = `rgb(${this.ink.join(" ")})`;
+      for (const block of [end, begin]) context.fillRect(x(block) - 1, 0, 2, height);
+    }
+  }
+
+  drawSpectra(context, width, wave, middle) {
+    const count = Math.floor(this.blocks / BLOCKS_PER_SPECTRUM);
+    const next = count % SPECTRA; // the oldest column, once all are filled
+    const perColumn = width / SPECTRA;
+    this.pictures.forEach((picture, voice) => {
+      if (!picture) return;
+      const [top, high] = [voice ? middle + wave : 0, middle - wave];
+      const older = SPECTRA - next;
+      context.drawImage(picture, next, 0, older, picture.height, 0, top, older * perColumn, high);
+      if (next)
+        context.drawImage(picture, 0, 0, next, picture.height, older * perColumn, top, next * perColumn, high);
+    });
+  }
+
+  close() {
+    this.dark.removeEventListener("change", this.recolour);
+  }
+}

@@ -1,0 +1,104 @@
+"""Small copies of other benchmarks in their exact layouts."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as arrow
+import pytest
+import soundfile
+from pyarrow import parquet
+
+from live_eval import registry
+from live_eval.audio import read_audio
+from live_eval.data import sample_path
+from live_eval.judges.specs import BENCHMARK_RULES
+
+__all__ = [
+    "BIG_BENCH_ANSWERS",
+    "audio_file",
+    "big_bench_audio",
+    "install_judges",
+    "voicebench_part",
+    "write_table",
+]
+
+
+def audio_file(*, form: str = "WAV") -> bytes:
+    """Return the bytes of an audio file with a short spoken sentence of the bundled sample."""
+    recording = min(sample_path().rglob("*.flac"), key=lambda path: path.stat().st_size)
+    audio = read_audio(recording).audio
+    content = io.BytesIO()
+    soundfile.write(content, audio.samples, audio.rate_hz, format=form)
+    return content.getvalue()
+
+
+def write_table(
+    path: Path, rows: Sequence[Mapping[str, Any]], *, audio: Mapping[str, bytes | None], group_rows: int = 2
+) -> None:
+    """Write a Parquet table as the datasets library does: audio columns are structs of bytes and path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+    columns: dict[str, Any] = {}
+    for name, content in audio.items():
+        cells = [
+            row.get(name, {"bytes": content, "path": f"{number}.wav"}) for number, row in enumerate(rows)
+        ]
+        columns[name] = arrow.array(cells, kind)
+    for name in dict.fromkeys(key for row in rows for key in row if key not in audio):
+        columns[name] = arrow.array([row.get(name) for row in rows])
+    parquet.write_table(arrow.table(columns), path, row_group_size=group_rows)
+
+
+def voicebench_part(
+    root: Path, part: str, rows: Sequence[Mapping[str, Any]], *, split: str = "test", shards: int = 1
+) -> Path:
+    """Write a part of VoiceBench; return its folder."""
+    sound = audio_file()
+    size = -(-len(rows) // shards)
+    for number in range(shards):
+        write_table(
+            root / part / f"{split}-{number:05}-of-{shards:05}.parquet",
+            rows[number * size : (number + 1) * size],
+            audio={"audio": sound},
+        )
+    return root / part
+
+
+def install_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the judges of benchmarks, in case the installed metadata is older than this checkout."""
+    others = [
+        plugin for plugin in registry.find_plugins(registry.JUDGES) if plugin.name != BENCHMARK_RULES.name
+    ]
+    mine = registry.Plugin(registry.JUDGES, BENCHMARK_RULES.name, "live-eval", BENCHMARK_RULES, None)
+    found = {registry.JUDGES: (*others, mine), registry.CLIENTS: registry.find_plugins(registry.CLIENTS)}
+    monkeypatch.setattr(registry, "find_plugins", found.__getitem__)
+
+
+BIG_BENCH_ANSWERS = {
+    "formal_fallacies": "valid",
+    "navigate": "No",
+    "object_counting": "12",
+    "web_of_lies": "Yes",
+}
+"""A possible answer by category."""
+
+
+def big_bench_audio(root: Path, *, items: int = 1) -> Path:
+    """Write Big Bench Audio with some items of each category; return its folder."""
+    sound = audio_file(form="MP3")
+    (root / "data").mkdir(parents=True)
+    lines: list[str] = []
+    for category, answer in BIG_BENCH_ANSWERS.items():
+        for _ in range(items):
+            number = len(lines)
+            file = f"data/question_{number}.mp3"
+            (root / file).write_bytes(sound)
+            row = {"category": category, "official_answer": answer, "file_name": file, "id": number}
+            lines.append(json.dumps(row))
+    (root / "metadata.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return root

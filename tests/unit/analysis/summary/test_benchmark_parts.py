@@ -1,0 +1,99 @@
+from pathlib import Path
+
+import pytest
+
+from live_eval.analysis.summary.benchmark_parts import PartSummary
+from live_eval.analysis.summary.run_summary import RunSummary
+from live_eval.errors import FailureKind
+from live_eval.judging import Scored, Unscored
+from live_eval.recording import RunWriter, ScoreStore
+from live_eval.report.tables import RunView
+from live_eval.report.tasks import benchmark_table
+from live_eval.types import BenchmarkItem, Case, Failure, ScoringRule, Task, Variant
+from tests.support.benchmarks import install_judges
+from tests.support.records import TurnPlan, spoken_turn
+from tests.unit.report.pages import summary_of
+
+LICENCE = "The recordings and reference texts are VoiceBench's, under Apache-2.0."
+
+
+def case(part: str, number: int, rule: ScoringRule) -> Case:
+    item = BenchmarkItem(benchmark="voicebench", part=part, rule=rule, answer="A", details={"options": []})
+    name = f"{part}/{number}"
+    return Case(
+        case_id=name,
+        script_id=name,
+        variant=Variant.TARGET,
+        audio_path=Path("x.wav"),
+        task=Task.BENCHMARK,
+        item=item,
+    )
+
+
+@pytest.fixture
+def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSummary:
+    install_judges(monkeypatch)
+    path = tmp_path / "run"
+    with RunWriter.create(path, {"data": {"licence": LICENCE}}) as run, ScoreStore.open(path) as store:
+
+        def judged(
+            case: Case, official: float, ours: float, *, read: bool = True, parsed: bool = True
+        ) -> None:
+            run.commit(spoken_turn(case, TurnPlan(reply_text="x")))
+            values = {
+                "official": official,
+                "ours": ours,
+                "official_parsed": 100.0 * read,
+                "parsed": 100.0 * parsed,
+            }
+            store.put("benchmark_rules", "1", case.case_id, Scored(values))
+
+        def failed(case: Case, kind: FailureKind) -> None:
+            run.commit(spoken_turn(case, TurnPlan(failure=Failure(kind, "x"), first_byte_ms=None)))
+
+        choice = [case("openbookqa", number, ScoringRule.CHOICE) for number in range(12)]
+        for each in choice[:8]:
+            judged(each, 100.0, 100.0)
+        judged(choice[8], 25.0, 0.0, read=False, parsed=False)
+        judged(choice[9], 0.0, 100.0)
+        failed(choice[10], FailureKind.NO_RESPONSE)
+        failed(choice[11], FailureKind.AUDIO_MISSING)
+        answered = case("navigate", 0, ScoringRule.FINAL_ANSWER)
+        run.commit(spoken_turn(answered, TurnPlan(reply_text="x")))
+        store.put("benchmark_rules", "1", answered.case_id, Scored({"ours": 100.0, "parsed": 100.0}))
+        failed(case("navigate", 1, ScoringRule.FINAL_ANSWER), FailureKind.NO_RESPONSE)
+        rated = case("commoneval", 0, ScoringRule.RATING)
+        run.commit(spoken_turn(rated, TurnPlan(reply_text="x")))
+        store.put("benchmark_rules", "1", rated.case_id, Unscored("a language model rates this item"))
+        run.end(finished=True)
+    return summary_of(path)
+
+
+def test_each_part_is_scored_by_both_rules(summary: RunSummary) -> None:
+    (task,) = summary.tasks
+    choice, answered, rated = task.parts
+    assert isinstance(choice, PartSummary)
+    assert (choice.part, choice.items, choice.official.n) == ("openbookqa", 12, 11)
+    # 8 right, a guess, one read differently, and one without a reply; the missing recording is excluded.
+    assert choice.official.value == pytest.approx((800 + 25) / 11)
+    assert choice.ours.value == pytest.approx(900 / 11)
+    assert (choice.failed, choice.excluded, choice.official_unparsed, choice.unparsed) == (1, 1, 1, 1)
+    interval = choice.official.interval
+    assert interval is not None
+    assert interval.low < (800 + 25) / 11 < interval.high
+    assert (rated.items, rated.official.n, rated.unscored) == (1, 0, 1)
+    assert rated.reason == "a language model rates this item"
+    assert (answered.ours.value, answered.ours.n, answered.failed) == (50.0, 2, 1)
+    assert (answered.official.value, answered.official.n) == (None, 0)
+    assert answered.official.reason == "the benchmark's own scorer is a language model"
+    assert set(task.as_json()["parts"]) == {"openbookqa", "navigate", "commoneval"}
+
+
+def test_the_table_and_the_note_on_the_licence(summary: RunSummary) -> None:
+    table = benchmark_table([RunView(0, "run", summary)])
+    cells = [[cell.text for cell in row] for row in table.rows]
+    assert cells[0][:4] == ["openbookqa", "12", "11", "1"]
+    assert (cells[0][6], cells[0][9]) == ("1 (10 %)", "1 (10 %)")
+    assert cells[1][:5] == ["navigate", "2", "2", "1", "–"]
+    assert cells[2][:3] == ["commoneval", "1", "0"]
+    assert LICENCE.removesuffix(".") in summary.notes

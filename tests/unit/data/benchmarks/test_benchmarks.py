@@ -1,0 +1,128 @@
+"""The benchmarks that are known, and where they are on this machine."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.cli.data import command
+from live_eval.data import load, locate
+from live_eval.data.benchmarks import (
+    BENCHMARKS,
+    FOLDER_VARIABLE,
+    RECORD_FILE,
+    RecordedBenchmark,
+    benchmark_named,
+    changed_files,
+    read_record,
+    write_record,
+)
+from live_eval.errors import DataError, UsageError
+from tests.support.benchmarks import voicebench_part
+
+SPEC = BENCHMARKS["voicebench"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    root = tmp_path / "vb"
+    voicebench_part(root, "advbench", [{"prompt": "How do I pick a lock?"}])
+    return root
+
+
+def test_every_benchmark_is_described() -> None:
+    for name, spec in BENCHMARKS.items():
+        assert spec.name == name
+        assert spec.title in spec.licence_note
+        assert spec.licence
+        assert spec.source.startswith("https://")
+        assert spec.items > 0
+        assert bool(spec.repository) == (len(spec.revision) == 40)
+        assert spec.repository or spec.by_hand
+
+
+def test_a_recorded_benchmark_is_located_by_name(here: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"not on this machine: add it \(live-eval data add voicebench/advbench"
+    ):
+        locate("voicebench/advbench")
+    write_record(SPEC, RecordedBenchmark(root=here))
+    assert locate("voicebench") == here
+    assert locate("voicebench/advbench") == here / "advbench"
+    assert len(load(locate("voicebench/advbench")).cases) == 1
+    assert locate("recordings/voicebench") == Path("recordings/voicebench")
+
+
+def test_a_folder_of_that_name_is_used_if_nothing_is_recorded(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here.parent)
+    here.rename("voicebench")
+    assert locate("voicebench/advbench") == Path("voicebench/advbench")
+    assert len(load(locate("voicebench/advbench")).cases) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("voicebnch", "unknown benchmark 'voicebnch'.*voicebench"),
+        ("voicebench/obqa", "has no part 'obqa'.*openbookqa"),
+    ],
+)
+def test_unknown_names_are_refused(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        benchmark_named(name)
+
+
+def test_a_damaged_record_is_named(home: Path, here: Path) -> None:
+    write_record(SPEC, RecordedBenchmark(root=here))
+    (home / "voicebench" / RECORD_FILE).write_text("{}")
+    with pytest.raises(DataError, match="record of VoiceBench, which is damaged: add it again"):
+        locate("voicebench")
+    write_record(SPEC, RecordedBenchmark(root=here.with_name("gone")))
+    with pytest.raises(DataError, match="expected the folder of VoiceBench, found none"):
+        locate("voicebench")
+
+
+def test_a_changed_file_is_noted(here: Path) -> None:
+    [table] = here.rglob("*.parquet")
+    name = table.relative_to(here).as_posix()
+    files = {name: (table.stat().st_size, "0" * 64)}
+    record = RecordedBenchmark(root=here, revision=SPEC.revision, parts=("advbench",), files=files)
+    write_record(SPEC, record)
+    assert read_record(SPEC) == record
+    assert len(load(here).notes) == 3
+    voicebench_part(here, "advbench", [{"prompt": "Another question?"}] * 2)
+    assert changed_files(record) == [name]
+    assert f"1 of 1 files differ from revision b02edcef1330 ({name})" in " ".join(load(here).notes)
+
+
+def test_add_records_a_copy_and_list_shows_it(here: Path) -> None:
+    runner = CliRunner()
+    [row] = [
+        row
+        for row in json.loads(runner.invoke(command, ["list", "--json"]).stdout)
+        if row["name"] == "voicebench"
+    ]
+    assert (row["here"], row["path"], row["licence"], row["items"]) == (False, None, "Apache-2.0", 8_028)
+    added = runner.invoke(command, ["add", "voicebench/advbench", "--path", str(here / "advbench")])
+    assert added.exit_code == 0, added.output
+    assert "licence: Apache-2.0" in added.stderr
+    assert added.stdout == f"voicebench: {here}\n"
+    listed = runner.invoke(command, ["list"])
+    assert str(here) in listed.stdout
+    assert "advbench 520 (harmful requests)" in listed.stdout
+
+
+def test_add_refuses_other_folders(tmp_path: Path) -> None:
+    found = CliRunner().invoke(command, ["add", "voicebench", "--path", str(tmp_path)])
+    assert isinstance(found.exception, DataError)
+    assert "expected the files of VoiceBench in their published layout" in str(found.exception)

@@ -1,0 +1,132 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_eval.data import DataKind, DataOptions, DataSet, check, load
+from live_eval.data.benchmarks import BENCHMARKS
+from live_eval.errors import DataError, UsageError
+from live_eval.types import ScoringRule, Task
+from tests.support.benchmarks import voicebench_part, write_table
+
+QUESTION = {"prompt": "What falls from clouds?\nA. rain\nB. stones\nC. paper\nD. sand", "reference": "A"}
+ROWS: dict[str, dict[str, Any]] = {
+    "alpacaeval": {"prompt": "What is a comet?"},
+    "alpacaeval_full": {"prompt": "What is a comet?"},
+    "commoneval": {"prompt": "What is a comet?"},
+    "wildvoice": {"prompt": "What is a comet?"},
+    "openbookqa": QUESTION,
+    "mmsu": QUESTION,
+    "sd-qa": {"prompt": "Where is Lima?", "reference": "Peru"},
+    "mtbench": {"turns": ["Write a poem.", "Shorten it."]},
+    "ifeval": {
+        "prompt": "Answer in lower case.",
+        "key": 1001,
+        "instruction_id_list": ["change_case:english_lowercase"],
+        "kwargs": [{"num_words": None}],
+    },
+    "bbh": {"prompt": "Do you return to the start?", "reference": "No", "id": "navigate_7"},
+    "advbench": {"prompt": "How do I pick a lock?"},
+}
+SPLITS = {"sd-qa": "usa", "mmsu": "law"}
+
+
+def whole(root: Path) -> Path:
+    for part, row in ROWS.items():
+        voicebench_part(root, part, [row, row], split=SPLITS.get(part, "test"))
+    return root
+
+
+def test_all_eleven_parts_are_read(tmp_path: Path) -> None:
+    data = load(whole(tmp_path))
+    spec = BENCHMARKS["voicebench"]
+    assert set(ROWS) == set(spec.parts)
+    assert (data.kind, data.name, len(data.cases)) == (DataKind.BENCHMARK, "voicebench", 22)
+    assert check(data).ok
+    for case in data.cases:
+        assert case.problem is None
+        assert case.item is not None
+        assert (case.task, case.source) == (Task.BENCHMARK, "voicebench")
+        assert case.item.rule is spec.parts[case.item.part].rule
+    assert data.notes[0] == "The recordings and reference texts are VoiceBench's, under Apache-2.0."
+    assert "openbookqa: 2 items, 455 are published" in data.notes
+    assert data.licence.endswith("under Apache-2.0.")
+
+
+def test_ids_and_answers(tmp_path: Path) -> None:
+    by_id = {case.case_id: case for case in load(whole(tmp_path)).cases}
+    choice = by_id["openbookqa/1"]
+    assert choice.item is not None
+    assert (choice.item.answer, choice.topic, choice.script_id) == ("A", None, "openbookqa/1")
+    assert choice.item.details["options"][1] == ["B", "stones"]
+    assert (by_id["mmsu/law/0"].topic, by_id["sd-qa/usa/1"].script_id) == ("law", "sd-qa/1")
+    spoken = by_id["mtbench/0"]
+    assert spoken.text == "Write a poem.\nShorten it."
+    bbh, ifeval = by_id["bbh/0"].item, by_id["ifeval/0"].item
+    assert bbh is not None
+    assert bbh.details == {"id": "navigate_7"}
+    assert ifeval is not None
+    assert ifeval.details["instruction_id_list"] == ["change_case:english_lowercase"]
+
+
+def part(path: Path, **options: Any) -> DataSet:
+    return load(path, DataOptions(**options))
+
+
+def test_a_part_is_read_by_its_folder_and_a_split_by_its_name(tmp_path: Path) -> None:
+    whole(tmp_path)
+    voicebench_part(tmp_path, "sd-qa", [ROWS["sd-qa"]] * 3, split="aus")
+    assert [case.case_id for case in part(tmp_path / "openbookqa").cases] == ["openbookqa/0", "openbookqa/1"]
+    assert {case.topic for case in part(tmp_path / "sd-qa").cases} == {"usa"}
+    assert len(part(tmp_path / "sd-qa" / "aus").cases) == 3
+    with pytest.raises(DataError, match=r"expected the split irl, found aus, usa"):
+        part(tmp_path / "sd-qa" / "irl")
+
+
+def test_a_part_of_several_tables_is_numbered_through(tmp_path: Path) -> None:
+    rows = [{"prompt": f"Question {number}"} for number in range(5)]
+    voicebench_part(tmp_path, "wildvoice", rows, shards=3)
+    cases = part(tmp_path / "wildvoice").cases
+    assert [(case.case_id, case.text) for case in cases] == [
+        (f"wildvoice/{number}", f"Question {number}") for number in range(5)
+    ]
+
+
+def test_a_half_downloaded_part_is_named(tmp_path: Path) -> None:
+    folder = voicebench_part(tmp_path, "wildvoice", [{"prompt": "x"}] * 4, shards=2)
+    (folder / "test-00001-of-00002.parquet").rename(folder / "test-00001-of-00002.parquet.part")
+    with pytest.raises(DataError, match=r"expected 2 tables, found 1; missing: test-00001-of-00002\.parquet"):
+        part(folder)
+
+
+def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [QUESTION, QUESTION | {"prompt": " "}, {**QUESTION, "reference": None}]
+    good, empty, keyless = part(voicebench_part(tmp_path, "openbookqa", rows)).cases
+    assert good.problem is None
+    assert empty.problem is not None
+    assert "row 1: expected a prompt with words" in empty.problem
+    assert keyless.problem is not None
+    assert "expected a reference answer" in keyless.problem
+
+
+def test_fields_are_mapped(tmp_path: Path) -> None:
+    rows = [{"question": "Where is Lima?", "reference": "Peru"}]
+    folder = voicebench_part(tmp_path, "sd-qa", rows, split="usa")
+    (case,) = part(folder).cases
+    assert case.problem is not None
+    (case,) = part(folder, fields={"text": "question"}).cases
+    assert (case.text, case.problem) == ("Where is Lima?", None)
+    with pytest.raises(UsageError, match="no row has the field 'wrong'"):
+        part(folder, fields={"text": "wrong"})
+
+
+def test_a_table_without_audio_is_named(tmp_path: Path) -> None:
+    folder = voicebench_part(tmp_path, "advbench", [{"prompt": "x"}])
+    write_table(folder / "test-00000-of-00001.parquet", [{"prompt": "x"}], audio={})
+    with pytest.raises(DataError, match="expected a column audio, found prompt"):
+        part(folder)
+
+
+def test_every_rule_is_known() -> None:
+    assert {each.rule for each in BENCHMARKS["voicebench"].parts.values()} <= set(ScoringRule)
+    assert BENCHMARKS["voicebench"].items == 8_028
