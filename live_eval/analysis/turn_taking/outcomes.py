@@ -7,6 +7,7 @@ rule           the last utterance                                  passes with
 =============  ==================================================  =====================
 ANSWER         expects an answer                                   `Outcome.ANSWERED`
 PAUSE          expects an answer, with pauses inside               `Outcome.WAITED`
+BEFORE_REPLY   expects no answer, follows a question at once       `Outcome.ANSWERED`
 INTERRUPTION   expects an answer, begins over the reply            `Outcome.YIELDED`, `Outcome.FELL_SILENT`
 BACKCHANNEL    expects no answer, begins over the reply            `Outcome.KEPT_TALKING`
 FALSE_TRIGGER  expects no answer, overlaps no reply                `Outcome.IGNORED`
@@ -48,7 +49,7 @@ __all__ = [
     "unspoken",
 ]
 
-RULES_VERSION = 4
+RULES_VERSION = 5
 """Version of the rules and of the segmentation into replies, shared with the published metrics."""
 
 YIELD_WITHIN_NS = 2_000_000_000
@@ -63,6 +64,7 @@ DURATIONS: Mapping[str, str] = {
     "heard_after_word": "the endpoint reports the stop → last audible sample of the reply",
     "discarded": "audible reply audio that arrived but was not heard",
     "new_reply": "the user has finished → first audible sample of the next reply",
+    "resume": "a reply fell silent at a backchannel → the endpoint is audible again",
     "overlap": "time in which user and endpoint are both audible",
     "trigger": "the user's audio begins → first event or audio of an unprompted response",
 }
@@ -74,6 +76,7 @@ class Rule(StrEnum):
 
     ANSWER = "answer"
     PAUSE = "pause"
+    BEFORE_REPLY = "before_reply"
     INTERRUPTION = "interruption"
     BACKCHANNEL = "backchannel"
     FALSE_TRIGGER = "false_trigger"
@@ -133,6 +136,7 @@ class Outcome(StrEnum):
 _PASSES: Mapping[Rule, tuple[Outcome, ...]] = {
     Rule.ANSWER: (Outcome.ANSWERED,),
     Rule.PAUSE: (Outcome.WAITED,),
+    Rule.BEFORE_REPLY: (Outcome.ANSWERED,),
     Rule.INTERRUPTION: (Outcome.YIELDED, Outcome.FELL_SILENT),
     Rule.BACKCHANNEL: (Outcome.KEPT_TALKING,),
     Rule.FALSE_TRIGGER: (Outcome.IGNORED,),
@@ -163,9 +167,14 @@ class Judgement:
 def rule_of(cases: Sequence[Case]) -> Rule:
     """Return the rule for a trial, given the cases of its utterances (at least one) in order."""
     last = cases[-1]
-    over_reply = last.anchor is not None and last.anchor.kind is AnchorKind.REPLY_AUDIBLE
+    anchor = last.anchor.kind if last.anchor is not None else None
+    over_reply = anchor is AnchorKind.REPLY_AUDIBLE
     if last.speech is not SpeechKind.TURN:
-        return Rule.BACKCHANNEL if over_reply else Rule.FALSE_TRIGGER
+        if over_reply:
+            return Rule.BACKCHANNEL
+        asked = len(cases) > 1 and cases[-2].speech is SpeechKind.TURN
+        follows = asked and anchor is AnchorKind.UTTERANCE_ENDED
+        return Rule.BEFORE_REPLY if follows else Rule.FALSE_TRIGGER
     if over_reply:
         return Rule.INTERRUPTION
     silences_ns = (after.onset_ns - before.end_ns for before, after in pairwise(last.parts))
@@ -180,6 +189,8 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
     match rule:
         case Rule.ANSWER | Rule.PAUSE:
             found = _answering(conversation, pauses=rule is Rule.PAUSE)
+        case Rule.BEFORE_REPLY:
+            found = _before_reply(conversation)
         case Rule.INTERRUPTION | Rule.BACKCHANNEL:
             found = _overlapping(conversation, interrupts=rule is Rule.INTERRUPTION)
         case Rule.FALSE_TRIGGER:
@@ -243,6 +254,29 @@ def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
     )
 
 
+def _before_reply(conversation: Conversation) -> Judgement:
+    """Judge a sound between a question and its reply: the question should be answered, once."""
+    asked, sound = conversation.user[-2:]
+    replies = [each for each in conversation.agent if each.sounds and (each.began_ns or 0) >= asked.start_ns]
+    onsets_ns = sorted(each.sounds[0].start_ns for each in replies)
+    if not onsets_ns:
+        return Judgement(outcome=Outcome.NO_REPLY, reason="no reply was heard after the sound")
+    if onsets_ns[0] < asked.end_ns:
+        outcome, reason = Outcome.PREMATURE, "it was heard before the user had finished"
+    elif onsets_ns[0] < sound.start_ns:
+        outcome, reason = Outcome.ANCHOR_MISSED, "the reply was audible before the sound"
+    elif len(onsets_ns) > 1:
+        outcome, reason = Outcome.TRIGGERED, "another response followed"
+    else:
+        outcome, reason = Outcome.ANSWERED, ""
+    return Judgement(
+        outcome=outcome,
+        reason=reason,
+        durations_ns={"response_latency": onsets_ns[0] - asked.end_ns},
+        marks_ns={"reply_onset": onsets_ns[0]},
+    )
+
+
 def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     """Judge an utterance that begins over a reply, and either should or should not stop the reply."""
     last = conversation.user[-1]
@@ -267,6 +301,7 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     heard_stop = stopped or outcome is Outcome.FELL_SILENT
     next_ns = min((each.sounds[0].start_ns for each in later if each.sounds), default=None)
     said_ns = reply.cancelled_ns if stopped else None
+    resume_ns = None if next_ns is None or not heard_stop else next_ns - silent_ns
     return Judgement(
         outcome=outcome,
         reason=reason,
@@ -277,6 +312,7 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
             "heard_after_word": None if said_ns is None else silent_ns - said_ns,
             "discarded": reply.discarded_ns,
             "new_reply": None if next_ns is None else next_ns - last.end_ns,
+            **({} if interrupts else {"resume": resume_ns}),
         },
         marks_ns={
             "reply_onset": onset_ns,

@@ -299,7 +299,8 @@ def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, s
         not in (Outcome.NO_REPLY, Outcome.FAILED)  # these trials do not show the endpoint's behaviour
     ]
     of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
-    answered = [trial for trial in judged if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
+    undisturbed = [trial for trial in judged if trial.rule is not Rule.BEFORE_REPLY]
+    answered = [trial for trial in undisturbed if trial.outcome in (Outcome.ANSWERED, Outcome.WAITED)]
     survived = _survived(of_rule[Rule.PAUSE], ladder)
     interrupted = of_rule[Rule.INTERRUPTION]
     return EndpointProfile(

@@ -210,6 +210,7 @@ def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]
 _ALIGNED = {
     Rule.ANSWER: "seconds after the user has finished",
     Rule.PAUSE: "seconds after the first pause begins",
+    Rule.BEFORE_REPLY: "seconds after the sound begins",
     Rule.INTERRUPTION: "seconds after the user begins to speak over the reply",
     Rule.BACKCHANNEL: "seconds after the user begins to speak over the reply",
     Rule.FALSE_TRIGGER: "seconds after the sound begins",

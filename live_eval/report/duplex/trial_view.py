@@ -26,7 +26,8 @@ TELLING = {
     Rule.ANSWER: ("response_latency",),
     Rule.PAUSE: ("response_latency", "pause_endpointing"),
     Rule.INTERRUPTION: ("audible_stop", "provider_stop", "new_reply"),
-    Rule.BACKCHANNEL: ("audible_stop", "provider_stop"),
+    Rule.BEFORE_REPLY: ("response_latency",),
+    Rule.BACKCHANNEL: ("audible_stop", "provider_stop", "resume"),
     Rule.FALSE_TRIGGER: ("trigger",),
 }
 """The most informative durations of a trial by its rule, the main one first."""

@@ -221,6 +221,7 @@ FLOOR_MS = 20_000
 
 _BACKCHANNEL_MS = (400, 900)
 _REACTION_MS = 900
+_BEFORE_REPLY_MS = 200  # before any endpoint can have answered
 _AFTER_REPLY_MS = 600
 _FLOORS_DBFS = (-40, -30, -20)
 _NOISE_DBFS = -20.0
@@ -271,6 +272,16 @@ def _others_after_reply(variant: int) -> tuple[Line, ...]:
     return (question, Line(pieces=_others(variant), speech=SpeechKind.NON_DIRECTED, anchor=after))
 
 
+def _before_reply(sound: Callable[[int], tuple[Piece, ...]]) -> Callable[[int], tuple[Line, ...]]:
+    at_once = Anchor(AnchorKind.UTTERANCE_ENDED, _BEFORE_REPLY_MS * 1_000_000)
+
+    def lines(variant: int) -> tuple[Line, ...]:
+        noise = Line(pieces=sound(variant), speech=SpeechKind.NOISE, anchor=at_once)
+        return (*_question(variant), noise)
+
+    return lines
+
+
 def _floor(dbfs: int) -> Callable[[int], tuple[Line, ...]]:
     def lines(variant: int) -> tuple[Line, ...]:
         noise = Noise(NoiseKind.BURST, FLOOR_MS, dbfs, seed=variant)
@@ -303,10 +314,13 @@ SIDE_TALK = Probe(
 
 NOISE = Probe(
     "noise",
-    "A cough and two bursts of noise over the reply, and 20 s of pink noise alone at several levels.",
+    "A cough and two bursts of noise over the reply, and between the question and the reply; 20 s of pink "
+    "noise alone at several levels.",
     (
         Condition("cough over the reply", _over(_REACTION_MS, SpeechKind.VOCAL_TIC, _cough), len(_OPENERS)),
         Condition("bursts over the reply", _over(_REACTION_MS, SpeechKind.NOISE, _bursts), len(_OPENERS)),
+        Condition("cough before the reply", _before_reply(_cough), len(_QUESTIONS)),
+        Condition("bursts before the reply", _before_reply(_bursts), len(_QUESTIONS)),
         *(Condition(f"floor {dbfs} dBFS", _floor(dbfs), 4) for dbfs in _FLOORS_DBFS),
     ),
 )

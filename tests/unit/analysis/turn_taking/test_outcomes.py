@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,50 @@ def test_utterances_that_need_no_response_are_ignored_or_trigger_one() -> None:
     triggered = judge(talk([noise], agent), Rule.FALSE_TRIGGER)
     assert (triggered.outcome, triggered.triggers) == (Outcome.TRIGGERED, 2)
     assert ms(triggered.durations_ns, "trigger") == 3500
+
+
+CLICK = says((1200, 1400), kind=SpeechKind.NOISE)
+
+
+@pytest.mark.parametrize(
+    ("agent", "outcome", "latency_ms"),
+    [
+        ([replies((1800, 3000))], Outcome.ANSWERED, 800),
+        ([replies(cancelled_ns=1300, created_ns=1100), replies((2600, 3000))], Outcome.ANSWERED, 1600),
+        ([], Outcome.NO_REPLY, None),
+        ([replies((1800, 3000)), replies((4500, 5000))], Outcome.TRIGGERED, 800),
+        ([replies((900, 3000))], Outcome.PREMATURE, -100),
+        ([replies((1100, 3000))], Outcome.ANCHOR_MISSED, 100),
+        ([replies((-900, -300))], Outcome.NO_REPLY, None),
+    ],
+    ids=["answered", "begun again", "swallowed", "answered twice", "premature", "too fast", "greeting"],
+)
+def test_a_sound_between_a_question_and_its_reply(
+    agent: list[AgentSpeech], outcome: Outcome, latency_ms: float | None
+) -> None:
+    found = judge(talk([ASKED, CLICK], agent), Rule.BEFORE_REPLY)
+    assert found.outcome is outcome
+    latency_ns = found.durations_ns.get("response_latency")
+    assert latency_ns == (None if latency_ms is None else latency_ms * MS)
+
+
+def test_a_reply_that_a_backchannel_silenced_may_resume() -> None:
+    stopped = replies((2000, 3300), cancelled_ns=3300, completed=False)
+    again = judge(talk([ASKED, HUM], [stopped, replies((4500, 9000), created_ns=4400)]), Rule.BACKCHANNEL)
+    assert (again.outcome, ms(again.durations_ns, "resume")) == (Outcome.YIELDED, 1200)
+    never = judge(talk([ASKED, HUM], [stopped]), Rule.BACKCHANNEL)
+    assert (never.outcome, never.durations_ns["resume"]) == (Outcome.YIELDED, None)
+    kept = judge(talk([ASKED, HUM], [replies((2000, 9000))]), Rule.BACKCHANNEL)
+    assert kept.durations_ns["resume"] is None
+
+
+def test_a_sound_right_after_a_question_is_before_the_reply() -> None:
+    at_once = Anchor(AnchorKind.UTTERANCE_ENDED, 200 * MS)
+    asked = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=Path("a.wav"))
+    sound = replace(asked, speech=SpeechKind.NOISE, anchor=at_once)
+    assert rule_of([asked, sound]) is Rule.BEFORE_REPLY
+    assert rule_of([sound]) is Rule.FALSE_TRIGGER
+    assert rule_of([asked, sound, sound]) is Rule.FALSE_TRIGGER
 
 
 # -- Rules ---------------------------------------------------------------------------------------------

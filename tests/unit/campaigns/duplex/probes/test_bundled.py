@@ -45,7 +45,7 @@ _RULES = {
     "correction": {Rule.INTERRUPTION},
     "backchannel": {Rule.BACKCHANNEL},
     "side-talk": {Rule.BACKCHANNEL, Rule.FALSE_TRIGGER},
-    "noise": {Rule.BACKCHANNEL, Rule.FALSE_TRIGGER},
+    "noise": {Rule.BACKCHANNEL, Rule.BEFORE_REPLY, Rule.FALSE_TRIGGER},
 }
 
 
