@@ -9,6 +9,7 @@ from typing import Any
 
 from live_eval.judges.text._choice import choose
 from live_eval.judges.text._final_answer import final_answer, final_number
+from live_eval.judges.text._ifeval import follows, variants, without_tags
 from live_eval.judges.text._reply import refused
 from live_eval.judges.text._said import says_nothing, what_was_said
 from live_eval.judges.text._voicebench import LETTERS, read_bbh, read_choice, read_refusal
@@ -153,11 +154,31 @@ def _final_answer(text: str, item: BenchmarkItem) -> _Reading:
     )
 
 
+def _instructions(text: str, item: BenchmarkItem) -> _Reading:
+    names, values = item.details["instruction_id_list"], item.details["kwargs"]
+    if not names or len(names) != len(values):
+        raise ValueError("expected a list of instructions and their values")
+    reply = without_tags(text)
+    texts = variants(reply)
+    checks = [(name, given or {}) for name, given in zip(names, values, strict=True)]
+    strict = [follows(reply, *check) for check in checks]
+    loose = [any(follows(each, *check) for each in texts) for check in checks]
+    shares = (all(strict), sum(strict) / len(strict), all(loose), sum(loose) / len(loose))
+    return _Reading(
+        official=100.0 * sum(shares) / len(shares),
+        official_parsed=True,
+        ours=100.0 * all(loose),
+        parsed=bool(text.strip()),
+        detail={"instructions": len(names), "strict": sum(strict), "loose": sum(loose)},
+    )
+
+
 _RULES: Mapping[ScoringRule, Callable[[str, BenchmarkItem], _Reading]] = MappingProxyType(
     {
         ScoringRule.CHOICE: _choice,
         ScoringRule.BBH: _bbh,
         ScoringRule.REFUSAL: _refusal,
         ScoringRule.FINAL_ANSWER: _final_answer,
+        ScoringRule.INSTRUCTIONS: _instructions,
     }
 )

@@ -82,7 +82,10 @@ class JudgeRole(StrEnum):
     TRANSCRIPTION = "transcription"
     """Outputs `normalized` and `raw`, word error rates in %, each with a detail of ``errors``, ``words``."""
     BENCHMARK = "benchmark"
-    """Outputs `official`, `ours`, `official_parsed` and `parsed` in %, for items of other benchmarks."""
+    """Outputs `official`, `ours`, `official_parsed` and `parsed` in %, for items of other benchmarks. For
+    verifiable instructions, details ``instructions``, ``strict``, ``loose``: their number, and how many are
+    followed.
+    """
     EMOTION = "emotion"
     """Detail ``reply``: a mapping whose ``probabilities`` contains each emotion's probability by name."""
     PROSODY = "prosody"

@@ -268,7 +268,7 @@ MCQ = _local(
 
 BENCHMARK_RULES = _local(
     name="benchmark_rules",
-    version="1",
+    version="2",
     title="correctness of replies to items of other benchmarks, by their rules and by ours",
     implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
     outputs=(

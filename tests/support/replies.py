@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from live_eval.judges.text._voicebench import _tables
 
@@ -78,3 +79,116 @@ def bbh_replies(count: int, task: str) -> Iterator[str]:
     """Yield replies to items of a task of BIG-Bench Hard."""
     rows = [*_tables()["yes_no"], *_tables()[task]]
     yield from _replies(count, task, [phrase for _, _, phrase in rows], "ab")
+
+
+_MARKS = (
+    *(
+        "*",
+        "**",
+        "***",
+        "******",
+        "\n",
+        "\n\n",
+        "- ",
+        "* ",
+        "[name]",
+        "[]",
+        "<<Song>>",
+        "<< >>",
+        '"',
+        "'",
+        ",",
+    ),
+    *(
+        "P.S.",
+        "p. s.",
+        "P.P.S",
+        "Section 1",
+        "SECTION 2",
+        "section 3",
+        "{",
+        "}",
+        '{"a": 1}',
+        "```json",
+        "```",
+        ".",
+    ),
+    *(
+        "My answer is yes.",
+        "My answer is no",
+        "apple",
+        "Apple",
+        "apples",
+        "rain",
+        "RAIN",
+        "One",
+        "Two",
+        "end",
+        "!",
+    ),
+    *(
+        "<1>",
+        "<|user|>",
+        " ",
+        "  ",
+        "Is there anything else?",
+        "Say it.",
+        "e",
+        "EE",
+        "x",
+        "*a*",
+        "**b**",
+        "* *",
+    ),
+)
+_RELATIONS = ("less than", "at least")
+
+
+def ifeval_replies(count: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield replies, each with an instruction of IFEval and its values.
+
+    Instructions about languages, sentences and capital words are left out, since their published rules need a
+    trained model.
+    """
+    draw = _Draws("ifeval")
+    for number in range(count):
+        pieces = [draw.one(_MARKS) for _ in range(draw.below(14))]
+        reply = draw.one(("", " ", "\n")).join(pieces)
+        few = 1 + draw.below(4)
+        values: dict[str, dict[str, Any]] = {
+            "keywords:existence": {
+                "keywords": [draw.one(("apple", "rain", "x")), draw.one(("One", "end"))][:few]
+            },
+            "keywords:frequency": {"keyword": "apple ", "frequency": few, "relation": draw.one(_RELATIONS)},
+            "keywords:forbidden_words": {"forbidden_words": [draw.one(("apple", "rain", "e"))]},
+            "keywords:letter_frequency": {
+                "letter": draw.one(("e", "A")),
+                "let_frequency": 2 * few,
+                "let_relation": draw.one(_RELATIONS),
+            },
+            "length_constraints:number_paragraphs": {"num_paragraphs": few},
+            "length_constraints:number_words": {"num_words": 4 * few, "relation": draw.one(_RELATIONS)},
+            "length_constraints:nth_paragraph_first_word": {
+                "num_paragraphs": few,
+                "nth_paragraph": 1 + draw.below(few),
+                "first_word": draw.one(("apple", "One", "say")),
+            },
+            "detectable_content:number_placeholders": {"num_placeholders": few},
+            "detectable_content:postscript": {"postscript_marker": draw.one(("P.S.", "P.P.S", "end"))},
+            "detectable_format:number_bullet_lists": {"num_bullets": few},
+            "detectable_format:constrained_response": {},
+            "detectable_format:number_highlighted_sections": {"num_highlights": few},
+            "detectable_format:multiple_sections": {
+                "section_spliter": draw.one(("Section", "SECTION ")),
+                "num_sections": few,
+            },
+            "detectable_format:json_format": {},
+            "detectable_format:title": {},
+            "combination:two_responses": {},
+            "combination:repeat_prompt": {"prompt_to_repeat": draw.one(("Say it.", "apple"))},
+            "startend:end_checker": {"end_phrase": draw.one(("Is there anything else?", "end"))},
+            "startend:quotation": {},
+            "punctuation:no_comma": {},
+        }
+        instruction = [*values][number % len(values)]
+        yield reply, instruction, {**values[instruction], "language": None}

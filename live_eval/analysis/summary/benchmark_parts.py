@@ -7,11 +7,14 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics.intervals import Estimate, estimate_share
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.analysis.statistics.intervals import Estimate, estimate_share, estimate_statistic
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.errors import FailureCause
@@ -86,6 +89,7 @@ def _part(
 ) -> PartSummary:
     scripts: list[str] = []
     official: list[float] = []
+    instructions: list[tuple[float, ...]] = []
     ours: list[float] = []
     reasons: list[str] = []
     failed = official_unparsed = unparsed = 0
@@ -96,11 +100,13 @@ def _part(
             if "official" in row.values:
                 official.append(row.values["official"])
             official_unparsed += row.values.get("official_parsed") == 0
+            instructions.append(_followed(row.detail))
             unparsed += row.values["parsed"] == 0
         elif turn.failed_by is FailureCause.ENDPOINT:
             ours.append(0.0)
             if rule is not ScoringRule.FINAL_ANSWER:
                 official.append(0.0)
+            instructions.append(_followed({"instructions": _number_of_instructions(turn)}))
             failed += 1
         else:
             if turn.captured:
@@ -112,7 +118,7 @@ def _part(
         part=part,
         rule=rule,
         items=len(turns),
-        official=_official(official, scripts, rule),
+        official=_official(official, instructions, scripts, rule),
         ours=estimate_share(ours, scripts),
         failed=failed,
         excluded=sum(turn.is_excluded for turn in turns),
@@ -123,7 +129,33 @@ def _part(
     )
 
 
-def _official(values: Sequence[float], scripts: Sequence[str], rule: ScoringRule) -> Estimate:
+def _official(
+    values: Sequence[float],
+    instructions: Sequence[tuple[float, ...]],
+    scripts: Sequence[str],
+    rule: ScoringRule,
+) -> Estimate:
     if rule is ScoringRule.FINAL_ANSWER:
         return Estimate(None, 0, 0, reason="the benchmark's own scorer is a language model")
-    return estimate_share(values, scripts)
+    if rule is not ScoringRule.INSTRUCTIONS:
+        return estimate_share(values, scripts)
+    sums = np.asarray(instructions, np.float64).reshape(-1, 6)
+
+    def four_shares(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of the strict and loose shares of prompts and of instructions, in percent."""
+        items, count, strict, loose, strict_all, loose_all = (drawn @ sums).T
+        shares = strict_all / items + strict / count + loose_all / items + loose / count
+        return np.asarray(25.0 * shares, np.float64)
+
+    return estimate_statistic(four_shares, scripts)
+
+
+def _followed(detail: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return 1, the number of instructions, how many are followed strictly and loosely, and if all are."""
+    count, strict, loose = (float(detail.get(name) or 0) for name in ("instructions", "strict", "loose"))
+    return 1.0, count, strict, loose, float(strict == count), float(loose == count)
+
+
+def _number_of_instructions(turn: Observation) -> int:
+    listed = turn.item.details.get("instruction_id_list") if turn.item is not None else None
+    return len(listed) if isinstance(listed, list) else 0

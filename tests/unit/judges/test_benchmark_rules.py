@@ -101,6 +101,8 @@ def test_items_without_a_rule_are_unscored(rule: ScoringRule, why: str) -> None:
         (ScoringRule.FINAL_ANSWER, "maybe", {"answers": ["yes", "no"]}),
         (ScoringRule.FINAL_ANSWER, "many", {"answers": []}),
         (ScoringRule.FINAL_ANSWER, "3", {}),
+        (ScoringRule.INSTRUCTIONS, None, {"instruction_id_list": [], "kwargs": []}),
+        (ScoringRule.INSTRUCTIONS, None, {"instruction_id_list": ["rhyme"], "kwargs": [{}]}),
     ],
 )
 def test_an_unusable_item_fails(rule: ScoringRule, answer: str | None, details: dict[str, Any]) -> None:
@@ -125,6 +127,21 @@ def test_final_answers_by_our_rule(
     judgement = judged(turn(reply, ScoringRule.FINAL_ANSWER, answer, answers=answers))
     assert isinstance(judgement, Scored)
     assert judgement.values == {"ours": ours, "parsed": parsed}
+
+
+def test_instructions_by_the_official_rule() -> None:
+    names = ["punctuation:no_comma", "startend:quotation"]
+    item = turn('"So be it."\nDone', ScoringRule.INSTRUCTIONS, instruction_id_list=names, kwargs=[{}, None])
+    judgement = judged(item)
+    assert isinstance(judgement, Scored)
+    # Strictly one of two instructions; loosely, without the last line, both.
+    assert judgement.values["official"] == pytest.approx(100 * (0 + 0.5 + 1 + 1) / 4)
+    assert judgement.values["ours"] == 100.0
+    assert {name: judgement.detail[name] for name in ("instructions", "strict", "loose")} == {
+        "instructions": 2,
+        "strict": 1,
+        "loose": 2,
+    }
 
 
 def test_a_case_without_an_item() -> None:

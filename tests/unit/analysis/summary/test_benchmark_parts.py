@@ -5,6 +5,7 @@ import pytest
 from live_eval.analysis.summary.benchmark_parts import PartSummary
 from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.errors import FailureKind
+from live_eval.judges.specs import BENCHMARK_RULES
 from live_eval.judging import Scored, Unscored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report.tables import RunView
@@ -46,7 +47,7 @@ def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSummary:
                 "official_parsed": 100.0 * read,
                 "parsed": 100.0 * parsed,
             }
-            store.put("benchmark_rules", "1", case.case_id, Scored(values))
+            store.put("benchmark_rules", BENCHMARK_RULES.version, case.case_id, Scored(values))
 
         def failed(case: Case, kind: FailureKind) -> None:
             run.commit(spoken_turn(case, TurnPlan(failure=Failure(kind, "x"), first_byte_ms=None)))
@@ -60,11 +61,21 @@ def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSummary:
         failed(choice[11], FailureKind.AUDIO_MISSING)
         answered = case("navigate", 0, ScoringRule.FINAL_ANSWER)
         run.commit(spoken_turn(answered, TurnPlan(reply_text="x")))
-        store.put("benchmark_rules", "1", answered.case_id, Scored({"ours": 100.0, "parsed": 100.0}))
+        store.put(
+            "benchmark_rules",
+            BENCHMARK_RULES.version,
+            answered.case_id,
+            Scored({"ours": 100.0, "parsed": 100.0}),
+        )
         failed(case("navigate", 1, ScoringRule.FINAL_ANSWER), FailureKind.NO_RESPONSE)
         rated = case("commoneval", 0, ScoringRule.RATING)
         run.commit(spoken_turn(rated, TurnPlan(reply_text="x")))
-        store.put("benchmark_rules", "1", rated.case_id, Unscored("a language model rates this item"))
+        store.put(
+            "benchmark_rules",
+            BENCHMARK_RULES.version,
+            rated.case_id,
+            Unscored("a language model rates this item"),
+        )
         run.end(finished=True)
     return summary_of(path)
 
@@ -97,3 +108,25 @@ def test_the_table_and_the_note_on_the_licence(summary: RunSummary) -> None:
     assert cells[1][:5] == ["navigate", "2", "2", "1", "–"]
     assert cells[2][:3] == ["commoneval", "1", "0"]
     assert LICENCE.removesuffix(".") in summary.notes
+
+
+def test_verifiable_instructions_are_pooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_judges(monkeypatch)
+    path = tmp_path / "run"
+    followed = [(1, 1, 1), (3, 1, 3), (2, 0, 1)]
+    with RunWriter.create(path, {}) as run, ScoreStore.open(path) as store:
+        for number, (count, strict, loose) in enumerate(followed):
+            each = case("ifeval", number, ScoringRule.INSTRUCTIONS)
+            run.commit(spoken_turn(each, TurnPlan(reply_text="x")))
+            values = {
+                "official": 50.0,
+                "ours": 100.0 * (loose == count),
+                "official_parsed": 100.0,
+                "parsed": 100.0,
+            }
+            detail = {"instructions": count, "strict": strict, "loose": loose}
+            store.put("benchmark_rules", BENCHMARK_RULES.version, each.case_id, Scored(values, detail))
+        run.end(finished=True)
+    [part] = summary_of(path).tasks[0].parts
+    assert part.official.value == pytest.approx(100 * (1 / 3 + 2 / 6 + 2 / 3 + 5 / 6) / 4)
+    assert part.ours.value == pytest.approx(200 / 3)
