@@ -88,7 +88,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAssertion:
-    """An assertion with the measured value; its truth value is whether the assertion holds.
+    """The result of an assertion; true if the assertion holds.
 
     Args:
         holds: Whether the assertion holds.
@@ -190,9 +190,9 @@ def check_estimate(
 def failure_with_lost(
     assertion: Assertion, measured: Distribution, statistic: str, lost: int, lost_in_words: str
 ) -> str:
-    """Return why an upper bound fails only because of lost values; empty if it does not.
+    """Return the reason if an upper bound fails only because of lost values, or an empty string.
 
-    Lost values, such as the stop of a reply that never stopped, rank after all measured ones.
+    A lost value, such as the stop time of a reply that never stopped, ranks after all measured values.
 
     Args:
         lost: Number of lost values.

@@ -238,7 +238,7 @@ class SamplePlan:
 def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: bool = False) -> SamplePlan:
     """Return the sample size needed to show a difference, from one run, or two of the same data.
 
-    `metric` is as in `find_series`; `common` uses the common cases, even if runs have other cases.
+    `metric` is as in `find_series`; `common` compares only the cases that the runs share.
 
     Raises:
         UsageError: The runs have different data, do not have the metric, or have too few scripts.

@@ -128,7 +128,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class CueRecognised:
-    """A column's means with the cue recognised and missed, and the first minus the second."""
+    """A column's means with the cue recognised and with the cue missed, and their difference."""
 
     measure: str
     recognised: Estimate

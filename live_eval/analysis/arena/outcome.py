@@ -88,9 +88,9 @@ class ByPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaResult:
-    """The results of an arena: by a judge, by human votes, or both.
+    """The results of an arena, from a judge, human votes, or both.
 
-    `agreement` is the share of pairs with the same verdict (first, second or tie) from both.
+    `agreement` is the share of pairs for which both give the same verdict (first, second or tie).
     """
 
     runs: tuple[str, ...]
@@ -120,14 +120,14 @@ def run_arena(
     seed: int = 0,
     progress: Progress = lambda name, done, total: None,
 ) -> ArenaResult:
-    """Compare every pair of runs with the same data, by a judge, by votes (a CSV file), or both.
+    """Compare every pair of runs on the same data, using a judge, votes (a CSV file), or both.
 
     Args:
         runs: Runs to compare, at least two.
         plan: Judging plan; None for no judge.
         options: Judge options; omitted ones use the judge's defaults.
         votes: CSV file with votes, or None.
-        common: Whether to use the common cases, even if runs have other cases.
+        common: Whether to compare only the common cases, instead of requiring the same cases in all runs.
         seed: Seed of the resampling.
         progress: Callback for the judge's progress.
 

@@ -2,8 +2,8 @@
 
 In the model of Bradley and Terry (1952), run i wins against run j with probability
 ``1 / (1 + 10^((r_j − r_i) / 400))``. The ratings r maximise the likelihood, with a tie counted as half a win
-for each run; their mean is 1,000, and 400 points are odds of 10 to 1. The model assumes that one number per
-run explains all pairs; a cycle (A beats B, B beats C, C beats A) shows only in the win rates.
+for each run; their mean is 1,000, and a lead of 400 points means odds of 10 to 1. The model assumes that one
+number per run explains all pairs; a cycle (A beats B, B beats C, C beats A) shows only in the win rates.
 
 Intervals resample whole scripts.
 """
@@ -144,7 +144,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
     points = np.zeros((len(scripts), len(runs), len(runs)))
     # wins, ties and losses of the row's run
     counts = np.zeros((3, len(runs), len(runs)), np.int64)
-    for match in sorted(matches, key=attrgetter("verdict")):  # for consistent rounding of sums
+    for match in sorted(matches, key=attrgetter("verdict")):  # sorted for consistent rounding of sums
         row, one, two = scripts[match.script_id], places[match.first], places[match.second]
         for mine, theirs, verdict in ((one, two, match.verdict), (two, one, -match.verdict)):
             points[row, mine, theirs] += (1 + verdict) / 2

@@ -91,8 +91,8 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
     if not votes.votes:
         known = ", ".join(runs)
         raise DataError(
-            f"{path}: no vote on these runs ({known}) and their cases: {votes.n_other} rows are for other "
-            f"runs, {votes.n_unknown} for unknown cases"
+            f"{path}: no votes match these runs ({known}) and their cases: {votes.n_other} rows are for "
+            f"other runs, {votes.n_unknown} for unknown cases"
         )
     return votes
 

@@ -166,7 +166,8 @@ class Experiments(ABC):
     def _changed(
         self, probe: JudgeProbe, change: Change | None, turn: JudgedTurn
     ) -> JudgedTurn | Unscored | Failed:
-        """Return the degraded turn, the turn itself for no change, or why the turn cannot be degraded."""
+        """Return the degraded turn, or the reason why it cannot be degraded. Without a change, return the
+        turn itself."""
         if change is None:
             return turn
         donor = turn if probe.donor is None else self._donor(turn, probe.donor)

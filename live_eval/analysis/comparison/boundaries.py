@@ -69,7 +69,7 @@ class Boundaries:
 
 
 def speech_ends(turns: Sequence[Observation]) -> dict[TurnKey, SpeechEnd]:
-    """Return the end of speech of each turn with known speech."""
+    """Return the end of speech of each turn in which it is known."""
     return {
         turn.key: SpeechEnd(_method(turn.boundaries), turn.speech_end_ns)
         for turn in turns

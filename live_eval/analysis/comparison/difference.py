@@ -102,7 +102,7 @@ class Difference:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether these numbers of scripts and tests cannot show any difference."""
+        """Whether there are too few scripts to show any difference after this many tests."""
         return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property

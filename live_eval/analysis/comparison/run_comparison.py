@@ -39,7 +39,7 @@ class RunComparison:
         other: Name of the run.
         settings: Differing settings of the endpoint and the prompt.
         differences: Differences by metric.
-        without_flagged: Differences of the latencies, without turns that are flagged in either run.
+        without_flagged: Differences of the latencies, excluding turns flagged in either run.
         flagged_first: Number of common turns flagged in the first run, because live-eval itself was late.
         flagged_other: Number of common turns flagged in the other run.
         flagged: Number of common turns flagged in either run.
@@ -118,7 +118,7 @@ def compare_runs(
     Args:
         runs: Runs to compare, at least two.
         metrics: Metrics to compare; all common metrics if empty.
-        common: Whether to compare the common cases, even if runs have other cases.
+        common: Whether to compare only the common cases, instead of requiring the same cases in all runs.
         seed: Seed for resampling and sign flips.
 
     Raises:
@@ -154,7 +154,7 @@ def compare_runs(
 
 
 def _corrected(families: Sequence[Mapping[str, Difference]]) -> list[dict[str, Difference]]:
-    """Return differences with p corrected over all differences."""
+    """Return the differences with p-values corrected for the number of tests."""
     tested = [each.test.p for family in families for each in family.values() if each.test.informative]
     corrected = iter(holm(tested))
     # If no script differs, sign flips have no effect and no correction is necessary.

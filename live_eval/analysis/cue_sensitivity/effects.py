@@ -165,7 +165,8 @@ def _scripts(
 
 
 def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0) -> Effect:
-    """Return the effect over scripts, or `too_few` as the reason for fewer than `FEWEST_SCRIPTS`."""
+    """Return the effect over scripts; with fewer than `FEWEST_SCRIPTS`, `too_few` is the reason for its
+    absence."""
     if len(scripts) < FEWEST_SCRIPTS:
         return Effect(Estimate(None, 0, len(scripts), reason=too_few), scripts=len(scripts))
     between = np.asarray([each.between for each in scripts])

@@ -244,9 +244,9 @@ def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) 
 
 
 def _spread(measure: Measure, seed: int) -> float:
-    """Return the mean distance of replies drawn from the whole run; 1 if all are equal.
+    """Return the mean distance between replies drawn from the whole run; 1 if all replies are equal.
 
-    Unlike the distance of replies to different scripts, it is not 0 if replies follow only the voice.
+    Unlike the distance of replies to different scripts, it is not 0 if replies depend only on the voice.
     """
     places = sorted(measure.measurable)
     drawn = np.random.default_rng(seed).integers(0, max(1, len(places)), (len(places), NEIGHBOURS))

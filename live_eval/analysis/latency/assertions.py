@@ -1,8 +1,8 @@
 """Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
 
-An assertion about a missing value (a 95th percentile of fewer than 30 turns) fails. For an upper bound,
-failed and unanswered turns rank after all others. Turns that failed because a live-eval process died are
-excluded, since the endpoint is not the cause.
+An assertion about a missing value (such as the 95th percentile of fewer than 30 turns) fails. For an upper
+bound, failed and unanswered turns rank after all others. Turns that failed because a live-eval process died
+are excluded, since the endpoint is not the cause.
 """
 
 from __future__ import annotations

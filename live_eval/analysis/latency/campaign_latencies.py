@@ -57,7 +57,7 @@ _TICKS_PER_HALVING = 5
 
 
 def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
-    """Return a latency of `METRICS` in ms, by turn, for the turns behind its percentiles.
+    """Return one of `METRICS` in ms for each turn that its percentiles include.
 
     These are the captured turns with this latency and, if it begins at the end of speech, with a certain end
     of speech. ``connect`` includes turns that failed after connecting.
@@ -75,7 +75,7 @@ class CampaignLatency:
 
     Args:
         measured: The turns of `latency_values`, and the number of turns without this latency, by reason.
-        without_flagged: The same without turns whose lag exceeds the bound; no intervals.
+        without_flagged: The same, excluding turns whose lag exceeds the bound, and without intervals.
         uncertain: Number of turns excluded because the end of the user's speech is uncertain.
         unanswered: Number of missing latencies not caused by live-eval itself.
     """

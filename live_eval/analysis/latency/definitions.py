@@ -1,8 +1,8 @@
 """Published latency definitions, recomputed from our own recordings of a turn.
 
-Each function implements one source's definition on the stored timeline and audio; a run's table shows the
-effect of the definition alone on the value. All functions return a `Latency`: nanoseconds, or the reason why
-the definition has no value for this turn.
+Each function implements one source's definition on the stored timeline and audio; differences between the
+rows of a run's table are due to the definitions alone. All functions return a `Latency`: nanoseconds, or the
+reason why the definition has no value for this turn.
 """
 
 from __future__ import annotations
@@ -210,8 +210,8 @@ def response_create_to_first_delta(evidence: Evidence) -> Latency:
 def pipecat_within_ms(evidence: Evidence) -> Latency:
     """Return the time from the start of sending the user's utterance to the first audio of the reply.
 
-    It includes the utterance's length: a limit that is met for a short question fails for a long question.
-    Source: pipecat's evals (https://github.com/pipecat-ai/pipecat, src/pipecat/evals/scenario.py,
+    It includes the utterance's length: a reply may meet a limit after a short question and exceed it after a
+    long one. Source: pipecat's evals (https://github.com/pipecat-ai/pipecat, src/pipecat/evals/scenario.py,
     ``EvalExpectation.within_ms``): "for audio turns the anchor is when the utterance was sent, not when it
     finishes playing". Applied here to the reply's first audio.
     """

@@ -54,7 +54,7 @@ class Distribution:
     def with_lost(self, statistic: str, lost: int) -> float | None:
         """Return a percentile, by linear interpolation, with lost values ranked after all measured ones.
 
-        None if the percentile includes a lost value, or the statistic is the mean or missing.
+        None for the mean, for a missing statistic, and for a percentile that includes a lost value.
 
         >>> distribution([1.0, 2.0, 3.0, 4.0]).with_lost("p50", 1)
         3.0

@@ -36,7 +36,7 @@ class Group:
         labels: Shared values, coarsest first.
         voice_to_voice: Median in milliseconds over turns with a certain end of speech, or over all turns if
             `from_last_sound`.
-        from_last_sound: Whether the group has a cue that is a sound of the speaker.
+        from_last_sound: Whether the group has a vocal sound as its cue.
         scores: Means of the task's scores.
     """
 

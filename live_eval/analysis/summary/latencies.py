@@ -46,7 +46,7 @@ class LatencySummary:
         name: Name of the latency.
         measured: The measured turns with a certain end of speech, and the number of turns without this
             latency, by reason.
-        without_flagged: The same without turns whose lag exceeds the bound; no intervals.
+        without_flagged: The same, excluding turns whose lag exceeds the bound, and without intervals.
         uncertain: The turns with an uncertain end of speech; empty for latencies that do not begin there.
     """
 

@@ -96,7 +96,7 @@ class RunFacts:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What was run and how, as short texts for headers."""
+        """The conditions of the run, as short texts for headers."""
         texts = (self.endpoint, self.model, self.voice, *self.conditions.in_words, self.data)
         return tuple(text for text in texts if text)
 
@@ -143,7 +143,7 @@ class RunSummary:
 
     @cached_property
     def vocal_sounds(self) -> Mapping[str, LatencySummary]:
-        """Latencies of the turns whose cue is a sound of the speaker, from the last word and sound."""
+        """Latencies of turns whose cue is a vocal sound, from the last word and from the last sound."""
         return summarise_vocal_sounds(self.turns)
 
     @cached_property
@@ -322,7 +322,7 @@ def summarise(
     """Read the metrics of a run, ended or not.
 
     With `retime`, recompute the latencies with the current definitions. `seen` is called with every turn and
-    the scores, so that a caller that needs the turns reads them once.
+    the scores, so that a caller does not need to read the turns again.
     """
     table = read_scores(scores, judges_asked_for(run.manifest))
     warnings: Counter[str] = Counter()
@@ -387,7 +387,7 @@ def outages_in_words(kept: object) -> str:
     if not spans:
         return ""
     open_loop = any(span.open_loop for span in spans)
-    meanwhile = "sessions due meanwhile began late" if open_loop else "the run paused"
+    meanwhile = "sessions due during that time began late" if open_loop else "the run paused"
     times, seconds = counted(len(spans), "time"), sum(span.seconds for span in spans)
     return f"the endpoint was unreachable {times}, for {seconds:.0f} s in total; {meanwhile}"
 

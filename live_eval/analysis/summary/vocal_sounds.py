@@ -28,12 +28,13 @@ _NO_WORD = "the end of the last word is unknown"
 
 
 def has_vocal_sound(turn: Observation) -> bool:
-    """Return whether the turn's cue is a sound of the speaker."""
+    """Return whether the turn's cue is a vocal sound."""
     return turn.cue is not None and turn.cue.attribute in VOCAL_SOUNDS
 
 
 def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySummary]:
-    """Return both latencies of the turns whose cue is a sound, by name; empty without such turns."""
+    """Return both latencies of the turns with a vocal sound as their cue, by name; empty if there are
+    none."""
     concerned = [turn for turn in turns if has_vocal_sound(turn)]
     if not concerned:
         return {}

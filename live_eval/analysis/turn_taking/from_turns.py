@@ -44,7 +44,7 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
     """
     spoken = [turn for turn in turns if turn.trace.t0_ns is not None and turn.trace.onset_ns is not None]
     if not spoken:
-        raise ValueError(f"expected a session with at least one spoken turn; got {len(turns)}, none spoken")
+        raise ValueError(f"expected a session with at least one spoken turn; none of {len(turns)} is")
     user = tuple(map(_user_speech, spoken))
     first_onset_ns = spoken[0].trace.onset_ns
     agent = [

@@ -128,7 +128,8 @@ class Outcome(StrEnum):
     def repeats(self) -> bool:
         """Whether the trial is repeated: the outcome is void and not unknown.
 
-        Repeating an unknown trial until its outcome is known would select by the endpoint's behaviour.
+        Repeating an unknown trial until its outcome is known would bias the results by the endpoint's
+        behaviour.
         """
         return self.void and self is not Outcome.UNKNOWN
 

@@ -84,7 +84,7 @@ class OwnReplies:
 def as_replies(conversations: Sequence[Conversation], silence_ns: int) -> list[Conversation]:
     """Return the conversations of a run so that each `AgentSpeech` is one reply of the endpoint.
 
-    `silence_ns` is the silence that ended a reply in the run's sessions.
+    `silence_ns` is the length of silence that ended a reply in the run's sessions.
     """
     own = own_replies(conversations, silence_ns)
     return [segmented(each, own) for each in conversations]

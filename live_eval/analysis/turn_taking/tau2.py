@@ -123,7 +123,7 @@ class _Events:
     yields_ns: list[int] = field(default_factory=list)
     kept_talking: int = 0
     interruptions: int = 0
-    interrupted: list[bool] = field(default_factory=list)  # per turn
+    interrupted: list[bool] = field(default_factory=list)  # one value per turn
     ignored: dict[SpeechKind, list[bool]] = field(
         default_factory=lambda: {kind: [] for kind in _IGNORED.values()}
     )
@@ -287,7 +287,7 @@ def _until(ticks: int, spans: Iterable[_Span]) -> list[_Span]:
 
 
 def _joined(spans: Iterable[_Span]) -> list[_Span]:
-    """Join adjacent spans; the kind of the first applies."""
+    """Join adjacent spans; a joined span has the kind of the first."""
     found: list[_Span] = []
     for each in sorted(spans):
         if found and each.start <= found[-1].end:

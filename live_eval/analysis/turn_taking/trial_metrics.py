@@ -163,7 +163,7 @@ def _duration_json(duration: Distribution) -> dict[str, Any]:
 
 
 def durations_ms(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
-    """Return a duration in ms by trial, excluding void trials."""
+    """Return one duration in ms for each trial, excluding void trials."""
     return {
         trial.facts.trial_id: ns / 1e6
         for trial in trials
@@ -184,7 +184,7 @@ def _mean(values: Mapping[str, float | None]) -> Estimate:
 
 
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
-    """Return the trials that passed or failed; none if at least as many are unknown.
+    """Return the trials that passed or failed, or no trials if at least as many are unknown.
 
     With more unknown outcomes, the known trials would be a biased selection.
     """

@@ -65,6 +65,6 @@ def test_only_the_audio_of_the_turn_is_looked_up(folder: Path) -> None:
         assert run.lost_audio_of(turn) == ""
         assert turn.both_file is not None
         turn.both_file.unlink()
-        assert run.lost_audio_of(turn) == f"audio/{turn.both_file.name}: is missing"
+        assert run.lost_audio_of(turn) == f"audio/{turn.both_file.name} is missing"
         assert run.lost_audio() == {"a": run.lost_audio_of(turn)}
         assert run.lost_audio_of(other) == ""

@@ -259,7 +259,7 @@ def test_invalid_votes_are_reported_by_line(tmp_path: Path) -> None:
         read_votes(votes_file(file, "0/target,short"), ["short", "long"], {})
     with pytest.raises(DataError, match=r":1: expected the columns .*winner.*; found case_id, first, second"):
         read_votes(votes_file(file, heading="case_id,first,second"), ["short", "long"], {})
-    with pytest.raises(DataError, match="no vote on these runs"):
+    with pytest.raises(DataError, match="no votes match these runs"):
         read_votes(votes_file(file), ["short", "long"], {})
     with pytest.raises(DataError, match=r"cannot read .*none\.csv"):
         read_votes(tmp_path / "none.csv", ["short", "long"], {})

@@ -193,7 +193,7 @@ def test_a_frame_of_speech_that_leaves_late_counts() -> None:
 
 
 def test_a_session_without_an_utterance_is_none() -> None:
-    with pytest.raises(ValueError, match="at least one spoken turn; got 0, none spoken"):
+    with pytest.raises(ValueError, match="at least one spoken turn; none of 0 is"):
         conversation_of(None, [])
 
 
