@@ -99,7 +99,7 @@ class Campaign(ABC):
             private_folder(folder)
             self._plans = self._make_plans()
         except OSError as error:
-            raise StoreError(f"{folder}: expected a folder for a campaign: {error.strerror}") from None
+            raise StoreError(f"{folder}: cannot use this folder for a campaign: {error.strerror}") from None
         notes = list(self._notes_before())
         if resume:
             notes = [
@@ -174,7 +174,7 @@ class Campaign(ABC):
         name = self.document.file_name
         if (self.folder / name).exists():
             raise StoreError(
-                f"{self.folder}: already contains a campaign; choose another folder, or resume it with "
+                f"{self.folder} already contains a campaign; choose another folder, or resume it with "
                 "--resume"
             )
         check_new(self.folder, "a campaign", (f"{name}.part",), {self.document.made: self.document.forms})
@@ -287,7 +287,9 @@ def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> No
         StoreError: The plans differ; the message contains the first difference.
     """
     if not isinstance(before, dict):
-        raise StoreError(f"{folder}: cannot resume this campaign: begun by another version of live-eval")
+        raise StoreError(
+            f"{folder}: cannot resume this campaign: it was started by another version of live-eval"
+        )
     then, wanted = dict(flattened(before)), dict(flattened(json.loads(json.dumps(SECRETS.values(now)))))
     for name in dict.fromkeys((*then, *wanted)):
         if then.get(name) != wanted.get(name):

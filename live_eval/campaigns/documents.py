@@ -79,7 +79,9 @@ class CampaignDocument:
         try:
             facts = orjson.loads(read_regular(path, _MOST_BYTES))  # rejects NaN and lone surrogates
         except OSError as error:
-            raise StoreError(f"{folder}: expected a {self.what}, but {path.name}: {error.strerror}") from None
+            raise StoreError(
+                f"{folder} is not a {self.what}: cannot read {path.name}: {error.strerror}"
+            ) from None
         except ValueError as error:
             raise StoreError(f"{path}: expected JSON: {error}") from None
         if not isinstance(facts, dict) or facts.get("schema") != self.schema:

@@ -231,7 +231,9 @@ def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
     if not unused:
         return ""
     total = counted(len(data.cases), "recording")
-    return f"{data.root}: {unused} of {total} not used: not annotated, or no speaker who pauses"
+    return (
+        f"{data.root}: {unused} of {total} not used, because they are not annotated and have no suitable cue"
+    )
 
 
 def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:

@@ -1,6 +1,6 @@
 """Create stimuli: the user's utterances in a probe, with sample-exact boundaries.
 
-Speech is the bundled voice, cut to its first and last audible sample. The voice's own pauses are shortened to
+Speech is the bundled voice, trimmed to its audible part. The voice's own pauses are shortened to
 `LONGEST_SILENCE_MS`, so that no endpoint can mistake a pause for the end of the turn; only a `Gap` is long
 enough. Gaps are digital silence. `write_stimuli` writes trials as a manifest with recordings: an ordinary
 data set that ``live-eval run`` also accepts.

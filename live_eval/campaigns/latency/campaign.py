@@ -69,7 +69,7 @@ class LatencyCampaign(Campaign):
         self._steps = steps_of(plan)
         self._points = {step.point.name: step.point for step in self._steps}
         self._sustained: int | None = None
-        self._ended_turns: defaultdict[str, PointOutcomes] = defaultdict(PointOutcomes)  # by point
+        self._ended_turns: defaultdict[str, PointOutcomes] = defaultdict(PointOutcomes)  # by condition
         _check(plan)
         base = make_plan(_base_of(plan))  # rejects invalid settings before anything is written
         self._measurable = _measurable(plan, base)

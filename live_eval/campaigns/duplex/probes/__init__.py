@@ -1,7 +1,7 @@
 """Define the probes: the user's utterances and the conditions of each probe.
 
 `live_eval.analysis.turn_taking.outcomes.rule_of` derives the rule that judges a trial from the utterances. A
-condition writes the utterances of a trial, with different words in each variant.
+condition specifies the utterances of a trial; each variant has different words.
 """
 
 from collections.abc import Sequence
@@ -104,7 +104,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
 
 
 def _limited(probes: Sequence[Probe], conditions: Sequence[str]) -> list[Probe]:
-    """Return the probes with only the given conditions, without the probes that have none of them."""
+    """Return the probes with only the given conditions; omit probes without any of these conditions."""
     known = list(dict.fromkeys(condition.name for probe in probes for condition in probe.conditions))
     _check_known("condition", conditions, known)
     kept = ([each for each in probe.conditions if each.name in conditions] for probe in probes)

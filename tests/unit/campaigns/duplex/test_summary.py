@@ -218,7 +218,7 @@ def test_a_comparison_notes_trials_with_different_recordings() -> None:
 
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="expected a duplex campaign"):
+    with pytest.raises(StoreError, match="is not a duplex campaign"):
         read_duplex(tmp_path)
     (tmp_path / "duplex.json").write_text("{}", "utf-8")
     with pytest.raises(StoreError, match="schema 1, found None"):
@@ -239,8 +239,8 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"trials": [ONE_TRIAL, ONE_TRIAL]}, "each run and each trial once"),
-        ({"runs": {"clean": "clean", "impaired": "clean"}}, "each run and each trial once"),
+        ({"trials": [ONE_TRIAL, ONE_TRIAL]}, "no duplicate run or trial"),
+        ({"runs": {"clean": "clean", "impaired": "clean"}}, "no duplicate run or trial"),
         ({"runs": {"clean": "a" * 256}}, "expected the folder names of the runs"),
         ({"endpoint": "\ud800"}, "expected JSON"),
     ],

@@ -224,7 +224,7 @@ def test_a_trial_with_a_damaged_recording_is_void_and_the_others_are_judged(
 ) -> None:
     def hear(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
         if turns[0].case.dialogue_id == "a":
-            raise StoreError("a.flac: is missing")
+            raise StoreError("a.flac is missing")
         return conversation_of(run, turns)
 
     monkeypatch.setattr(trial_results, "conversation_of", hear)
@@ -238,5 +238,5 @@ def test_a_trial_with_a_damaged_recording_is_void_and_the_others_are_judged(
         (Outcome.UNKNOWN, None),
         (Outcome.YIELDED, True),
     ]
-    assert found[0].judgement.reason == "a.flac: is missing"
+    assert found[0].judgement.reason == "a.flac is missing"
     assert to_repeat(found) == set()

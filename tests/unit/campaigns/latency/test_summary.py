@@ -74,7 +74,9 @@ def test_a_delay_by_an_outage_is_not_attributed_to_the_session_limit(tmp_path: P
 
     wall_ns = turns_at(TIMES)[0].wall_ns
     away = {"since_wall_ns": wall_ns - 21 * 10**9, "seconds": 19.2, "over": True, "open_loop": True}
-    outage = "c8: the endpoint was unreachable 1 time, for 19 s in total; sessions due meanwhile began late"
+    outage = (
+        "c8: the endpoint was unreachable 1 time, for 19 s in total; sessions due during that time began late"
+    )
     assert due_s_before([9.0] * 12, [away]) == [outage]
     queue, then = due_s_before([9.0] * 8 + [1.0] * 4, [away])
     assert "began 1,000 ms after their due time at p95, with at most 8 at a time" in queue
@@ -207,7 +209,7 @@ def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (None, "expected a campaign, but campaign.json: No such file"),
+        (None, "is not a campaign: cannot read campaign.json: No such file"),
         ("{", "expected JSON"),
         ("[]", "expected a campaign of schema 1, found 'list'"),
         ('{"schema": 2}', "expected a campaign of schema 1, found 2"),
