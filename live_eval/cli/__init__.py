@@ -118,8 +118,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def cli() -> None:
     """Run spoken conversations with realtime speech models, time them, and score the replies.
 
-    RUN is a run folder; @1 or latest is the newest in recordings/, @2 the one before. Durations are
-    written as 15, 15s, 500ms or 10m.
+    RUN is a run folder; @1 or latest selects the newest run in recordings/, @2 the second newest. Durations
+    are written as 15, 15s, 500ms or 10m.
 
     Exit status: 0 success; 1 this machine failed; 2 wrong usage or missing requirements; 3 turns or
     judgements failed; 4 an assertion does not hold; 130 interrupted.

@@ -38,7 +38,7 @@ def campaign_options(
     }
     key = "turns.concurrency"
     if concurrency is not None and isinstance(option := shared[key], click.Option):
-        option.help = f"Sessions at a time. Default: {concurrency}.  [{key}]"
+        option.help = f"Number of concurrent sessions. Default: {concurrency}.  [{key}]"
     return [
         click.Option(
             ["--sentinel-turns"],

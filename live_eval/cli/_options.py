@@ -58,7 +58,7 @@ def check_is_run(folder: Path) -> None:
 class RunFolder(click.Path):
     """Parameter type of a run folder.
 
-    ``latest`` or ``@1`` selects the newest run in recordings/, ``@2`` the one before, and so on.
+    ``latest`` or ``@1`` selects the newest run in recordings/, ``@2`` the second newest, and so on.
 
     Args:
         campaigns: Whether campaign folders are accepted too.

@@ -23,7 +23,7 @@ from live_eval.scoring.judge_runner import check_named, judge_options
 __all__ = ["command"]
 
 _OF_STORED_SCORES = {"agreement", "against"}
-"""Parts that ask no judge."""
+"""Parts that call no judge."""
 
 _LABELS = {
     "repeats": "repeats",

@@ -36,7 +36,7 @@ __all__ = ["command"]
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Sessions at a time.",
+    help="Number of concurrent sessions.",
 )
 @click.option(
     "--turns", type=click.IntRange(1), default=200, show_default=True, help="Total number of turns."

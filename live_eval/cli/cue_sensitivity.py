@@ -37,10 +37,10 @@ __all__ = ["command"]
 @_options.seed_option
 @_options.json_option
 def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
-    """Test whether replies change when only the voice does.
+    """Test whether replies change when only the voice changes.
 
-    RUN is a run folder that has each script in several styles, and each recording at least twice
-    (--repeat 2). Differences between styles are compared with differences between repeats.
+    RUN must contain each script in several styles, and each recording at least twice (--repeat 2).
+    Differences between styles are compared with differences between repeats.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 

@@ -199,12 +199,12 @@ def _profile(profile: EndpointProfile) -> list[str]:
         median = profile.quickness[name]["p50"]
         if median.n:
             lines.append(f"quick: {words} {estimated(median)} ms (median)")
-    for kind, share, words in (
-        ("yielding", profile.yielding, "interruptions yielded to"),
-        ("selective", profile.selectivity, "of speech not meant for it ignored"),
+    for kind, share, verb, what in (
+        ("yielding", profile.yielding, "yields to", "interruptions"),
+        ("selective", profile.selectivity, "ignores", "speech not addressed to it"),
     ):
         if share.n:
-            lines.append(f"{kind}: {estimated(share)} % {words}")
+            lines.append(f"{kind}: {verb} {estimated(share)} % of {what}")
     return lines
 
 

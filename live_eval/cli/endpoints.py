@@ -51,7 +51,7 @@ _DETAILS = {
 def command(name: str | None, as_json: bool) -> None:
     """List endpoints, or show one in detail.
 
-    The --base-url flag of `run` replaces the default URL; endpoints without one need it.
+    The --base-url flag of `run` replaces the default URL, and is required if there is none.
     """
     if name is not None:
         client(name)  # raises if the endpoint is unknown or broken

@@ -22,7 +22,7 @@ _LOG_SUFFIXES = (".eval", ".json")
 @_options.run_argument
 @_options.format_option(_FORMS, "--to")
 @_options.output_option(
-    "standard output for jsonl and csv; for the other formats a file, for hf a folder, in the current folder",
+    "standard output for jsonl and csv, otherwise a file (for hf, a folder) in the current folder",
     dir_okay=True,
 )
 @_options.retime_option

@@ -40,8 +40,9 @@ def command(
 ) -> None:
     """Write a report of runs: an HTML page, Markdown, CSV or JSON.
 
-    RUNS are run folders. Several runs are shown side by side and compared with the first one, paired by
-    case. The page is a single file that opens offline. It embeds parts of the recordings: mind their licence.
+    RUNS are run folders. Several runs are shown side by side and compared with the first one, paired by case.
+    The page is a single file that opens offline. It embeds parts of the recordings, so check their licence
+    before you share it.
 
     For a latency campaign, latency.html is written, and report.html for each of its runs. For a duplex
     campaign, duplex.html is written; for two duplex campaigns, a page that compares them.

@@ -114,7 +114,7 @@ def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
             for name in row["removed"]:
                 click.echo(f"{'would remove' if dry_run else 'removed'} {Path(row['path']) / name}")
             if row["being_written"] or row["problem"]:
-                why = row["problem"] or f"{row['path']}: is being written"
+                why = row["problem"] or f"{row['path']} is being written"
                 click.echo(f"skipped: {why}", err=True)
         removed_files = counted(sum(len(row["removed"]) for row in rows), "file")
         click.echo(f"{counted(len(rows), 'run')}: {removed_files} {'to remove' if dry_run else 'removed'}")
@@ -148,7 +148,7 @@ def _found(folders: Sequence[Path]) -> list[FoundFolder]:
 def _one(folder: Path) -> FoundFolder:
     """Return the run or campaign in this folder, excluding nested ones."""
     if folder.is_symlink():
-        raise UsageError(f"{folder}: is a link; to delete its target, name {folder.resolve()}")
+        raise UsageError(f"{folder} is a link; to delete its target, pass {folder.resolve()}")
     return next(each for each in _found([folder]) if each.path == folder.resolve())
 
 

@@ -29,8 +29,8 @@ __all__ = ["command"]
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to bind. Beyond loopback, others on the network can read the traffic, and browsers deny "
-    "the page a microphone.",
+    help="Address to bind. If it is not loopback, others on the network can read the traffic, and browsers "
+    "do not allow the microphone.",
 )
 @click.option(
     "--endpoint",

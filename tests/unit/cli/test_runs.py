@@ -107,7 +107,7 @@ def test_gc_leaves_a_run_alone_that_is_being_written(died: Path, flags: tuple[st
     assert done.exit_code == shown.exit_code == 0
     (row,) = json.loads(done.stdout)["folders"]
     assert row == {"path": str(died), "removed": [], "being_written": True, "problem": None}
-    assert shown.stderr == f"skipped: {died}: is being written\n"
+    assert shown.stderr == f"skipped: {died} is being written\n"
 
 
 @pytest.mark.parametrize("flags", [(), ("--dry-run",)])
@@ -131,7 +131,7 @@ def test_neither_a_link_nor_its_target_is_deleted(died: Path, tmp_path: Path) ->
     link.symlink_to(died)
     refused = runs("delete", link, "--yes")
     assert isinstance(refused.exception, UsageError)
-    assert f"to delete its target, name {died}" in str(refused.exception)
+    assert f"to delete its target, pass {died}" in str(refused.exception)
     assert link.is_symlink()
     assert died.exists()
 
