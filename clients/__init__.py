@@ -1,1 +1,1 @@
-"""Endpoint dialects, one per module, and the transports that carry them."""
+"""Endpoint dialects, one per module, and their transports."""

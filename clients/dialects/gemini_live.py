@@ -123,7 +123,7 @@ class GeminiLive(BaseDialect):
         self._manual = settings.turn_mode is TurnMode.MANUAL
         self._replies = GeminiReplies(speaks=settings.modality is Modality.AUDIO, clean=self.clean)
         self.handlers: dict[str, Handler] = {
-            "usageMetadata": self._replies.on_usage,  # before the content that ends the turn
+            "usageMetadata": self._replies.on_usage,  # must precede the content that ends the turn
             "voiceActivity": lambda event, _: self._on_voice(event, "voiceActivityType"),
             "voiceActivityDetectionSignal": lambda event, _: self._on_voice(event, "vadSignalType"),
             "serverContent": self._on_content,

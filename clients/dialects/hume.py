@@ -125,7 +125,7 @@ class HumeEvi(EventDialect):
             "error": self._on_error,
         }
         self._replies = ResponseTracker()
-        self._holders: dict[str, TrackedResponse] = {}  # by sentence ID
+        self._holders: dict[str, TrackedResponse] = {}  # replies by sentence ID
         self._user_items = 0
         self._user_speaks = False
         self._error: str | None = None  # the last turn, if no reply followed it

@@ -133,7 +133,7 @@ class OpenAIRealtime(SessionDialect):
         self._interrupts = terms.interrupts
         self.handlers = {self.spellings.get(name, name): handler for name, handler in self._table().items()}
         self._replies = ResponseTracker()
-        self._last_deltas: dict[str, str] = {}  # by event ID, oldest first
+        self._last_deltas: dict[str, str] = {}  # the last deltas by event ID, oldest first
         self._session_id: str | None = None
         self._model: str | None = None
         self._updating = False

@@ -23,7 +23,7 @@ from live_eval.errors import ConnectError, FailureKind
 
 _SHOWN_CHARACTERS = 300
 _SDP_CHARACTERS = 100_000
-_MOST_LINES = 100  # of each kind: aiortc's processing time grows with the square of their number
+_MOST_LINES = 100  # maximum of each kind: aiortc's processing time grows with the square of their number
 _COUNTED = ("m=", "a=candidate:", "a=rtpmap:")
 # At its concurrency limit, fastrtc responds with 200 and {"status": "failed", "meta": {"error": …}}.
 _BUSY = "concurrency_limit_reached"

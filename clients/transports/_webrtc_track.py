@@ -91,7 +91,7 @@ class UserTrack(MediaStreamTrack):
             return lambda: None
         samples = len(pcm) // 2
         self._at += skipped * samples
-        if self._packets.empty():  # aiortc's sender dropped the rest of the frames before
+        if self._packets.empty():  # aiortc's sender dropped the remaining packets of earlier frames
             self._owed = 0
         packets = self._encoder.encode(pcm)
         for data in packets:

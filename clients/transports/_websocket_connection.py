@@ -55,11 +55,11 @@ class WebSocketConnection(asyncio.Protocol):
         self._pieces: list[bytes | bytearray | memoryview] = []
         self._is_text = False
         self._framing = WebSocketFraming(after_head=True)
-        self._beginning = b""  # of a frame whose length is not yet known
+        self._beginning = b""  # beginning of a frame whose length is not yet known
         self._rest = 0  # bytes of a frame that have not arrived
         self._between_frames = False
         self._arrivals: deque[Arrival | None] = deque()  # None at the end of the connection
-        self._waiting_bytes = 0  # of the arrivals
+        self._waiting_bytes = 0  # total size of the arrivals
         self._held_up = False  # reading is paused, since too much data is queued
         self._awaited: asyncio.Future[None] | None = None
         self._leaving = False  # whether we began the closing handshake, without an error
@@ -226,7 +226,7 @@ class WebSocketConnection(asyncio.Protocol):
             self._timers["close"] = self._loop.call_later(self._close_timeout_s, self._transport.abort)
         if self._is_closed and self.ended_ns is None:
             self.ended_ns = self._transport.stamp.at_ns
-            self._put(None)  # without waiting for the end of the TCP connection
+            self._put(None)  # does not wait for the end of the TCP connection
 
     @property
     def _is_closed(self) -> bool:
