@@ -131,7 +131,8 @@ def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
-    """Return the number of workers of a run: as requested, or as its sessions need and at least one per node.
+    """Return the number of workers: as requested, otherwise as many as the sessions need, at least one per
+    node.
 
     The number never exceeds the number of processors.
     """
@@ -140,7 +141,7 @@ def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Return the number of workers by node: one each, then by processors, at most one per processor.
+    """Distribute workers over nodes: first one each, then by processors, at most one per processor.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}

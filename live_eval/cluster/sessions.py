@@ -34,8 +34,8 @@ from live_eval.types import Failure
 
 __all__ = ["cluster_sessions", "combine"]
 
-_FEWEST_SESSIONS = 10  # per calibration, to keep it short
-_NODE_S = 180.0  # for a calibration or a worker start
+_FEWEST_SESSIONS = 10  # minimum number of sessions in a calibration, to keep it short
+_NODE_S = 180.0  # timeout of a calibration or a worker start
 _CALLS = 1000  # maximum number of concurrent sessions per actor
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -139,7 +139,7 @@ async def _places(
 
 
 async def _problem(place: Place) -> str:
-    """Start a worker in a place; return why it did not start, or an empty string."""
+    """Start a worker in a slot; return the reason if it did not start, or an empty string."""
     try:
         await place.worker()
     except LiveEvalError as error:
@@ -218,7 +218,7 @@ async def _examine(cluster: Cluster, node: Node, load: Load, plan: Plan) -> Node
             found: Measured = await cluster.call(calibrate_node, calibration, node=node)
     except TimeoutError:
         return replace(report, refused=f"its calibration took more than {_NODE_S:.0f} s: is it busy?")
-    except Exception as error:  # from Ray or from the node
+    except Exception as error:  # raised by Ray or by the node
         return replace(report, refused=_node_error(error))
     kept = found.calibration.model_copy(update={"node": node.name})
     refused = calibration_refusal(kept, found.failed, plan.config.cluster.timing_bound)

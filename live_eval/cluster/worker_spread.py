@@ -80,7 +80,7 @@ class WorkerSpread:
             self._usable.pop(name, None)
 
     def limit(self, node: Node, workers: int, why: str) -> None:
-        """Limit a node to the workers that started, or refuse it, because of `why`, if none did."""
+        """Limit a node to the workers that started; if none did, refuse it with the reason `why`."""
         if workers:
             self._usable[node.name] = replace(node, cpus=workers)
         else:
