@@ -67,17 +67,17 @@ def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
     if same := [letter for letter, option in options if _key(option) == _key(stated)]:
         return same[0]
     if letter not in texts:
-        raise ValueError(f"expected one of {', '.join(texts)} as the answer, got {stated!r}")
+        raise ValueError(f"expected the answer to be one of {', '.join(texts)}, got {stated!r}")
     raise ValueError(
-        f"expected a letter, or a letter with its option's text, as the answer, got {stated!r}, "
-        f"and {letter} is {texts[letter]!r}"
+        f"expected the answer to be a letter, optionally with the text of its option; got {stated!r}, "
+        f"but option {letter} is {texts[letter]!r}"
     )
 
 
 def _text(value: Any, letter: str) -> str:
     if isinstance(value, str) or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return str(value).strip()
-    raise ValueError(f"expected text as the option {letter}, got {value!r:.80}")
+    raise ValueError(f"expected option {letter} to be text, got {value!r:.80}")
 
 
 def _letter(number: int) -> str:
@@ -98,5 +98,5 @@ def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _key(text: str) -> str:
-    """Normalise an option for comparison: case, typography and a full stop do not matter."""
+    """Normalise an option for comparison: ignore case, typography and a full stop."""
     return plain_typography(text).casefold().rstrip(" .\u3002")

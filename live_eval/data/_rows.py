@@ -92,7 +92,7 @@ class FieldMap:
         if not any(self.offers(record, variant) for record in records for variant in self._variants):
             tried = ", ".join(self.paths("audio", Variant.TARGET))
             raise DataError(
-                f"{where}: no {row} names a recording; expected one of the fields {tried}; "
+                f"{where}: no {row} has a recording; expected one of the fields {tried}; "
                 f"found {_first_fields(records)}; map yours with fields = {{ audio = … }}"
             )
 
@@ -158,7 +158,7 @@ class Row:
             return value.strip()
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return str(value)
-        self.complain(f"expected text as {name}, got {_kind(value)}")
+        self.complain(f"expected {name} to be text, got {_kind(value)}")
         return None
 
     def value(self, name: str) -> Any:
@@ -232,7 +232,7 @@ class Row:
         try:
             return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
         except ValueError:
-            self.complain(f"expected one of {', '.join(SpeechKind)} as speech, got {stated!r:.80}")
+            self.complain(f"expected speech to be one of {', '.join(SpeechKind)}, got {stated!r:.80}")
             return SpeechKind.TURN
 
     def anchor(self) -> Anchor | None:
@@ -321,15 +321,15 @@ def _spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise ValueError(f"expected a list as parts, got {_kind(value):.200}")
+        raise ValueError(f"expected parts to be a list, got {_kind(value):.200}")
     parts: list[SpokenPart] = []
     for number, each in enumerate(value, 1):
         if not isinstance(each, Mapping):
-            raise ValueError(f"expected an object as part {number}, got {_kind(each):.200}")
+            raise ValueError(f"expected part {number} to be an object, got {_kind(each):.200}")
         onset, end = (_milliseconds(each.get(name), f"{name} of part {number}") for name in _PART)
         text = each.get("text", "")
         if not isinstance(text, str):
-            raise ValueError(f"expected text as text of part {number}, got {_kind(text):.200}")
+            raise ValueError(f"expected the text of part {number} to be text, got {_kind(text):.200}")
         part = SpokenPart(round(onset * 1e6), round(end * 1e6), text.strip())
         if not (parts[-1].end_ns if parts else 0) <= part.onset_ns < part.end_ns:
             raise ValueError(
@@ -348,7 +348,7 @@ def _milliseconds(value: Any, what: str) -> float:
     except (TypeError, ValueError, OverflowError):  # an integer may have any length
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"expected a number of milliseconds as {what}, got {value!r:.80}")
+        raise ValueError(f"expected {what} to be a number of milliseconds, got {value!r:.80}")
     return number
 
 

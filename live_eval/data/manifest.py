@@ -220,7 +220,7 @@ def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
         if isinstance(turn, Mapping):
             yield _Line(where, {**shared, **turn}, None, row, number)
         else:
-            problem = f"{where}: expected an object as turn {number + 1}, got {turn!r:.80}"
+            problem = f"{where}: expected turn {number + 1} to be an object, got {turn!r:.80}"
             yield _Line(where, shared, problem, row, number)
 
 
@@ -312,7 +312,7 @@ def _variant(row: Row) -> Variant:
     try:
         return Variant(stated.casefold())
     except ValueError:
-        row.complain(f"expected {', '.join(Variant)} as variant, got {stated!r}")
+        row.complain(f"expected variant to be one of {', '.join(Variant)}, got {stated!r}")
         return Variant.TARGET
 
 

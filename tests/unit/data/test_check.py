@@ -294,7 +294,7 @@ class TestQuestions:
         [
             ({"options_text": None}, "expected options"),
             ({"options_text": "A. One alone"}, "at least two options"),
-            ({"answer": "E"}, "expected one of A, B as the answer, got 'E'"),
+            ({"answer": "E"}, "expected the answer to be one of A, B, got 'E'"),
             ({"question": None}, "expected a question"),
             ({"audio_name": None}, "expected a recording"),
         ],

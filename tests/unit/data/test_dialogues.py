@@ -82,7 +82,7 @@ def test_two_dialogues_with_one_id(tmp_path: Path) -> None:
         ([], "expected a list of turns under 'turns', got []"),
         ("x", "expected a list of turns under 'turns', got 'x'"),
         ({"audio": "a.wav"}, "expected a list of turns under 'turns'"),
-        ([turn("a"), 7], "expected an object as turn 2, got 7"),
+        ([turn("a"), 7], "expected turn 2 to be an object, got 7"),
         ([turn("a"), {"text": "no recording"}], "expected a recording under one of the fields"),
     ],
 )

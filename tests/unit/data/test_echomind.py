@@ -257,7 +257,7 @@ class TestBadEntries:
     @pytest.mark.parametrize("value", [{"a": 1}, ["a.wav"], True])
     def test_values_that_are_not_text(self, tmp_path: Path, value: object) -> None:
         made = entry(target_audio_info={"target_input_audio_file": value})
-        assert "expected text as audio, got" in problem_of(tmp_path, [made])
+        assert "expected audio to be text, got" in problem_of(tmp_path, [made])
 
     @pytest.mark.parametrize("bad", ["text", 7, None, [1]])
     def test_entries_that_are_not_objects(self, tmp_path: Path, bad: object) -> None:
@@ -295,8 +295,8 @@ class TestUnusableFiles:
             ("", "line 1, column 1: not JSON"),
             ("[" * 100_000, "nested too deeply"),
             ("[" + "1" * 5_000 + "]", "not JSON: Exceeds the limit"),
-            ('[{"case_id": "a", "sound": "b"}]', "no entry names a recording.*; found case_id, sound"),
-            ("[1, 2]", "no entry names a recording.*; found none"),
+            ('[{"case_id": "a", "sound": "b"}]', "no entry has a recording.*; found case_id, sound"),
+            ("[1, 2]", "no entry has a recording.*; found none"),
         ],
     )
     def test_json_that_is_not_a_list_of_entries(self, tmp_path: Path, content: str, message: str) -> None:
@@ -348,14 +348,14 @@ class TestAnnotatedBoundaries:
     @pytest.mark.parametrize(
         ("marks", "message"),
         [
-            ({"onset_ms": "soon", "voice_end_ms": 2}, "expected a number of milliseconds as onset_ms"),
-            ({"onset_ms": True, "voice_end_ms": 2}, "expected a number of milliseconds as onset_ms"),
+            ({"onset_ms": "soon", "voice_end_ms": 2}, "expected onset_ms to be a number of milliseconds"),
+            ({"onset_ms": True, "voice_end_ms": 2}, "expected onset_ms to be a number of milliseconds"),
             ({"voice_end_ms": 2}, "expected onset_ms and voice_end_ms, got only voice_end_ms"),
             ({"onset_ms": 5, "voice_end_ms": 2}, "expected 0 <= onset_ms"),
             ({"onset_ms": -5, "voice_end_ms": 2}, "expected 0 <= onset_ms"),
             ({"onset_ms": 1, "voice_end_ms": 2, "words_end_ms": 3}, "words_end_ms <= voice_end_ms"),
-            ({"onset_ms": 1, "voice_end_ms": float("nan")}, "expected a number of milliseconds"),
-            ({"onset_ms": 1, "voice_end_ms": 10**400}, "expected a number of milliseconds"),
+            ({"onset_ms": 1, "voice_end_ms": float("nan")}, "to be a number of milliseconds"),
+            ({"onset_ms": 1, "voice_end_ms": 10**400}, "to be a number of milliseconds"),
             (17, "expected an object with onset_ms and voice_end_ms"),
         ],
     )

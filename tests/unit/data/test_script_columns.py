@@ -48,19 +48,22 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"speech": "shout"}, "expected one of turn, backchannel, vocal_tic, non_directed, noise as speech"),
+        (
+            {"speech": "shout"},
+            "expected speech to be one of turn, backchannel, vocal_tic, non_directed, noise",
+        ),
         (
             {"anchor": "reply_audible+900ms"},
             "requires an earlier utterance, but this is not a turn of a dialogue",
         ),
         ({"anchor": "soon"}, "expected an anchor such as reply_audible+900ms"),
-        ({"anchor": ["x"]}, "expected text as anchor"),
-        ({"parts": "later"}, "expected a list as parts, got 'later'"),
-        ({"parts": {"onset_ms": 1}}, "expected a list as parts"),
-        ({"parts": [7]}, "expected an object as part 1, got 7"),
+        ({"anchor": ["x"]}, "expected anchor to be text"),
+        ({"parts": "later"}, "expected parts to be a list, got 'later'"),
+        ({"parts": {"onset_ms": 1}}, "expected parts to be a list"),
+        ({"parts": [7]}, "expected part 1 to be an object, got 7"),
         (
             {"parts": [{"onset_ms": 1}]},
-            "a number of milliseconds as end_ms of part 1, got None",
+            "expected end_ms of part 1 to be a number of milliseconds, got None",
         ),
         ({"parts": [{"onset_ms": 5, "end_ms": 5}]}, "part 1 goes from 5 to 5 ms"),
         ({"parts": [{"onset_ms": -1, "end_ms": 5}]}, "part 1 goes from -1 to 5 ms"),
@@ -68,7 +71,7 @@ def test_a_table_has_parts_as_json(tmp_path: Path) -> None:
             {"parts": [*PARTS, PARTS[0]]},
             "part 3 goes from 120 to 870.5 ms and the previous part ends at 2400",
         ),
-        ({"parts": [{**PARTS[0], "text": 3}]}, "expected text as text of part 1"),
+        ({"parts": [{**PARTS[0], "text": 3}]}, "expected the text of part 1 to be text"),
         (
             {"parts": PARTS, "onset_ms": 120, "voice_end_ms": 900},
             "the parts span 120 to 2400 ms, but onset_ms and voice_end_ms are 120 and 900",
