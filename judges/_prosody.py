@@ -39,7 +39,7 @@ _MOST_POINTS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProsodyMeasures:
-    """Measures of one recording; undefined measures are None.
+    """The measurements of one recording; undefined ones are None.
 
     Args:
         level_dbfs: Active speech level, dB relative to a square wave of full scale.

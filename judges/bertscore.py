@@ -73,7 +73,8 @@ class BertScore:
                 )
             except Exception as error:
                 raise JudgeError(
-                    f"{found.path}: expected a model that transformers loads: {type(error).__name__}: {error}"
+                    f"{found.path}: expected a model that transformers can load: "
+                    f"{type(error).__name__}: {error}"
                 ) from error
         # Some weights are published in bfloat16, in which a score would depend on the rest of the batch.
         self._scorer._model.float()
@@ -109,7 +110,7 @@ def baseline_file(model: str) -> Path:
     """Return the package's English baseline file for a model, or raise `JudgeError`."""
     folder = package_folder("bert_score")
     if folder is None:
-        raise JudgeError(f"expected the package bert_score: {install_command('torch')}")
+        raise JudgeError(f"the package bert_score is missing: {install_command('torch')}")
     path = folder / "rescale_baseline" / "en" / f"{model}.tsv"
     if not path.is_file():
         raise JudgeError(f"{path}: expected the baseline of {model}, found no file")

@@ -1,8 +1,8 @@
 """DNSMOS: audio quality of the reply, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
 
 Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICASSP 2021). Weights and
-parameters are from the package ``speechmos`` (MIT): 16 kHz, windows of 9.01 s every second, short clips
-doubled until they fill a window, the mean over the windows.
+parameters are from the package ``speechmos`` (MIT): audio at 16 kHz, in windows of 9.01 s every second. Short
+clips are doubled until they fill a window, and the rating is the mean over the windows.
 
 Adjacent windows share 8 of their 9 seconds, and nearly all computation in the P.835 network is convolutions
 whose values at a given time are the same in every window. The network is therefore split in two. The front

@@ -147,7 +147,7 @@ def _of_cue(cue: Cue | None) -> _Reference | Unscored:
     if fitting is None:
         return Unscored("the cue is not in the table of fitting emotions")
     if not fitting.emotions:
-        return Unscored("the cue alone does not say which emotion fits")
+        return Unscored("the cue alone does not determine the fitting emotion")
     detail = {"source": "cue", "cue": cue.attribute, "emotions": sorted(fitting.emotions)}
     return _Reference(fitting.emotions, None, detail)
 

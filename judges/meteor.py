@@ -43,8 +43,8 @@ _PARTS_OF_SPEECH = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
 class Meteor:
     """METEOR, times 100, higher is better.
 
-    As in EchoMind: both texts lower-cased and split at white space, so that punctuation stays with its word;
-    nltk's weights (alpha 0.9, beta 3, gamma 0.5), Porter stems, WordNet's synonyms.
+    As in EchoMind, both texts are lower-cased and split at white space, so that punctuation stays with its
+    word. The weights are nltk's (alpha 0.9, beta 3, gamma 0.5), with Porter stems and WordNet's synonyms.
 
     Args:
         wordnet: Folder with WordNet's files; empty to search for it.

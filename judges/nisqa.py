@@ -36,13 +36,15 @@ if TYPE_CHECKING:
 __all__ = ["Nisqa"]
 
 
-_AMIN, _TOP_DB = 1e-4, 80.0  # of torchmetrics' spectrogram
+_AMIN, _TOP_DB = 1e-4, 80.0  # settings of torchmetrics' spectrogram
 # One piece takes 4 MB, and more than one is slower on a CPU.
 _PIECES_AT_ONCE = {"cpu": 1, "cuda": 32}
 
 
 class Nisqa:
-    """NISQA v2.0 ratings of replies, five MOS values, higher is better; silent and short replies unscored.
+    """NISQA v2.0 ratings of replies: five MOS values, higher is better.
+
+    Silent and short replies are unscored.
 
     Args:
         weights: Name of published weights, or the path of ``nisqa.tar``.

@@ -63,7 +63,7 @@ class _EmbeddingJudge:
                 )
             except Exception as error:
                 raise JudgeError(
-                    f"{found.path}: expected a model that sentence-transformers loads: "
+                    f"{found.path}: expected a model that sentence-transformers can load: "
                     f"{type(error).__name__}: {error}"
                 ) from error
         # Some weights are published in bfloat16, in which a score would depend on the rest of the batch.

@@ -256,7 +256,7 @@ def load_network(path: Path) -> torch.nn.Module:
         from utmos_pytorch.utmos_torch import UTMOSModel, remove_weight_norm_for_jit
     except ImportError as error:
         raise JudgeError(
-            f"expected the package utmos-pytorch ({install_command('torch')}): {error}"
+            f"cannot import the package utmos-pytorch ({install_command('torch')}): {error}"
         ) from error
     tensors = read_tensors(path)
     with warnings.catch_warnings():

@@ -30,8 +30,9 @@ _WORDS = NLTKWordTokenizer()
 class Bleu:
     """BLEU-4 of one sentence pair, times 100, higher is better (Papineni et al. 2002).
 
-    As in EchoMind: lower-cased, nltk's word tokens, n-grams of 1 to 4 with equal weights, brevity penalty,
-    smoothing method 1 of Chen and Cherry (2014): an n-gram order without a match counts 0.1.
+    As in EchoMind, the texts are lower-cased and split into nltk's word tokens. N-grams of 1 to 4 have equal
+    weights, with a brevity penalty and smoothing method 1 of Chen and Cherry (2014): an n-gram order without
+    a match counts 0.1.
     """
 
     def __init__(self) -> None:

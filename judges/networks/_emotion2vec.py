@@ -187,4 +187,4 @@ def _stand_in(name: str) -> Iterator[None]:
 
 
 def _no_funasr(error: Exception) -> JudgeError:
-    return JudgeError(f"expected the package funasr ({install_command('emotion')}): {error}")
+    return JudgeError(f"cannot import the package funasr ({install_command('emotion')}): {error}")

@@ -107,7 +107,7 @@ def import_torchaudio() -> Any:
         JudgeError: torchaudio cannot be imported.
     """
     if importlib.util.find_spec("torchaudio") is None:
-        raise JudgeError(f"expected the package torchaudio: {install_command('torch')}")
+        raise JudgeError(f"the package torchaudio is missing: {install_command('torch')}")
     import torch
 
     extension = "torchaudio._extension"

@@ -40,13 +40,13 @@ _nisqa = partial(_mos, low=-6.3, high=6.2)
 _P808_COLUMN = _column(
     title="DNSMOS",
     place=20,
-    note="The paper's table does not say which of DNSMOS's numbers it shows; P.808 fits its values.",
+    note="The paper does not specify which DNSMOS value it reports; P.808 fits its values.",
 )
 
 DNSMOS = _local(
     name="dnsmos",
     version="1",
-    title="DNSMOS: quality of the reply's sound, P.835 and P.808",
+    title="DNSMOS: audio quality of the reply, P.835 and P.808",
     implementation="live_eval.judges.dnsmos:Dnsmos",
     outputs=(
         _dnsmos(name="ovrl", title="overall quality (P.835)"),
@@ -64,7 +64,7 @@ DNSMOS = _local(
 DISTILLMOS = _local(
     name="distillmos",
     version="1",
-    title="DistillMOS: quality of the reply's sound",
+    title="DistillMOS: audio quality of the reply",
     implementation="live_eval.judges.distillmos:DistillMos",
     # The network ends in 1 + 4 sigmoid(x).
     outputs=(_mos(name="", title="overall quality (DistillMOS)", low=1.0, high=5.0),),
@@ -95,7 +95,7 @@ NISQA_WEIGHTS = WeightsSpec(
 NISQA = _local(
     name="nisqa",
     version="1",
-    title="NISQA v2.0: quality of the reply's sound, and four dimensions of it",
+    title="NISQA v2.0: audio quality of the reply, and four dimensions of it",
     implementation="live_eval.judges.nisqa:Nisqa",
     outputs=(
         _nisqa(name="mos", title="overall quality (NISQA)", columns=(_column(title="NISQA", place=10),)),
@@ -136,7 +136,7 @@ UTMOS_WEIGHTS = WeightsSpec(
 UTMOS = _local(
     name="utmos",
     version="2",
-    title="UTMOS22 strong: naturalness of the reply's sound",
+    title="UTMOS22 strong: naturalness of the reply's audio",
     implementation="live_eval.judges.utmos:Utmos",
     # An unclipped regressor: an adversarial recording can score just below 1, a good one just above 5.
     outputs=(
@@ -216,7 +216,7 @@ EMOALIGN = _local(
         ),
         OptionSpec(
             name="weights",
-            help="weights, or the folder of a model that funasr loads",
+            help="weights, or the folder of a model that funasr can load",
             default="emotion2vec_plus_large",
             weights=(EMOTION2VEC_WEIGHTS,),
         ),
@@ -241,7 +241,7 @@ PROSODY = _local(
     implementation="live_eval.judges.prosody:Prosody",
     outputs=(
         _measure("pitch_hz", "median pitch", "Hz", low=40.0, high=1000.0, scale=(50.0, 800.0)),
-        _measure("pitch_range", "range of the pitch, 5th to 95th percentile", "semitones", low=0.0),
+        _measure("pitch_range", "pitch range, 5th to 95th percentile", "semitones", low=0.0),
         _measure("declination", "slope of the pitch over phrases", "semitones/s"),
         _measure("pitch_end", "pitch at the end against the median", "semitones"),
         _measure("level", "active speech level (ITU-T P.56)", "dBFS", high=6.0, optional=False),
@@ -251,10 +251,10 @@ PROSODY = _local(
         _measure("rate", "syllables of the text per second of speech", "syllables/s", low=1.0, high=10.0),
         _measure("pauses", "share of pauses", "%", low=0.0, high=100.0),
         _measure("pause_s", "mean length of a pause", "s", low=0.0),
-        _measure("pitch_range_step", "range of the pitch, reply less speaker", "semitones"),
-        _measure("level_step", "active speech level, reply less speaker", "dB"),
-        _measure("rate_step", "syllables per second of speech, reply less speaker", "syllables/s"),
-        _measure("pauses_step", "share of pauses, reply less speaker", "points", low=-100.0, high=100.0),
+        _measure("pitch_range_step", "pitch range, reply minus speaker", "semitones"),
+        _measure("level_step", "active speech level, reply minus speaker", "dB"),
+        _measure("rate_step", "syllables per second of speech, reply minus speaker", "syllables/s"),
+        _measure("pauses_step", "share of pauses, reply minus speaker", "points", low=-100.0, high=100.0),
     ),
     role=JudgeRole.PROSODY,
     uses=frozenset({Need.SPEAKER_AUDIO, Need.REPLY_TEXT, Need.SCRIPT_TEXT}),

@@ -303,7 +303,7 @@ def test_cues_that_name_no_emotion(by_cue: EmoAlign) -> None:
     assert by_cue.score([turn(1.0), turn(1.0, cue="a waterfall"), turn(1.0, cue="shout")]) == [
         Unscored("no cue"),
         Unscored("the cue is not in the table of fitting emotions"),
-        Unscored("the cue alone does not say which emotion fits"),
+        Unscored("the cue alone does not determine the fitting emotion"),
     ]
 
 

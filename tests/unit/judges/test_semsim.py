@@ -166,7 +166,7 @@ def test_missing_or_other_weights_are_refused(tmp_path: Path, monkeypatch: pytes
         SemSim(model=str(tmp_path / "gone"))
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "modules.json").write_text("{")
-    with pytest.raises(JudgeError, match="expected a model that sentence-transformers loads"):
+    with pytest.raises(JudgeError, match="expected a model that sentence-transformers can load"):
         SemSim(model=str(tmp_path / "odd"))
     monkeypatch.setattr("live_eval.judges.semsim._PACKAGED_SHA256", "0" * 64)
     with pytest.raises(JudgeError, match=r"model\.safetensors: expected weights with SHA-256 0000"):
