@@ -60,7 +60,7 @@ class LiveSession:
         self._overheard: Microphone | None = None
         self._speaker: _Observed | None = None  # while the session runs
         self._ready = False
-        self._failing: Failure | None = None  # of the turn in progress, already recorded
+        self._failing: Failure | None = None  # failure of the turn in progress, already recorded
 
     async def run(self, speaker: Speaker, *, overheard_by: Microphone | None = None) -> None:
         """Run the session until its end.

@@ -64,7 +64,7 @@ class LiveRecorder:
         self._writes: set[asyncio.Task[None]] = set()
         self._scores: set[asyncio.Task[None]] = set()
         self._awaits_scores = False
-        self._shown: dict[int, tuple[object, ...]] = {}  # by turn number
+        self._shown: dict[int, tuple[object, ...]] = {}  # values last shown, by turn number
         self._stored: dict[int, tuple[object, ...]] = {}
 
     def record(self, turn: LiveCapture, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int) -> None:

@@ -102,7 +102,7 @@ class IncomingReply:
         self._open: set[str] = set()
         self._on_track: set[str] = set()
         self._dropped: set[str] = set()
-        self._loud_until_ns = 0  # for audio that never pauses
+        self._loud_until_ns = 0  # used for audio that never pauses
         self._ends_ns: int | None = None
         self.heard = HeardAudio()
         """The reply as heard."""

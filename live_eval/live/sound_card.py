@@ -33,7 +33,7 @@ _BLOCK_MS = 10
 _MOST_BLOCKS = 300  # three seconds of unread audio
 _LATENCY_S = 0.06
 _LATENCY_WITHOUT_REAL_TIME_S = 0.12
-_REAL_TIME = 2  # before the event loop, see `live_eval.session.event_loop`
+_REAL_TIME = 2  # higher than the priority of the event loop; see `live_eval.session.event_loop`
 _SETTLES_NS = 3_000_000_000
 _STALLED_NS = 400_000_000
 _GONE_NS = 5_000_000_000
@@ -146,7 +146,7 @@ class SoundCard:
 
     @property
     def stalled(self) -> bool:
-        """Whether a stream is stalled: call `restart`."""
+        """Whether a stream is stalled and needs `restart`."""
         return any(each.stalled for each in self._streams)
 
     def restart(self) -> None:

@@ -27,7 +27,7 @@ class Screen(Protocol):
     """A display of a conversation."""
 
     def show(self, update: Update) -> None:
-        """Take an update."""
+        """Handle an update."""
         ...
 
 
