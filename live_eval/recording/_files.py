@@ -140,7 +140,7 @@ def why_lost(folder: Path, file: Path) -> str:
     """Return the reason that a run's file is unusable, with its path; empty if it is usable."""
     try:
         if not own_file(folder, file).stat().st_size:
-            raise StoreError(f"{file}: is empty")
+            raise StoreError(f"{file} is empty")
     except (OSError, StoreError) as error:
         return str(error).removeprefix(f"{folder}{os.sep}")
     return ""
@@ -152,10 +152,10 @@ def _own(folder: Path, path: Path) -> os.stat_result:
         inside = real.is_relative_to(folder.resolve())
         found = real.stat()
     except FileNotFoundError:
-        raise StoreError(f"{path}: is missing") from None
+        raise StoreError(f"{path} is missing") from None
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a link loop, before Python 3.13
         reason = error.strerror if isinstance(error, OSError) else "invalid path"
         raise StoreError(f"cannot open {path}: {reason}") from None
     if not inside:
-        raise StoreError(f"{path}: points outside the run folder")
+        raise StoreError(f"{path} points outside the run folder")
     return found

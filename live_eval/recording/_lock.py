@@ -57,7 +57,7 @@ class WriterLock:
                 if not self._path.exists():
                     continue
                 raise StoreLockedError(
-                    f"{self._path.parent}: is being written by {_holder_of(self._path) or 'another process'}"
+                    f"{self._path.parent} is being written by {_holder_of(self._path) or 'another process'}"
                 ) from None
             return
 

@@ -135,7 +135,7 @@ def check_new(
             if not (made and path.name in made and holds_only(path, made[path.name]))
         ]
     except OSError as error:
-        raise StoreError(f"{folder}: expected a folder for {what}: {error.strerror}") from None
+        raise StoreError(f"cannot use {folder} as a folder for {what}: {error.strerror}") from None
     if there:
         found = ", ".join(there[:_NAMED]) + (f" and {len(there) - _NAMED} more" if there[_NAMED:] else "")
         raise StoreError(

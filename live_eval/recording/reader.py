@@ -270,7 +270,7 @@ class RunReader:
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return why a turn's audio is missing; empty if none is missing."""
+        """Return the reason for a turn's missing audio, or an empty string."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")
@@ -292,7 +292,7 @@ class RunReader:
     def _row(self, turn_id: str) -> sqlite3.Row:
         rows = self._fetch("SELECT * FROM turns WHERE turn_id = ?", turn_id)
         if not rows:
-            raise StoreError(f"{self.path}: has no turn {turn_id!r}")
+            raise StoreError(f"{self.path} has no turn {turn_id!r}")
         return rows[0]
 
     def _fetch(self, query: str, *values: str | int) -> list[sqlite3.Row]:

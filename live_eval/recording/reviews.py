@@ -1,4 +1,4 @@
-"""What reviewers wrote about a run and its turns: labels and notes, in a file next to its databases."""
+"""Store the reviewers' labels and notes on a run and its turns, in a file next to the run's databases."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def _label(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What reviewers wrote about a turn; `labels` are unique and in the order in which they were added."""
+    """The reviewers' labels and note on a turn; `labels` are unique and in the order in which they were
+    added."""
 
     __pydantic_config__ = _STRICT
 

@@ -116,7 +116,7 @@ class RunWriter:
             on_failure.callback(lock.release)
             if has_tables(path / RUN_FILE):
                 raise StoreError(
-                    f"{path}: already contains a run; continue it with --resume, or choose another --out"
+                    f"{path} already contains a run; continue it with --resume, or choose another --out"
                 )
             check_new(path, "a run", _BEGUN)
             _make_folder(path / AUDIO_FOLDER)
