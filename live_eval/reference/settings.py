@@ -53,7 +53,7 @@ class IdleRtp(StrEnum):
 
 
 class OnBackchannel(StrEnum):
-    """What the endpoint does on a backchannel (short speech over a reply)."""
+    """The endpoint's reaction to a backchannel (short speech over a reply)."""
 
     STOP = "stop"
     """Stop the reply and respond to the user, as after any other speech."""
@@ -62,7 +62,7 @@ class OnBackchannel(StrEnum):
 
 
 class AfterStop(StrEnum):
-    """What the endpoint says after the user has interrupted a reply."""
+    """The endpoint's response after the user has interrupted a reply."""
 
     ANSWER = "answer"
     """Respond to the user."""

@@ -103,7 +103,7 @@ _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
 _TURNS = ("openai", "openai-beta", "gemini-live", "openai-webrtc")  # their messages mark the end of a reply
-_NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages name responses
+_NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages contain response IDs
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 

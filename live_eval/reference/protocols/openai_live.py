@@ -98,13 +98,13 @@ class _SessionStart(ClientEvent):
 
 
 class _LiveSessionUpdate(ClientEvent):
-    """``session.update``: only the delegation can change."""
+    """A ``session.update`` event, which can only change the delegation."""
 
     session: dict[str, Any]
 
 
 class _Append(ClientEvent):
-    """``session.instructions.append`` and similar commands."""
+    """A ``session.instructions.append`` event or a similar command."""
 
     content: str
     delegation_id: str | None

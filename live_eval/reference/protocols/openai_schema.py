@@ -179,7 +179,7 @@ class ClientEvent(Model):
 
 
 class SessionUpdate(ClientEvent):
-    """``session.update``."""
+    """A ``session.update`` event."""
 
     session: SessionParams
 
@@ -189,7 +189,7 @@ class Empty(ClientEvent):
 
 
 class AudioAppend(ClientEvent):
-    """``input_audio_buffer.append``."""
+    """An ``input_audio_buffer.append`` event."""
 
     audio: str
 
@@ -229,7 +229,7 @@ class ItemParam(ItemFields):
 
 
 class ItemCreate(ClientEvent):
-    """``conversation.item.create``."""
+    """A ``conversation.item.create`` event."""
 
     item: ItemParam
     previous_item_id: Name | None = None
@@ -242,7 +242,7 @@ class ItemName(ClientEvent):
 
 
 class ItemTruncate(ClientEvent):
-    """``conversation.item.truncate``."""
+    """A ``conversation.item.truncate`` event."""
 
     item_id: Name
     content_index: Annotated[int, Field(ge=0, le=63)]
@@ -261,13 +261,13 @@ class _ResponseParams(_ReplyParams):
 
 
 class ResponseCreate(ClientEvent):
-    """``response.create``."""
+    """A ``response.create`` event."""
 
     response: _ResponseParams | None = None
 
 
 class ResponseCancel(ClientEvent):
-    """``response.cancel``."""
+    """A ``response.cancel`` event."""
 
     response_id: Name | None = None
 

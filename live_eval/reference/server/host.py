@@ -106,7 +106,7 @@ class SessionHost:
         if not known:
             authenticate(request, self._token)
         if self._sessions >= self._most_sessions:
-            message = f"Expected at most {self._most_sessions} sessions at a time."
+            message = f"Too many sessions: the limit is {self._most_sessions}."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
         query = {key: value for key, value in request.query.items() if key not in parameters}
         try:
@@ -130,7 +130,7 @@ class SessionHost:
     def handshake(self) -> Iterator[None]:
         """Count a handshake (a requested session, not yet open), or raise `RefusedError` above the limit."""
         if self._handshakes >= self._most_handshakes:
-            message = f"Expected at most {self._most_handshakes} handshakes at a time."
+            message = f"Too many handshakes in progress: the limit is {self._most_handshakes}."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
         self._handshakes += 1
         try:

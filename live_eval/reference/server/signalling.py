@@ -125,7 +125,7 @@ class WebRtcSessions:
         now_s = self._host.clock.wall_ns() // _SECOND_NS
         self._forget_secrets(now_s)
         if len(self._secrets) >= _MOST_SECRETS:
-            message = f"Expected at most {_MOST_SECRETS} client secrets in {_SECRET_LIFETIME_S} s."
+            message = f"Too many client secrets: the limit is {_MOST_SECRETS} in {_SECRET_LIFETIME_S} s."
             raise RefusedError(429, "rate_limit_exceeded", message, headers={"Retry-After": "1"})
         value = f"ek_{secrets.token_hex(16)}"
         self._secrets[value] = _Issued(now_s + _SECRET_LIFETIME_S, kept)
@@ -317,7 +317,7 @@ def _allow_any_origin(
             response = refused(RefusedError(413, "request_too_large", error.text or error.reason))
         except TimeoutError:
             response = refused(
-                RefusedError(408, "request_timeout", f"Expected the body within {_BODY_S:g} s.")
+                RefusedError(408, "request_timeout", f"The body did not arrive within {_BODY_S:g} s.")
             )
         response.headers.update(_CORS)
         return response
