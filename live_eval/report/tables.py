@@ -181,9 +181,7 @@ def score_columns(runs: Sequence[RunView]) -> dict[str, ScoreColumn]:
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Describe the judges with versions and models, in one sentence for all runs if equal, else one per
-    run.
-    """
+    """Describe the judges with versions and models: once if equal in all runs, otherwise for each run."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:

@@ -269,7 +269,7 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
 
 
 def _lag(side: Side) -> str:
-    """Return the lag of a side's trials in words."""
+    """Return the lag of a side's trials as text."""
     lags = [view.played.lag_ns / 1e6 for view in side.trials]
     late = sum(lag > LAG_BOUND_MS for lag in lags)
     p50, p99 = (number(quantile(lags, share), 1) for share in (0.5, 0.99))
