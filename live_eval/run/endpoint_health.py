@@ -182,7 +182,7 @@ class EndpointHealth:
         """Record that the session dialled at `at_ns` is ready: during an outage, others need not wait for its
         end.
         """
-        if not self._over_http:  # there a session is ready before its first request
+        if not self._over_http:  # over HTTP, a session is ready before its first request
             self._mark_opened(at_ns)
 
     def observe(self, at_ns: int, outcome: AttemptOutcome) -> Health:

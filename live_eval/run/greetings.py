@@ -14,7 +14,7 @@ __all__ = ["LISTEN_S", "Greetings"]
 
 LISTEN_S = 3.0
 """How long to wait for a greeting while it is unknown whether the endpoint greets."""
-_WAIT_S = 10.0  # for the greeting of an endpoint that greets
+_WAIT_S = 10.0  # maximum wait for the greeting of an endpoint that greets
 _SECOND_NS = 1_000_000_000
 
 

@@ -58,9 +58,9 @@ class Plan:
     config: RunConfig  # the run file, overridden by flags
     spec: ClientSpec
     data: DataSet
-    prompt: SystemPrompt  # of conversations
+    prompt: SystemPrompt  # the prompt of conversations
     notes: tuple[str, ...]  # about the data and the selected cases, one sentence each
-    jobs: tuple[Job, ...]  # in order
+    jobs: tuple[Job, ...]  # the turns to run, in order
     turn_mode: TurnMode
     key: Secret | None
     impairment: Impairment | None = None

@@ -27,7 +27,7 @@ __all__ = ["PlayableCase", "Recordings"]
 class PlayableCase:
     """A case whose recording is ready for streaming."""
 
-    audio: Audio  # at the endpoint's rate
+    audio: Audio  # audio at the endpoint's rate
     utterance: Utterance
     warnings: Sequence[Failure]  # about the file
 

@@ -44,7 +44,7 @@ class FinalAttempt(NamedTuple):
 
 class _RetryAt(NamedTuple):
     at_ns: int
-    failed: Sequence[TurnRecord]  # to be stored
+    failed: Sequence[TurnRecord]  # records to be stored
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class RetriedSessions:
     observer: Observer
     store_failed: Callable[[Sequence[TurnRecord]], Awaitable[None]]
     _gate: RateGate = field(init=False)
-    _stays_busy: bool = False  # a turn waited in vain for a free session; none has become free since
+    _stays_busy: bool = False  # a turn got no free session in time, and none has become free since
 
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
@@ -152,7 +152,7 @@ class RetriedSessions:
         ):
             return ""
         if self._stays_busy:
-            return "another turn has already waited in vain for a free session"
+            return "another turn has already waited too long for a free session"
         if session.patience.fits(delay_s):
             return None
         self._stays_busy = kind is FailureKind.BUSY and session.due_ns is None

@@ -162,7 +162,7 @@ class TurnsTable(_Table):
     """``[turns]``: the settings of turns."""
 
     mode: TurnMode | None = Field(None, description="turn mode, if not the endpoint's default")
-    concurrency: int = Field(4, ge=1, le=1000, description="sessions at a time")
+    concurrency: int = Field(4, ge=1, le=1000, description="number of concurrent sessions")
     processes: int | None = Field(
         None,
         ge=0,

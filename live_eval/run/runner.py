@@ -197,7 +197,7 @@ class _Run:
     recordings: Recordings = field(init=False)
     writer_thread: ThreadPoolExecutor = field(init=False)
     unwritten_outages: list[Outage] = field(default_factory=list)
-    earlier_attempts: dict[str, int] = field(default_factory=dict)  # by turn
+    earlier_attempts: dict[str, int] = field(default_factory=dict)  # number of earlier attempts, by turn
 
     def __post_init__(self) -> None:
         self.recordings = Recordings(self.plan.config, self.plan.spec)

@@ -36,7 +36,7 @@ class SessionAttempts:
     base_url: str
     recordings: Recordings  # prepared for all cases in the plan
     folder: Path  # run folder, for cassettes
-    writer: ThreadPoolExecutor  # for decoding, timing and writing
+    writer: ThreadPoolExecutor  # thread for decoding, timing and writing
     clock: Clock
     greetings: Greetings
 

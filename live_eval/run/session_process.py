@@ -151,7 +151,7 @@ class Pipe(asyncio.Protocol):
 def main() -> None:
     """Run sessions until the pipe on standard input is closed."""
     sys.excepthook = _print_redacted
-    if sys.platform == "linux":  # even if this process is stuck
+    if sys.platform == "linux":  # works even if this process is stuck
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     run(_serve(socket.socket(fileno=sys.stdin.fileno())))
 

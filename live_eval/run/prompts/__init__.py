@@ -39,7 +39,7 @@ class SystemPrompt:
     """
 
     name: str  # a key of PROMPTS, or the name of the user's file
-    text: str  # with placeholders
+    text: str  # text with placeholders
 
     def __post_init__(self) -> None:
         unknown = [place for place in _PLACE.findall(self.text) if place not in PLACES]

@@ -385,7 +385,7 @@ async def test_only_one_turn_waits_for_a_busy_service(manifest: Path, tmp_path: 
     first, *later = [str(turn.failure.message) for turn in observer.turns if turn.failure is not None]
     assert first.endswith("turns.patience is 1 s")
     assert all(
-        message.endswith("another turn has already waited in vain for a free session") for message in later
+        message.endswith("another turn has already waited too long for a free session") for message in later
     )
 
 
