@@ -37,7 +37,7 @@ class JudgeQueue:
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
         self._held: dict[Hashable, QueuedBatch] = {}
-        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # by worker: judges, their packages
+        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # judges and their packages, by worker
 
     @property
     def pending(self) -> int:

@@ -92,7 +92,7 @@ class JudgeSummary:
     audio_seconds: float = 0.0  # duration of these turns' replies
     calls: int = 0  # model calls, including failed ones
     cached: int = 0  # stored responses that were reused
-    cost: float | None = 0.0  # in US$; None if unknown
+    cost: float | None = 0.0  # US$; None if unknown
     reason: str | None = None  # why the judge could not run, if it had turns to judge
 
 
@@ -256,7 +256,7 @@ def _batches(
 def read_turn(
     run: RunReader, turn: TurnRecord, wanted: frozenset[Need], sendable: Sequence[Path] = ()
 ) -> JudgeInput:
-    """Read a turn for judges, with the `AUDIO_NEEDS` in `wanted`; `sendable` is `JudgeOptions.recordings`.
+    """Read a turn for the judges, with the audio listed in `wanted`; `sendable` is `JudgeOptions.recordings`.
 
     A failed turn is not judged, so its audio is not read.
     """

@@ -31,7 +31,7 @@ class Price:
     input: float
     output: float
     audio_input: float | None = None  # None for the price of text
-    cached_input: float | None = None  # from the endpoint's cache; None for the price of other input
+    cached_input: float | None = None  # price of cached input; None for the price of other input
     audio_output: float | None = None  # None for the price of text
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class Budget:
 
     max_calls: int | None = None  # including failed ones
     max_tokens: int | None = None  # input and output
-    max_cost: float | None = None  # in US$
+    max_cost: float | None = None  # US$
     spent: Expense = Expense()
     _reserved: Expense = Expense()
 

@@ -283,7 +283,7 @@ def _moved(error: openai.APIStatusError) -> str:
 
 
 def _error_in(body: str) -> Mapping[str, Any]:
-    """Return the error in a body: ``{"error": {...}}``, or a list with it from Gemini."""
+    """Return the error in a body: ``{"error": {...}}`` or, from Gemini, a list that contains this object."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

@@ -24,7 +24,7 @@ class LlmUsage:
     cached: int = 0  # requests whose response was already stored
     input_tokens: int = 0
     output_tokens: int = 0
-    cost: float | None = 0.0  # in US$; None if a price or a number of tokens is unknown
+    cost: float | None = 0.0  # US$; None if a price or a number of tokens is unknown
 
 
 class CallMeter:

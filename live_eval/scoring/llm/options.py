@@ -54,14 +54,14 @@ class LlmSettings:
     key: Secret | None = None
     model: str | None = None
     judge: JudgeSpec | None = None  # its name and version are part of the cache key; its outputs are checked
-    price: Price | None = None  # of the model, if known
+    price: Price | None = None  # price of the model, if known
     samples: int = 1
     temperature: float | None = None
     concurrency: int = 8
     timeout_s: float = 60.0
     attempts: int = 5
     longest_wait_s: float = 120.0  # give up if the endpoint requests a longer delay
-    seed: int = 0  # of the jitter between attempts
+    seed: int = 0  # seed of the jitter between attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +82,10 @@ class LlmOptions:
     temperature: float | None = None
     max_calls: int | None = None
     max_tokens: int | None = None
-    max_cost: float | None = None  # in US$
-    prices: Mapping[str, Price] = field(default_factory=dict)  # by model
+    max_cost: float | None = None  # US$
+    prices: Mapping[str, Price] = field(default_factory=dict)  # prices by model
     concurrency: int = 8  # simultaneous turns
-    timeout_s: float = 60.0  # per call
+    timeout_s: float = 60.0  # timeout of a call
     attempts: int = 5  # maximum number of calls per request
 
     def __post_init__(self) -> None:
