@@ -366,7 +366,7 @@ class Connection:
         self._tasks.create_task(old.close())
         await asyncio.sleep(0)  # close the old connection before the first message on the new connection
         self._redialling = False
-        await self._opened()  # before any audio
+        await self._opened()  # must precede any audio
 
     async def _send(self, message: Message) -> bool:
         """Send a message; return whether the connection was still open. `_listen` reports its end."""

@@ -93,10 +93,10 @@ class Live:
         )
         self._ring = np.zeros(_KEPT_S * rate_hz, np.int16)
         self._head = self._tail = 0  # the next sample to send, and the end of the samples that arrived
-        self._captured = 0  # in samples of the device
+        self._captured = 0  # number of samples captured by the device
         self._started = self._stopped = False
         self._spans: list[Span] = []
-        self._speaking = False  # as reported to the session
+        self._speaking = False  # the state last reported to the session
         self._began_ns = 0
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:

@@ -63,8 +63,8 @@ class ScriptPlayback:
         self._over = False
         self._audible: dict[str, int] = {}  # playout times of each response
         self._quiet_from_ns: int | None = None
-        self._own_sound_ends_ns = 0  # of the latest utterance
-        self._asked_ns = 0  # of the latest utterance that expects an answer
+        self._own_sound_ends_ns = 0  # end of the speaker's audio in the latest utterance
+        self._asked_ns = 0  # end of the latest utterance that expects an answer
 
     def hear(self, heard: Heard) -> None:
         """Handle a report that anchors may depend on."""

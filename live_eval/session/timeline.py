@@ -244,7 +244,7 @@ class Timeline:
         for turn in self._audible:
             user = turn.user
             if (user.barge_in_ns is None or user.backchannel) and turn.answering(at_ns):
-                user.barge_in_ns = None if user.t0_ns is None else at_ns  # over a greeting
+                user.barge_in_ns = None if user.t0_ns is None else at_ns  # None over a greeting
                 user.backchannel = backchannel
                 self._spoken_over.append(turn)
 
