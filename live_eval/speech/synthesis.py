@@ -17,7 +17,7 @@ from live_eval.extras import install_command
 
 __all__ = ["MAX_SPEED", "MIN_SPEED", "Voice", "available"]
 
-_SEED = 0  # of the noise in the voice
+_SEED = 0  # seed of the noise in the voice
 MIN_SPEED = 0.5
 MAX_SPEED = 2.0
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 class Scale:
     """A time scale."""
 
-    frames: int  # of 4 ms, averaged beyond the 16 ms window
-    least_spread_db: float  # of a steady background
+    frames: int  # number of 4 ms frames to average, beyond the 16 ms window
+    least_spread_db: float  # minimum spread of a steady background
     memory_frames: int  # neighbours whose evidence is not independent
 
 

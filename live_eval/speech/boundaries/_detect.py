@@ -47,7 +47,7 @@ _STEADY_SCALES = (2, 3)
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
 _OTHER_SPEECH_S = 0.15
-_DOUBTFUL = {1: 4.0, 2: 2.0}  # by scale, relative to chance level
+_DOUBTFUL = {1: 4.0, 2: 2.0}  # limits by scale, relative to chance level
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,10 @@ _TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 class Scene:
     """A recording prepared for the search: arrays of shape (frames,), or (frames, bands) if by band."""
 
-    power: NDArray[np.float64]  # per band, plus a floor DEPTH_DB below the voice
-    levels_db: tuple[NDArray[np.float64], ...]  # per band, one smoothed array for each of SCALES
-    total_db: NDArray[np.float64]  # over 20 ms, relative to the voice
-    floor_db: float  # of each band
+    power: NDArray[np.float64]  # power by band, plus a floor DEPTH_DB below the voice
+    levels_db: tuple[NDArray[np.float64], ...]  # levels by band, one smoothed array for each of SCALES
+    total_db: NDArray[np.float64]  # level over 20 ms, relative to the voice
+    floor_db: float  # floor of each band
     quiet: NDArray[np.bool_]  # initial estimate of the frames with background only; none if below the floor
     doubtful: NDArray[np.bool_]  # another estimate, less strict and without the network
     speech: NDArray[np.bool_]  # voice activity
