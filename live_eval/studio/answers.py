@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class BusyError(LiveEvalError):
-    """The studio does one such thing at a time, and another is in progress."""
+    """The studio runs one operation of this kind at a time, and another is in progress."""
 
 
 class NotFoundError(LiveEvalError):

@@ -36,8 +36,8 @@ class CaseQuery:
 def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]:
     """Return a page of the cases of several runs, each with its turn in every run.
 
-    The difference of a case is the last run's value minus the first's; of more than two runs, their range.
-    Cases without one are last. For an invalid expression, see `RunIndex.select`.
+    The difference of a case is the last run's value minus the first's or, for more than two runs, the range
+    of their values. Cases without a difference are last. For an invalid expression, see `RunIndex.select`.
 
     Raises:
         UsageError: The metric or the order is unknown.

@@ -26,7 +26,7 @@ def open_turn(request: web.Request) -> Iterator[tuple[RunReader, str]]:
     turn_id = request.match_info["turn"]
     with RunReader.open(request.app[LIBRARY].find(request.match_info["run"], "run").path) as run:
         if turn_id not in run:
-            raise NotFoundError(f"{run.path}: contains no turn {turn_id[:100]!r}")
+            raise NotFoundError(f"{run.path} contains no turn {turn_id[:100]!r}")
         yield run, turn_id
 
 

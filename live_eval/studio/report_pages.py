@@ -102,7 +102,7 @@ async def _report_in_campaign(request: web.Request) -> web.Response:
         for run in request.app[LIBRARY].runs_of(folder):
             if run.path.name == name:
                 return _report_of((run.path,), (stamp_of(run.path),))
-        raise NotFoundError(f"{folder.path}: has no run {name[:100]!r}")
+        raise NotFoundError(f"{folder.path} has no run {name[:100]!r}")
 
     return await _page(report)
 
@@ -112,7 +112,7 @@ async def _audio(request: web.Request) -> web.FileResponse:
         folder, name = _folder(request, "duplex"), request.match_info["name"]
         files = {file.name: file for file in (request.app[_FOLDER] / folder.id / SOUNDS).glob("*.flac")}
         if name not in files:
-            raise NotFoundError(f"{folder.path}: has no audio file {name[:100]!r}; reload its page")
+            raise NotFoundError(f"{folder.path} has no audio file {name[:100]!r}; reload its page")
         return files[name]
 
     return web.FileResponse(await asyncio.to_thread(audio), headers={"Content-Type": "audio/flac"})

@@ -164,7 +164,7 @@ class RunIndex:
         return {"labels": review.labels if review else [], "note": review.note if review else ""}
 
     def around(self, turn_id: str, query: RowQuery) -> dict[str, Any]:
-        """Return the ids of the turns before and after a turn in the order of a query, and its place from 1.
+        """Return the ids of a turn's neighbours in the order of a query, and its position, from 1.
 
         The values are None if the turn does not match, or at the first and last turn.
 

@@ -109,7 +109,7 @@ class ListeningTest:
                 f"expected {alternatives(list(map(str, expected)))} runs, found {len(self.runs)}"
             )
         if names & {HIDDEN_REFERENCE, ANCHOR}:
-            raise UsageError(f"runs: expected other names than {HIDDEN_REFERENCE!r} and {ANCHOR!r}")
+            raise UsageError(f"runs: the names {HIDDEN_REFERENCE!r} and {ANCHOR!r} are reserved")
         if is_mushra and self.reference is not ReferenceKind.REPLY:
             raise UsageError("reference: expected 'reply' in a MUSHRA test, whose listeners compare with it")
         if len(names) < len(self.runs):
@@ -154,11 +154,11 @@ class ListeningTrial:
 
 
 def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]:
-    """Return a listener's trials in order; deterministic.
+    """Return a listener's trials in order.
 
-    The case order is random. A/B order, and X in ABX, are balanced in blocks of four trials. Every second
-    listener gets the reverse case order with A, B and X swapped, so each pair of listeners hears each case in
-    both positions.
+    The order is deterministic. The order of the cases is random, and A/B order and X in ABX are balanced in
+    blocks of four trials. Every second listener gets the reverse case order with A, B and X swapped, so each
+    pair of listeners hears each case in both positions.
 
     For MUSHRA, the order of the systems is random. For ratings, all cases appear once before a case is
     repeated with the other run.

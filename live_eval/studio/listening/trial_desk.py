@@ -128,7 +128,7 @@ class TrialDesk:
 
         Raises:
             UsageError: See `VoteFile.join`.
-            StoreError: The test cannot be read, or all remaining trials lack audio.
+            StoreError: The test cannot be read, or no remaining trial has audio.
         """
         ballots = file.join(listener, self._now(), key)
         open_trials = ballots.open_trials(listener)
@@ -198,7 +198,7 @@ class TrialDesk:
         paths = {run.name: file.path.parent / run.path for run in test.runs}
         for path in paths.values():
             if not self._is_shown(path):
-                raise StoreError(f"{path}: is not in one of the studio's folders")
+                raise StoreError(f"{path} is not in one of the studio's folders")
         run, turn_id = paths[test.runs[0].name], trial.case.turn_id
         case = case_context(run, turn_id, test.reference, self._recordings)
 
@@ -284,7 +284,7 @@ def why_not_heard(
 
 
 def _covered(parts: Sequence[tuple[float, float]], length_s: float) -> float:
-    """Return the total length that the parts cover, in seconds."""
+    """Return the total duration covered by the parts, in seconds."""
     covered = at = 0.0
     for begin, end in sorted(parts):
         begin, end = max(begin, at), min(end, length_s)

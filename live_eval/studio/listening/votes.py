@@ -169,8 +169,8 @@ class VoteFile:
                 sync_folder(folder)
                 return cls(path)
         except OSError as error:
-            raise StoreError(f"{folder}: cannot be written: {error.strerror}") from None
-        raise StoreError(f"{folder}: contains too many listening tests")
+            raise StoreError(f"cannot write {folder}: {error.strerror}") from None
+        raise StoreError(f"{folder} contains too many listening tests")
 
     def read(self) -> Ballots:
         """Return the contents of the file.
@@ -182,7 +182,7 @@ class VoteFile:
         try:
             data = read_regular(self.path, self._most_bytes)
         except OSError as error:
-            raise StoreError(f"{self.path}: cannot be read: {error.strerror}") from None
+            raise StoreError(f"cannot read {self.path}: {error.strerror}") from None
         return _ballots(self.path, data)
 
     def join(self, listener: str, at: str, key: str = OWNER) -> Ballots:
@@ -264,16 +264,14 @@ class VoteFile:
             with lock:
                 yield self.read()
         except Timeout:
-            raise StoreLockedError(f"{self.path}: is being written by another process") from None
+            raise StoreLockedError(f"{self.path} is being written by another process") from None
         except OSError as error:
-            raise StoreError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise StoreError(f"cannot write {self.path}: {error.strerror or error}") from None
 
     @staticmethod
     def _check_key(ballots: Ballots, listener: str, key: str) -> None:
         if key not in (OWNER, ballots.keys[listener]):
-            raise UsageError(
-                f"listener: expected a name that is not in use, but {listener!r} votes in another browser"
-            )
+            raise UsageError(f"listener: the name {listener!r} is already used in another browser")
 
     def _add(self, ballots: Ballots, line: Mapping[str, Any]) -> int:
         """Append a line and return the new size of the file in bytes."""

@@ -22,7 +22,7 @@ RESUME = "--resume"
 _FOLLOWS_US = "--until-stdin-ends"
 """A studio that is killed must not leave behind a run that no page can stop."""
 _MOST_LINES = 40
-_MOST_CHARACTERS = 2_000  # of a line
+_MOST_CHARACTERS = 2_000  # maximum length of a line
 _MOST_KEPT = 100
 _STOP_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 3.0

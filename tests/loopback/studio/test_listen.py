@@ -247,7 +247,7 @@ async def test_a_listener_cannot_continue_or_undo_in_the_name_of_another(folder:
             for action in ("undo", "next"):
                 refused = await eve.post(f"{test}/{action}", {"listener": name})
                 assert refused["error"]["kind"] == "request"
-        assert "votes in another browser" in refused["error"]["message"]
+        assert "is already used in another browser" in refused["error"]["message"]
         assert (await owner.get(f"{test}/results"))["votes"] == 1
         assert (await eve.post(f"{test}/next", {"listener": "Eve"}))["done"] == 0
         assert (await ana.post(f"{test}/next", {"listener": "Ana"}))["done"] == 1
