@@ -189,13 +189,13 @@ Made by `scripts/make_sample.py` from `scripts/sample.toml` and `scripts/sample_
 
 Scripts and replies are written for this project and are under its licence (Apache-2.0). **No human speaks
 here.** Every voice is the synthetic voice "heart" of hibari-tts (Apache-2.0), and every style is signal
-processing: enough to tell the styles apart by ear and to try every part of live-eval, not enough to judge a
+processing: enough to distinguish the styles by ear and to try every part of live-eval, not enough to judge a
 model's empathy. For that, use EchoMind.
 
-The layout is EchoMind's. `data_human` is a twin of two scripts that stands in for the layout of the human
-recordings; its speaker is the same synthetic voice with pitch and formants down by 0.8.
+The layout is EchoMind's. `data_human` repeats two of the scripts in the layout of the human recordings; its
+speaker is the same synthetic voice with pitch and formants down by 0.8.
 
-| label | what is done |
+| label | processing |
 |---|---|
 {processing}
 
@@ -204,9 +204,9 @@ same script at the SNR in `{{variant}}_snr_db`: the level of the audible speech 
 −60 dBFS) over the background's RMS. `{{variant}}_clean_audio_file` names that recording; the mix has its
 length, and its speech is the same sample for sample.
 
-`MCQ` holds questions of every type of EchoMind about these recordings. What is right follows from how a
-recording was made. Nobody laughs in the sample and one voice speaks at a time, so questions about laughter
-and about several people have "no" for an answer.
+`MCQ` contains questions of every type of EchoMind about these recordings. The correct answer follows from how
+a recording was made. Nobody laughs in the sample, and only one voice speaks at a time, so the answer to
+questions about laughter and about several people is "no".
 
 Recordings are FLAC, 24 kHz, mono; the spoken replies are quantised to 13 bits to keep the sample small.
 """
