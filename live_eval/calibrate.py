@@ -179,9 +179,9 @@ class Calibration:
         """Why the result is not stored as the error bar of later reports; empty if it is."""
         default = client_for(_SHORT[client(self.plan.endpoint).transport_kind])
         if self.failed:
-            return f"expected no failed turn, {len(self.failed)} failed"
+            return f"{len(self.failed)} turns failed"
         if len(self.lag_ns) < FEWEST_TURNS:
-            return f"expected at least {FEWEST_TURNS} turns, measured {len(self.lag_ns)}"
+            return f"fewer than {FEWEST_TURNS} turns were measured ({len(self.lag_ns)})"
         if self.plan.endpoint != default:
             return f"only calibrations of the transport's default client ({default}) are"
         return ""
@@ -207,7 +207,7 @@ async def calibrate(
     """
     emulation = await asyncio.to_thread(emulation_of, plan.endpoint)  # blocking: reads entry points from disk
     if emulation.exclusive and plan.sessions > 1:
-        raise UsageError(f"{plan.endpoint} runs one session at a time, got {plan.sessions}")
+        raise UsageError(f"{plan.endpoint} runs one session at a time, but {plan.sessions} were requested")
     if plan.processes and transport is not None:
         raise UsageError("expected either a custom transport or session processes, got both")
     folder = await asyncio.to_thread(TemporaryDirectory, prefix="live-eval-calibrate-")

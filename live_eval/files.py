@@ -303,7 +303,7 @@ def _check_heading(
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """Return unique names of folders: where necessary, with the parent's name, then with a number."""
+    """Return a unique name for each folder: add the parent's name where necessary, then a number."""
     count = Counter(path.name for path in paths)
     longer = [f"{path.parent.name}/{path.name}" if count[path.name] > 1 else path.name for path in paths]
     count = Counter(longer)

@@ -179,7 +179,7 @@ class RtpTrack:
         transit_ns = packet.at_ns - packet.timestamp * 1_000_000_000 // packet.codec.rate_hz
         if self._transit_ns is not None:
             change_ns = abs(transit_ns - self._transit_ns)
-            if change_ns < 1_000_000_000:  # unless the timestamps wrap
+            if change_ns < 1_000_000_000:  # otherwise, the timestamps have wrapped
                 self._jitter_ns += (change_ns - self._jitter_ns) / 16
         self._transit_ns = transit_ns
 

@@ -68,7 +68,7 @@ class Connections:
         Returns:
             Whether a connection was closed.
         """
-        for connection in chain(self._idle_since_ns, open_now):  # at the latest check, and since
+        for connection in chain(self._idle_since_ns, open_now):  # idle at the latest check, and since when
             waits = connection not in self._answered and not _is_receiving(connection)
             if waits and connection.transport is not None:
                 connection.force_close()

@@ -56,7 +56,7 @@ class Head:
         found = [_FIELD.fullmatch(each) for each in lines]
         fields = tuple((each[1].lower(), each[2].strip(b" \t")) for each in found if each is not None)
         if len(fields) < len(lines) or b"\n" in line or b"\r" in line:
-            raise FramingError("expected headers as lines NAME: VALUE")
+            raise FramingError("expected header lines of the form NAME: VALUE")
         return cls(line, fields, tuple(lines))
 
     def values(self, name: bytes) -> list[bytes]:
@@ -108,7 +108,7 @@ class Body:
             return cls(None)
         if lengths:
             if not _LENGTH.fullmatch(lengths[0]):
-                raise FramingError("expected Content-Length as a number")
+                raise FramingError("expected Content-Length to be a number")
             return cls(int(lengths[0]))
         return None
 

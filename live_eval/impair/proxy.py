@@ -1,7 +1,7 @@
 """A local proxy that impairs the traffic between any client and one HTTP or WebSocket endpoint.
 
 Clients use the proxy's address instead of the endpoint's. The proxy connects to the endpoint, with TLS if its
-URL requires TLS, and replaces the request's ``Host`` header. Each connection carries one request and its
+URL requires TLS, and replaces the request's ``Host`` header. Each connection is used for one request and its
 response, or one WebSocket. No data is forwarded after the end of a request, or before the endpoint has
 accepted a WebSocket.
 """
@@ -141,7 +141,7 @@ class ImpairingProxy:
             finally:
                 self._asking.pop(task, None)
             if len(self._tasks) - len(self._asking) > self._most_connections:
-                raise _RefusedError(503, f"expected at most {self._most_connections} connections at a time")
+                raise _RefusedError(503, f"too many connections: the limit is {self._most_connections}")
             await self._pass_on(_checked(head, self._authority), reader, writer, name)
         except _RefusedError as refusal:
             await _refuse(reader, writer, refusal)
@@ -228,9 +228,9 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
         async with asyncio.timeout(MOST_HEADER_S):
             return await reader.readuntil(HEAD_ENDS)
     except TimeoutError:
-        raise _RefusedError(408, f"expected a request within {MOST_HEADER_S:g} s") from None
+        raise _RefusedError(408, f"no complete request arrived within {MOST_HEADER_S:g} s") from None
     except asyncio.LimitOverrunError:
-        raise _RefusedError(431, f"expected headers of at most {_MOST_HEAD_BYTES} bytes") from None
+        raise _RefusedError(431, f"the headers are longer than {_MOST_HEAD_BYTES} bytes") from None
 
 
 def _checked(data: bytes, authority: str) -> _Request:

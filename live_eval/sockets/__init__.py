@@ -1,1 +1,1 @@
-"""Sockets whose reads carry kernel timestamps, for both ends of a connection."""
+"""Sockets whose reads have kernel timestamps, for both ends of a connection."""

@@ -229,9 +229,9 @@ def check_judge(
         _of_task(spec, turn) for turn in (ordinary_turn(), *odd_turns(spec.needs, long_replies=long_replies))
     ]
     if spec.kind is JudgeKind.LOCAL:
-        _check_local(spec, judge, turns, tolerance)  # type: ignore[arg-type]  # the kind says which it is
+        _check_local(spec, judge, turns, tolerance)  # type: ignore[arg-type]  # the kind determines the interface
     else:
-        _check_asking(spec, judge, turns, good_answers or {})  # type: ignore[arg-type]  # likewise
+        _check_asking(spec, judge, turns, good_answers or {})  # type: ignore[arg-type]  # as above
 
 
 def _of_task(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:
@@ -340,8 +340,8 @@ def _request(
     spec: JudgeSpec, judge: LlmJudge | PairwiseJudge, turn: JudgedTurn, other: JudgedTurn
 ) -> ChatRequest:
     if spec.kind is JudgeKind.PAIRWISE:
-        return judge.request(turn, other)  # type: ignore[call-arg]  # the kind says which it is
-    return judge.request(turn)  # type: ignore[call-arg]  # likewise
+        return judge.request(turn, other)  # type: ignore[call-arg]  # the kind determines the interface
+    return judge.request(turn)  # type: ignore[call-arg]  # as above
 
 
 def _messages_about(text: str, spec: JudgeSpec, judge: LlmJudge | PairwiseJudge, turn: JudgedTurn) -> Any:

@@ -76,7 +76,7 @@ class MemoryTransport:
 
     @property
     def track(self) -> None:
-        """None, since messages carry the audio."""
+        """None, since messages contain the audio."""
 
     @property
     def setup_ns(self) -> Mapping[str, int]:

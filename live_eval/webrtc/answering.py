@@ -1,6 +1,6 @@
 """Answer one WebRTC connection with aiortc: a data channel and a media track.
 
-The user's packets carry kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets
+The user's packets have kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets
 become silence. Sent packets are stamped just before they are passed to aiortc's sender.
 """
 

@@ -317,7 +317,7 @@ class Download:
                 f"{self.instead}"
             ) from error
         except requests.RequestException as error:
-            raise self._problem(f"expected the address of a file: {type(error).__name__}") from error
+            raise self._problem(f"cannot request the file: {type(error).__name__}") from error
 
     def _check_redirect(self, response: requests.Response, **_: object) -> None:
         check_redirect(self.file.url, self.url, response)

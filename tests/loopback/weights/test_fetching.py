@@ -366,7 +366,7 @@ def test_a_redirect_to_another_host_is_never_requested(publisher: Publisher, fol
 
 def test_endless_redirects_are_abandoned(publisher: Publisher) -> None:
     publisher.moved_to = publisher.address
-    with pytest.raises(JudgeError, match="expected the address of a file: TooManyRedirects"):
+    with pytest.raises(JudgeError, match="cannot request the file: TooManyRedirects"):
         fetch_weights(spec(publisher))
     assert len(publisher.asked) == 6
 
