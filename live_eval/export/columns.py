@@ -36,7 +36,7 @@ class ExportColumn:
 
 def _cue(of: str, whose: str) -> tuple[ExportColumn, ...]:
     return (
-        ExportColumn(f"case.{of}.phrase", "text", f"{whose}, as the data spells it"),
+        ExportColumn(f"case.{of}.phrase", "text", f"{whose}, as spelled in the data"),
         ExportColumn(f"case.{of}.attribute", "text", "canonical name of that cue"),
         ExportColumn(f"case.{of}.fine", "text", "its fine dimension"),
         ExportColumn(f"case.{of}.coarse", "text", "its coarse dimension"),
@@ -66,7 +66,7 @@ _RESPONSE = (
     ExportColumn("audio_ms", "number", "length of its audio, ms"),
     ExportColumn("rate_hz", "integer", "sample rate of its audio, Hz"),
     ExportColumn("audio", "text", "its audio, a path within the run folder"),
-    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')}, as reported") for name in TOKENS),
+    *(ExportColumn(name, "integer", f"{name.replace('_', ' ')} reported by the endpoint") for name in TOKENS),
 )
 _JUDGEMENT = (
     ExportColumn("judge", "text", "the judge"),
@@ -106,9 +106,9 @@ _FIRST = (
     ExportColumn("case.reference_text", "text", "a reference reply"),
     ExportColumn("case.audio", "text", "path of the recording"),
     ExportColumn("case.reference_audio", "text", "path of a spoken reference reply"),
-    ExportColumn("reply_text", "text", "text of the reply, as the endpoint transcribes it"),
+    ExportColumn("reply_text", "text", "the endpoint's transcript of the reply"),
     ExportColumn("chosen", "text", "letter of the option that the reply chooses"),
-    ExportColumn("heard_text", "text", "text of the user's speech, as the endpoint's transcriber heard it"),
+    ExportColumn("heard_text", "text", "the endpoint's transcript of the user's speech"),
     *(ExportColumn(f"latency_ms.{name}", "number", f"{_LATENCY_MEANINGS[name]}, ms") for name in LATENCIES),
     *(ExportColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in LATENCIES),
     ExportColumn("lag_ms", "number", "error bar of the latencies, ms"),
@@ -139,8 +139,8 @@ _LAST = (
     ExportColumn("note", "text", "note of reviewers"),
     ExportColumn("session_id", "text", "the endpoint's identifier of the session"),
     ExportColumn("model", "text", "model that the endpoint reports"),
-    ExportColumn("usage.input_tokens", "integer", "of all responses"),
-    ExportColumn("usage.output_tokens", "integer", "of all responses"),
+    ExportColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),
+    ExportColumn("usage.output_tokens", "integer", "tokens of all responses of the turn"),
     ExportColumn("responses", _RESPONSE, "responses in the order in which they began"),
     ExportColumn("judgements", _JUDGEMENT, "judgements of the turn"),
 )

@@ -1,7 +1,7 @@
 """Write a run as a folder for Hugging Face's ``load_dataset``: Parquet files and a dataset card.
 
-The files have the table's columns. Each audio path is replaced by the content of the FLAC file, in the form
-of datasets' ``Audio`` feature.
+The files have the table's columns. Each audio path is replaced by the content of the FLAC file, in the format
+of the ``datasets`` library's ``Audio`` feature.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _atomic_folder(folder: Path) -> Iterator[Path]:
     is_new = not folder.exists()
     # The temporary folder is in `folder`, since that may be the working folder, a link or a mount point.
     part = private_folder(folder) / _PART
-    shutil.rmtree(part, ignore_errors=True)  # from a killed export
+    shutil.rmtree(part, ignore_errors=True)  # left by a killed export
     try:
         part.mkdir(mode=0o700)
         yield part
@@ -144,7 +144,7 @@ def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Ite
 
 
 def _audio(run: Path, path: str | None) -> dict[str, Any] | None:
-    """Return an audio file in the form of datasets; None if it is missing or too large for a turn."""
+    """Return an audio file in the format of ``datasets``; None if it is missing or too large for a turn."""
     content = None if path is None else own_bytes(run, run / path)
     return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 
