@@ -139,8 +139,8 @@ _LAST = (
     ExportColumn("note", "text", "note of reviewers"),
     ExportColumn("session_id", "text", "the endpoint's identifier of the session"),
     ExportColumn("model", "text", "model that the endpoint reports"),
-    ExportColumn("usage.input_tokens", "integer", "tokens of all responses of the turn"),
-    ExportColumn("usage.output_tokens", "integer", "tokens of all responses of the turn"),
+    ExportColumn("usage.input_tokens", "integer", "of all responses"),
+    ExportColumn("usage.output_tokens", "integer", "of all responses"),
     ExportColumn("responses", _RESPONSE, "responses in the order in which they began"),
     ExportColumn("judgements", _JUDGEMENT, "judgements of the turn"),
 )
