@@ -19,7 +19,7 @@ class RunConditions:
         turn_mode: Turn mode, which determines who ends the user's turns.
         prompt: Name of the system prompt of conversations.
         impairment: Network and audio impairment; empty for none.
-        concurrency: Number of sessions at a time.
+        concurrency: Number of concurrent sessions.
         line: Encoding and band of the audio if they alter it (a phone line); empty otherwise.
     """
 

@@ -31,10 +31,10 @@ from live_eval.live.updates import (
 __all__ = ["LiveScreen"]
 
 _LINES = 14
-_METER = 30  # in characters, for 60 dB
+_METER = 30  # width in characters, for 60 dB
 _BAR = 40  # in characters
 _SCALE_NS = 3_000_000_000  # the end of the bars' scale: the same for all turns, so that they can be compared
-_FRAME = 4  # in columns
+_FRAME = 4  # width in columns
 _FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
 _FEWEST = 3
 
@@ -68,7 +68,7 @@ class LiveScreen:
         self._display.stop()
 
     def show(self, update: Update) -> None:
-        """Take an update."""
+        """Handle an update."""
         match update:
             case Levels():
                 self._levels = update
