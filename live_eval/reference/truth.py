@@ -388,7 +388,7 @@ def _record(line: bytes, where: str) -> TrueReply | TrueUtterance:
     except orjson.JSONDecodeError as error:
         raise DataError(f"{where}: expected a JSON object; {error}") from None
     if not isinstance(values, dict) or values.pop("schema", None) != _TRUTH_SCHEMA:
-        raise DataError(f"{where}: expected true times with schema {_TRUTH_SCHEMA}")
+        raise DataError(f"{where}: expected true times of schema version {_TRUTH_SCHEMA}")
     kind = _KINDS.get(str(values.pop("kind", None)))
     if kind is None:
         raise DataError(f"{where}: expected a kind of {', '.join(_KINDS)}")
