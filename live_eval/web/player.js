@@ -34,7 +34,9 @@ export class Player {
   constructor(sounds, length, signal, moved) {
     Object.assign(this, { sounds, length, moved, from: 0, until: null });
     const first = sounds.find(({ title }) => title === chosen.side) ?? sounds[0];
-    this.audio = make("audio", { controls: true, preload: "auto", src: first.url });
+    // Without the browser's own controls: their buttons take Space for themselves, or act on it as well.
+    this.audio = make("audio", { preload: "auto", src: first.url });
+    this.start = button("Play", () => this.toggle(), { class: "start-stop" });
     this.time = make("span", { class: "time" });
     this.failure = make("span", { class: "failure", role: "status" });
     const sides = sounds.map(({ title }) => [title, title]);
@@ -46,6 +48,7 @@ export class Player {
       "div",
       { class: "player" },
       this.audio,
+      this.start,
       this.sides,
       this.speed,
       this.loop,
@@ -186,6 +189,7 @@ export class Player {
 
   follow() {
     cancelAnimationFrame(this.frame);
+    this.start.textContent = this.playing ? "Pause" : "Play";
     const { at } = this;
     if (this.until !== null && at >= this.until) {
       if (chosen.loops) this.audio.currentTime = this.from;
