@@ -16,13 +16,14 @@ from live_eval.cli._flags import configured, table_options
 from live_eval.cli._help import Command
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
-from live_eval.cli._stored_settings import print_key
+from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.errors import UsageError
+from live_eval.judging import JudgeSpec
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
-from live_eval.live.quick_scores import QuickScorer, quick_judges
+from live_eval.live.quick_scores import QuickScorer, live_judges, live_options, quick_judges
 from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
@@ -32,6 +33,7 @@ from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
+from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
 from live_eval.session.event_loop import run as run_loop
 from live_eval.types import TurnMode
 
@@ -50,6 +52,20 @@ _KEYS = {
         "greeting",
     ),
     "data": ("variants", "cues", "topics", "cases", "limit"),
+    "judges": (
+        "device",
+        "options",
+        "llm",
+        "llm_base_url",
+        "llm_model",
+        "llm_key_variable",
+        "llm_key_from",
+        "llm_timeout",
+        "max_calls",
+        "max_tokens",
+        "max_cost",
+        "prices",
+    ),
 }
 """Run-file keys that have a flag in this command, by table; None for all keys except the name."""
 
@@ -76,8 +92,11 @@ def _live(
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     config = configured({"endpoint": {"name": endpoint}}, flags)
+    options = live_options(judge_options(config.judges))
+    judges = _judges(config, options, score=score)
     plan, recorded = _planned(config, data, loudspeaker)
     print_key(plan.key_recipient)
+    print_judges_keys([spec.name for spec in judges], options)
     folder = out or _options.new_folder(f"{endpoint}-live")
     with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
@@ -87,7 +106,7 @@ def _live(
             )
         manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
         with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
-            scorer = QuickScorer(folder, quick_judges()) if score else None
+            scorer = QuickScorer(folder, [spec.name for spec in judges], options) if judges else None
             if scorer is not None:
                 stack.callback(scorer.close)
             conversation = LiveConversation(
@@ -107,6 +126,13 @@ def _live(
             finally:
                 writer.end()
                 click.echo(f"run: {folder}")
+
+
+def _judges(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[JudgeSpec]:
+    """Return the judges that score the conversation, in the order in which they run."""
+    named = config.judges.names if "names" in config.judges.model_fields_set else ()
+    check_named(live_judges(named, options), options)
+    return live_judges([*named, *(quick_judges() if score else ())], options)
 
 
 def _planned(
@@ -204,13 +230,19 @@ command = Command(
         click.Option(
             ["--score"],
             is_flag=True,
-            help="Score each reply after it has ended, without delaying the next.",
+            help="Score each reply after it has ended, without delaying the next, by judges that need only "
+            "the reply and no torch; --judges selects others.",
         ),
         click.Option(["--plain"], is_flag=True, help="Print plain lines, as without a terminal."),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
             help="Run folder. Default: a new one in recordings/.",
+        ),
+        click.Option(
+            ["--judges", "judges__names"],
+            metavar="A,B,…",
+            help="Score each turn by these judges of `live-eval judges`, in a process of low priority.",
         ),
         *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
     ],

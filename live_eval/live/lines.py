@@ -20,7 +20,16 @@ from live_eval.live.updates import (
 from live_eval.registry import installed_judges
 from live_eval.text.wording import significant
 
-__all__ = ["Lines", "in_words", "plain", "score_lines", "stopped", "voice_to_voice"]
+__all__ = [
+    "Lines",
+    "duration",
+    "in_words",
+    "main_scores",
+    "plain",
+    "score_lines",
+    "stopped",
+    "voice_to_voice",
+]
 
 _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
 _STATES = {
@@ -45,8 +54,6 @@ class Lines:
             self._xruns = update
             return
         lines = [in_words(update)]
-        if isinstance(update, QuickScores) and lines[0]:
-            lines = [f"scores of {update.turn_id}", *(f"  {line}" for line in score_lines(update))]
         if isinstance(update, LatencyMeasured) and self._xruns is not None:
             lines.append(in_words(self._xruns))
             self._xruns = None
@@ -69,7 +76,7 @@ def in_words(update: Update) -> str:
             return _latency_line(update)
         case QuickScores():
             scores = score_lines(update)
-            return f"scores of {update.turn_id}: {'; '.join(scores)}" if scores else ""
+            return f"scores of {update.turn_id}: {'; '.join(scores)}{duration(update)}" if scores else ""
         case EchoDetected():
             return (
                 f"echo: the microphone picks up the reply after {update.delay_ms:.0f} ms. Use headphones, or "
@@ -113,20 +120,26 @@ def stopped(turn: LatencyMeasured) -> str:
 
 def score_lines(update: QuickScores) -> list[str]:
     """Return a turn's main scores and failed judges."""
-    return _main_scores(update.scores) + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
+    scored = [f"{title}: {value}" for title, value in main_scores(update.scores)]
+    return scored + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
 
 
-def _main_scores(scores: Mapping[str, float | str]) -> list[str]:
-    """Return the main scores with units, default judges first."""
+def duration(update: QuickScores) -> str:
+    """Return the time for judging, and whether the scores are late, as a suffix."""
+    taken = f"{update.seconds:.1f} s" if update.seconds else ""
+    texts = ", ".join(filter(None, (taken, "late" if update.late else "")))
+    return f" ({texts})" if texts else ""
+
+
+def main_scores(scores: Mapping[str, float | str]) -> list[tuple[str, str]]:
+    """Return the titles of the main scores and their values with units, default judges first."""
     judges = sorted(
         installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
     )
     named = (
         (score_name(spec.name, output.name), output) for spec in judges for output in _main_outputs(spec)
     )
-    return [
-        f"{output.title}: {_value(scores[name], output.unit)}" for name, output in named if name in scores
-    ]
+    return [(output.title, _value(scores[name], output.unit)) for name, output in named if name in scores]
 
 
 def _main_outputs(spec: JudgeSpec) -> list[OutputSpec]:

@@ -1,4 +1,4 @@
-"""Score turns during a conversation, in a process with the lowest priority."""
+"""Score turns during a conversation, judge by judge, in a process with the lowest priority."""
 
 from __future__ import annotations
 
@@ -9,25 +9,37 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from live_eval.errors import LiveEvalError
-from live_eval.judging import JudgeKind, Need, score_name
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, score_name
 from live_eval.live.updates import QuickScores
 from live_eval.recording import ScoreReader
-from live_eval.registry import installed_judges
+from live_eval.registry import installed_judges, judge
 from live_eval.run.stop_signals import STOP_SIGNALS
-from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
+from live_eval.scoring.judge_pool import JudgedBatch
+from live_eval.scoring.judge_runner import (
+    JudgeOptions,
+    LoadedJudges,
+    check_options,
+    missing_requirements,
+    scoring_version,
+)
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import describe
 
-__all__ = ["QuickScorer", "quick_judges"]
+__all__ = ["QuickScorer", "live_judges", "live_options", "quick_judges"]
 
 _NICENESS = 19
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
+_LIMIT_S = 60.0  # includes loading the judge
+_LLM_TIMEOUT_S = 20.0
+_LLM_ATTEMPTS = 2  # together shorter than the limit of a judge
+_LLM_CALLS = 200
 
 
 def quick_judges() -> tuple[str, ...]:
@@ -43,41 +55,143 @@ def quick_judges() -> tuple[str, ...]:
     )
 
 
+def live_options(options: JudgeOptions | None = None) -> JudgeOptions:
+    """Return judge options with limits for a conversation: shorter calls of models, and a budget.
+
+    The budget is 200 calls unless the options contain a limit of calls, tokens or cost.
+    """
+    options = options or JudgeOptions()
+    llm = options.llm
+    limited = any(limit is not None for limit in (llm.max_calls, llm.max_tokens, llm.max_cost))
+    llm = replace(
+        llm,
+        timeout_s=min(llm.timeout_s, _LLM_TIMEOUT_S),
+        attempts=min(llm.attempts, _LLM_ATTEMPTS),
+        max_calls=llm.max_calls if limited else _LLM_CALLS,
+    )
+    return replace(options, llm=llm)
+
+
+def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
+    """Return judges of turns by name, fast ones and then those that call a model.
+
+    Raises:
+        PluginError: A judge is unknown.
+        UsageError: A judge compares runs, or an option is invalid.
+    """
+    specs = [judge(name) for name in dict.fromkeys(names)]
+    for spec in specs:
+        if spec.kind is JudgeKind.PAIRWISE:
+            raise UsageError(f"judge {spec.name!r} compares two replies to a case and cannot score one turn")
+    check_options(specs, options)
+    return sorted(specs, key=lambda spec: (spec.kind is not JudgeKind.LOCAL, spec.effort))
+
+
 class QuickScorer:
-    """Score stored turns, and store the scores."""
+    """Score stored turns one after the other, judge by judge, and store the scores.
 
-    def __init__(self, run: Path, judges: Sequence[str]) -> None:
+    A judge that exceeds `limit_s` or ends the process is not run again.
+
+    Args:
+        judges: Judges in the order in which they run.
+        options: See `live_options`.
+        limit_s: Maximum time of a judge for a turn, including loading the judge.
+    """
+
+    def __init__(
+        self,
+        run: Path,
+        judges: Sequence[str],
+        options: JudgeOptions | None = None,
+        *,
+        limit_s: float = _LIMIT_S,
+    ) -> None:
         self._run = run
-        self._judges = tuple(judges)
-        processes = multiprocessing.get_context("spawn")
-        self._abandoned = processes.Event()
-        self._process = ProcessPoolExecutor(
-            1, processes, initializer=_initialise, initargs=(_NICENESS, self._abandoned)
-        )
+        self._judges = list(judges)
+        self._options = live_options(options)
+        self._limit_s = limit_s
+        self._turn = asyncio.Lock()
+        self._processes = multiprocessing.get_context("spawn")
+        self._abandoned = self._processes.Event()
+        self._pid: int | None = None
+        self._process = self._new_process()
 
-    async def score(self, turn_id: str) -> QuickScores:
-        """Score a stored turn, and earlier turns without scores."""
+    async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+        """Score a stored turn after the previous turns; call `tell` with the scores of each judge."""
+        async with self._turn:
+            for name in tuple(self._judges):
+                tell(await self._judged(name, turn_id))
+
+    async def _judged(self, name: str, turn_id: str) -> QuickScores:
         try:
             # In a thread, because the first call starts the process, which is slow.
-            scoring = await asyncio.to_thread(
-                lambda: self._process.submit(_scores_of, self._run, self._judges, turn_id)
-            )
-            return await asyncio.wrap_future(scoring)
+            scoring = await asyncio.to_thread(self._submit, name, turn_id)
+            return await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
+        except TimeoutError:
+            problem = f"no score after {self._limit_s:g} s; not run again in this conversation"
         except BrokenExecutor:
-            return QuickScores(turn_id, {}, {"scoring": "the scoring process has died"})
+            problem = "the scoring process has died; not run again in this conversation"
         except Exception as error:  # a bug in a judge or in live-eval costs the score, not the conversation
-            return QuickScores(turn_id, {}, {"scoring": describe(error)})
+            return QuickScores(turn_id, {}, {name: describe(error)}, name)
+        self._judges.remove(name)
+        await asyncio.to_thread(self._restart)
+        return QuickScores(turn_id, {}, {name: problem}, name)
 
     def abandon(self) -> None:
         """End the process at once and discard the score in progress."""
         self._abandoned.set()
+        self._kill()
 
     def close(self) -> None:
         """End the process after the score in progress."""
         self._process.shutdown(cancel_futures=True)
 
+    def _submit(self, name: str, turn_id: str) -> Future[QuickScores]:
+        self._pid = self._pid or self._process.submit(os.getpid).result()
+        return self._process.submit(_scores_of, self._run, name, turn_id)
 
-def _initialise(niceness: int, abandoned: Event) -> None:
+    def _restart(self) -> None:
+        self._kill()
+        self._process.shutdown(cancel_futures=True)
+        self._pid, self._process = None, self._new_process()
+
+    def _kill(self) -> None:
+        if self._pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)  # a judge may never return to Python
+
+    def _new_process(self) -> ProcessPoolExecutor:
+        given = (_NICENESS, self._abandoned, self._options)
+        return ProcessPoolExecutor(1, self._processes, initializer=_initialise, initargs=given)
+
+
+class _KeptJudges:
+    """A `JudgePool` in this process, which keeps local judges loaded from turn to turn."""
+
+    ahead = 0
+
+    def __init__(self, options: JudgeOptions) -> None:
+        self.options = options
+        self.budget = options.llm.budget()
+        self._judges = LoadedJudges(options)
+
+    def takes(self, spec: JudgeSpec) -> bool:
+        return spec.kind is JudgeKind.LOCAL
+
+    def missing(self, spec: JudgeSpec) -> str | None:
+        return missing_requirements(spec, self.options)
+
+    def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
+        batch = self._judges.judge(spec.name, scoring_version(spec, self.options), turns)
+        done: Future[JudgedBatch] = Future()
+        done.set_result(batch)
+        return done
+
+
+_kept: list[_KeptJudges] = []  # the scoring process's only entry
+
+
+def _initialise(niceness: int, abandoned: Event, options: JudgeOptions) -> None:
     for number in STOP_SIGNALS:  # handled by the conversation, which ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -86,6 +200,7 @@ def _initialise(niceness: int, abandoned: Event) -> None:
         tqdm = importlib.import_module("tqdm").tqdm
         tqdm.set_lock(threading.RLock())
     threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()
+    _kept.append(_KeptJudges(options))
 
 
 def _exit_once(abandoned: Event) -> None:
@@ -93,12 +208,16 @@ def _exit_once(abandoned: Event) -> None:
     os._exit(1)
 
 
-def _scores_of(run: Path, judges: Sequence[str], turn_id: str) -> QuickScores:
+def _scores_of(run: Path, name: str, turn_id: str) -> QuickScores:
+    (kept,) = _kept
     try:
-        score_run(run, judges)
+        summary = score_run(
+            run, [name], options=kept.options, pool=kept, turn_ids=[turn_id], budget=kept.budget
+        )
         with ScoreReader.open(run) as scores:
-            rows = [row for row in scores.read(judges) if row.turn_id == turn_id]
+            rows = list(scores.read([name], turn_id=turn_id))
     except LiveEvalError as error:
-        return QuickScores(turn_id, {}, {"scoring": str(error)})
-    values = {score_name(row.judge, name): value for row in rows for name, value in row.values.items()}
-    return QuickScores(turn_id, values, {row.judge: row.reason for row in rows if row.status == "failed"})
+        return QuickScores(turn_id, {}, {name: str(error)}, name)
+    values = {score_name(row.judge, key): value for row in rows for key, value in row.values.items()}
+    problems = {row.judge: row.reason for row in rows if row.status == "failed"}
+    return QuickScores(turn_id, values, problems, name, summary.judges[0].seconds)

@@ -16,7 +16,14 @@ from live_eval.errors import LiveEvalError, StoreError
 from live_eval.files import private_folder
 from live_eval.live.captures import LiveCapture
 from live_eval.live.quick_scores import QuickScorer
-from live_eval.live.updates import LatencyMeasured, RecordStored, State, StateChanged, Update
+from live_eval.live.updates import (
+    LatencyMeasured,
+    QuickScores,
+    RecordStored,
+    State,
+    StateChanged,
+    Update,
+)
 from live_eval.recording import RunWriter
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.recording.schema import USER_FOLDER
@@ -64,6 +71,7 @@ class LiveRecorder:
         self._writes: set[asyncio.Task[None]] = set()
         self._scores: set[asyncio.Task[None]] = set()
         self._awaits_scores = False
+        self._last_ended = 0  # number of the last turn whose reply has ended
         self._shown: dict[int, tuple[object, ...]] = {}  # values last shown, by turn number
         self._stored: dict[int, tuple[object, ...]] = {}
 
@@ -74,6 +82,7 @@ class LiveRecorder:
             log: Function that returns the turn's messages; called in the writer thread.
             ended_ns: End of the reply as heard, or of the turn.
         """
+        self._last_ended = max(self._last_ended, turn.number)
         self._start(self._writes, self._record(turn, log, ended_ns))
 
     def record_unreached(self, number: int, record: TurnRecord) -> None:
@@ -114,15 +123,18 @@ class LiveRecorder:
             if await run(self._thread, self._write, turn, record):
                 self._tell(RecordStored(record))
                 if self._scorer is not None and record.failure is None:
-                    self._start(self._scores, self._score(self._scorer, record.turn_id))
+                    self._start(self._scores, self._score(self._scorer, turn.number, record.turn_id))
 
     async def _store_unreached(self, record: TurnRecord) -> None:
         with self._ending_if_broken(record.turn_id):
             await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.commit, record)
             self._tell(RecordStored(record))
 
-    async def _score(self, scorer: QuickScorer, turn_id: str) -> None:
-        self._tell(await scorer.score(turn_id))
+    async def _score(self, scorer: QuickScorer, number: int, turn_id: str) -> None:
+        def tell(scores: QuickScores) -> None:
+            self._tell(replace(scores, late=self._last_ended > number))
+
+        await scorer.score(turn_id, tell)
 
     def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
         """Report the values of a turn unless they are unchanged."""

@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from live_eval.live.lines import in_words, plain, score_lines, stopped, voice_to_voice
+from live_eval.live.lines import duration, in_words, plain, score_lines, stopped, voice_to_voice
 from live_eval.live.updates import (
     AudioSide,
     EchoDetected,
@@ -85,7 +85,7 @@ class LiveScreen:
                 for side in AudioSide:
                     self._end_line(side, self._pieces[side])
             case QuickScores():
-                self._scores = update
+                self._scores = update.merged(self._scores)
             case StateChanged():
                 self._state = update.state
                 if update.failure is not None or update.state in (State.DISCONNECTED, State.SCORING):
@@ -189,5 +189,5 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
 
 def _scores(scores: QuickScores) -> list[Text]:
     lines = score_lines(scores)
-    heading = [Text(f"scores of {scores.turn_id}", style="bold")] if lines else []
+    heading = [Text(f"scores of {scores.turn_id}{duration(scores)}", style="bold")] if lines else []
     return [*heading, *(Text(plain(line)) for line in lines)]

@@ -150,16 +150,34 @@ class RecordStored:
 
 @dataclass(frozen=True, slots=True)
 class QuickScores:
-    """The scores of a turn.
+    """The scores of a turn by one judge, or by several after `merged`.
 
     Args:
         scores: Scores by name (`judge.output`).
         problems: Reasons for missing scores, by judge.
+        judge: Name of the judge; empty if there are several.
+        seconds: Time for judging, including loading the judge.
+        late: Whether the scores arrived after the end of the next reply.
     """
 
     turn_id: str
     scores: Mapping[str, float | str]
     problems: Mapping[str, str] = field(default_factory=dict)
+    judge: str = ""
+    seconds: float = 0.0
+    late: bool = False
+
+    def merged(self, earlier: QuickScores | None) -> QuickScores:
+        """Return these scores with the earlier ones of the same turn."""
+        if earlier is None or earlier.turn_id != self.turn_id:
+            return self
+        return QuickScores(
+            self.turn_id,
+            {**earlier.scores, **self.scores},
+            {**earlier.problems, **self.problems},
+            seconds=earlier.seconds + self.seconds,
+            late=self.late,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ If a judge cannot run on this machine, its turns are unscored, with the reason.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -50,6 +50,7 @@ from live_eval.scoring.judge_runner import (
     missing_requirements,
     scoring_version,
 )
+from live_eval.scoring.llm import Budget
 from live_eval.scoring.llm.options import AUDIO_NEEDS
 from live_eval.types import Case
 
@@ -160,6 +161,8 @@ def score_run(
     again: bool = False,
     progress: Progress | None = None,
     pool: JudgePool | None = None,
+    turn_ids: Collection[str] | None = None,
+    budget: Budget | None = None,
 ) -> ScoringSummary:
     """Score the run in folder `path`.
 
@@ -167,6 +170,8 @@ def score_run(
         again: Whether to rejudge turns already scored by this judge version; failures keep the old score.
         progress: Callback for the progress of each judge that has turns of its tasks in the run.
         pool: Pool for some of the judges; other judges run in this process.
+        turn_ids: Turns to score; all if None.
+        budget: Budget of LLM judges over several calls of this function; a new one if None.
 
     Raises:
         PluginError: A judge is unknown or broken.
@@ -183,7 +188,11 @@ def score_run(
     with RunReader.open(path) as run, ScoreStore.open(path) as store, ExitStack() as stack:
         works = [_begin(as_configured(spec, options), store, options, pool, again=again) for spec in specs]
         load = partial(
-            load_judge_runner, options=options, stack=stack, answers=store, budget=options.llm.budget()
+            load_judge_runner,
+            options=options,
+            stack=stack,
+            answers=store,
+            budget=budget or options.llm.budget(),
         )
         total = len(run)
         tasks = set(run.tasks_by_reply_length().values())
@@ -198,7 +207,7 @@ def score_run(
                     progress(one.work.spec.name, one.work.through, total)
 
         ahead = max(pool.ahead, _BATCHES_AHEAD * len(works)) if pool is not None else 0
-        for batch, seen in _batches(run, works, options.recordings, pooled=pool is not None):
+        for batch, seen in _batches(run, works, options.recordings, turn_ids, pooled=pool is not None):
             for work in works:
                 asked.append(_ask(work, batch, seen, load, pool))
                 collect(ahead)
@@ -227,7 +236,12 @@ def _begin(
 
 
 def _batches(
-    run: RunReader, works: Sequence[_Work], sendable: Sequence[Path], *, pooled: bool
+    run: RunReader,
+    works: Sequence[_Work],
+    sendable: Sequence[Path],
+    turn_ids: Collection[str] | None,
+    *,
+    pooled: bool,
 ) -> Iterator[tuple[list[JudgeInput], int]]:
     """Yield batches of turns needed by any judge, with the number of run turns that each batch covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
@@ -237,6 +251,8 @@ def _batches(
     # Sorted by length, so that batches need little padding.
     for turn_id, task in run.tasks_by_reply_length().items():
         seen += 1
+        if turn_ids is not None and turn_id not in turn_ids:
+            continue
         concerned = [work for work in works if task in work.spec.tasks]
         wanting = [work for work in concerned if work.wants(turn_id)]
         for work in concerned:

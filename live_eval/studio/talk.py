@@ -12,18 +12,19 @@ import orjson
 from aiohttp import web
 
 from live_eval.errors import UsageError
+from live_eval.live.quick_scores import live_judges, live_options
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
 from live_eval.studio.answers import BusyError, answer, json_text
 from live_eval.studio.library import LIBRARY, Library
-from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
+from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices, judge_choices
 
 if TYPE_CHECKING:
     from live_eval.studio.talking.page_conversation import PageConversation
 
 __all__ = ["add_routes"]
 
-_TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",)}
+_TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",), "judges": ("names",)}
 """Run-file settings that a page may choose; addresses and environment variables are excluded."""
 _STOP_TIMEOUT_S = 10.0
 _CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
@@ -90,17 +91,23 @@ async def _stop(app: web.Application) -> None:
 
 
 async def _endpoints(request: web.Request) -> web.Response:
-    """Return the endpoints, the default one, and whether a page is connected."""
+    """Return the endpoints and the default one, the judges, and whether a page is connected."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
     addresses = request.app[TALK].addresses
-    return await answer(lambda: {**found, "endpoints": endpoint_choices(addresses, sessions=True)})
+    return await answer(
+        lambda: {
+            **found,
+            "endpoints": endpoint_choices(addresses, sessions=True),
+            "judges": judge_choices(),
+        }
+    )
 
 
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The request body contains ``offer`` and the run-file tables ``endpoint`` and ``turns``. The error is
-    ``busy`` (409) while another page is connected.
+    The request body contains ``offer`` and the run-file tables ``endpoint``, ``turns`` and ``judges``. The
+    error is ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
     offer, tables = _parts(await request.read())
@@ -126,9 +133,10 @@ def _prepare(
     from live_eval.studio.talking.page_conversation import PageConversation
 
     plan = make_live_plan(validate(_with_address(tables, settings)), has_flags=False)
+    judges = live_judges(plan.config.judges.names if "names" in tables["judges"] else (), live_options())
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     run = library.new_run(f"{began}-{plan.spec.name}-live")
-    return partial(PageConversation, plan, run)
+    return partial(PageConversation, plan, run, judges)
 
 
 def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> dict[str, dict[str, Any]]:

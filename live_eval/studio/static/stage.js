@@ -2,6 +2,7 @@
 import { announce, button, fill, make } from "./web/elements.js";
 import { counted } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
+import { ScoreBadges } from "./stage_scores.js";
 import { Sound } from "./stage_sound.js";
 import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
 import { ScrollingWave } from "./stage_wave.js";
@@ -14,7 +15,7 @@ const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
   starting: "connecting …",
   disconnected: "disconnected",
-  scoring: "waiting for scores …",
+  scoring: "waiting for scores; End again to skip them",
   ended: "storing the conversation …",
 };
 
@@ -26,6 +27,7 @@ class Stage extends Conversation {
     this.taking = new TurnTaking();
     this.wave = new ScrollingWave();
     this.latency = new VoiceToVoice();
+    this.scores = new ScoreBadges();
     this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
     this.state = make("p", { class: "stage-state" });
     this.endpoint = make("p", { class: "stage-endpoint" }, this.request.endpoint.name);
@@ -50,12 +52,14 @@ class Stage extends Conversation {
         make("span", { class: "stage-name reply" }, "reply"),
       ),
       make("div", { class: "stage-columns" }, this.latency.element, this.captions),
+      this.scores.element,
       make("footer", { class: "stage-foot" }, this.controls, this.keys, this.notes, this.run),
     );
   }
 
   began(facts, streams) {
     super.began(facts);
+    this.scores.expect(facts.judges);
     this.taking.manual = facts.turn_mode === "manual";
     this.sound = new Sound((block) => this.take(block));
     this.sound.listen(streams).catch((error) => {
@@ -101,12 +105,18 @@ class Stage extends Conversation {
     else if (message.type === "turn") {
       if (message.failure) this.taking.fail();
       this.latency.show(message);
+      this.scores.begin(message);
+    } else if (message.type === "scores") {
+      this.scores.show(message);
     } else if (message.type === "state") {
       this.talking = message.state === "talking";
       this.element.dataset.stage = this.talking ? this.taking.state : message.state;
       this.state.textContent = BEFORE_AND_AFTER[message.state] ?? "";
     }
   }
+
+  /** Scores are shown as badges. */
+  scored() {}
 
   fullScreen() {
     if (document.fullscreenElement) document.exitFullscreen();

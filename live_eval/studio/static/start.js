@@ -1,6 +1,7 @@
 // Start a run: a form, the command that it equals, and the runs that were started here.
 import { path, post, read } from "./api.js";
 import { EndpointChoice } from "./endpoint_choice.js";
+import { JudgeChoice } from "./judge_choice.js";
 import { progressBar, stateBadge } from "./progress.js";
 import { badge, button, choice, fill, make, problem } from "./web/elements.js";
 import { words } from "./web/format.js";
@@ -31,7 +32,7 @@ class Form {
   constructor(choices, begun) {
     this.choices = choices;
     this.begun = begun;
-    this.judges = null; // the default judges
+    this.judges = new JudgeChoice(choices.judges, "the default ones that can run here", () => this.changed());
     const texts = { missing: "", launched: "started with the run" };
     this.chosen = new EndpointChoice(choices.endpoints, choices.usual.endpoint, texts, () => this.changed());
     this.voice = field("Voice", { name: "voice" });
@@ -85,7 +86,7 @@ class Form {
         this.concurrency,
         this.repeat,
       ),
-      this.judgeChoice(),
+      this.judges.element,
       make("pre", { class: "command" }, this.command),
       make(
         "p",
@@ -104,40 +105,6 @@ class Form {
       ),
       this.failure,
     );
-  }
-
-  judgeChoice() {
-    const boxes = this.choices.judges.map(({ name, title, missing, usual }) =>
-      make(
-        "label",
-        { title: missing ? `missing: ${missing}` : title },
-        make("input", {
-          type: "checkbox",
-          name: "judge",
-          value: name,
-          checked: usual && !missing,
-          disabled: Boolean(missing),
-          change: () => this.judge(),
-        }),
-        ` ${name}`,
-        missing && make("small", {}, " (not available)"),
-      ),
-    );
-    this.judgeBoxes = make("div", { class: "choices" }, boxes);
-    return make(
-      "details",
-      {},
-      make("summary", {}, "Judges: the default ones that can run here"),
-      this.judgeBoxes,
-    );
-  }
-
-  judge() {
-    const boxes = [...this.judgeBoxes.querySelectorAll("input")];
-    this.judges = boxes.filter((box) => box.checked).map((box) => box.value);
-    const summary = this.judgeBoxes.parentElement.querySelector("summary");
-    summary.textContent = `Judges: ${this.judges.join(", ") || "none"}`;
-    this.changed();
   }
 
   /** The settings as tables of a run file, without those that have their default value. */
@@ -169,7 +136,7 @@ class Form {
         concurrency: count(this.concurrency, usual.concurrency),
         repeat: count(this.repeat, usual.repeat),
       }),
-      judges: given({ names: this.judges }),
+      judges: given({ names: this.judges.names }),
     });
   }
 

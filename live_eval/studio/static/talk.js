@@ -13,6 +13,7 @@ const inWords = (endpoint) => ({
   starting: `connecting to ${endpoint} …`,
   talking: `${endpoint} is ready: speak`,
   disconnected: "disconnected",
+  scoring: "waiting for scores; End again to skip them",
   ended: "ended; the run is being stored …",
   stored: "ended",
 });
@@ -21,8 +22,7 @@ export const show = (place, view) => showTalk(place, view, "Talk", Conversation)
 
 /** Fill a view with the choice of an endpoint and with conversations, each shown as a `Shown`. */
 export async function showTalk(place, { signal }, title, Shown) {
-  const { endpoints, default: usual, taken } = await read("/api/talk", { signal });
-  const talk = new Talk(endpoints, usual, taken, Shown);
+  const talk = new Talk(await read("/api/talk", { signal }), Shown);
   fill(place, make("h1", {}, title), talk.element);
   signal.addEventListener("abort", () => {
     talk.leave();
@@ -35,10 +35,10 @@ export async function showTalk(place, { signal }, title, Shown) {
 
 /** The view: a form before the conversation, then the conversation. */
 class Talk {
-  constructor(endpoints, usual, taken, Shown) {
+  constructor({ endpoints, default: usual, judges, taken }, Shown) {
     this.Shown = Shown;
     this.connection = null;
-    this.setup = new Setup(endpoints, usual, (request) => this.start(request));
+    this.setup = new Setup(endpoints, usual, judges, (request) => this.start(request));
     this.state = make("p", { class: "talk-state", role: "status", "data-state": "idle" });
     this.alert = make(
       "div",

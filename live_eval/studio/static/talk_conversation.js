@@ -117,6 +117,9 @@ export class Conversation {
         this.again.hidden = message.state !== "disconnected";
         if (message.state === "disconnected") this.again.focus();
         break;
+      case "scores":
+        this.scored(message);
+        break;
       case "note":
         this.note(message);
         break;
@@ -145,6 +148,11 @@ export class Conversation {
   /** Begin new lines of the transcript. */
   settle() {
     this.open = {};
+  }
+
+  /** Show the scores of a turn by one judge. */
+  scored({ judge, text }) {
+    if (text) this.note({ about: judge, text });
   }
 
   note({ about, text }) {

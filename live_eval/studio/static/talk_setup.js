@@ -1,10 +1,12 @@
-// The form to choose an endpoint.
+// The form to choose an endpoint and judges.
 import { EndpointChoice } from "./endpoint_choice.js";
+import { JudgeChoice } from "./judge_choice.js";
 import { make } from "./web/elements.js";
 
-/** The choice of an endpoint. */
+/** The choices before a conversation. */
 export class Setup {
-  constructor(endpoints, usual, start) {
+  constructor(endpoints, usual, judges, start) {
+    this.judges = new JudgeChoice(judges, "none", undefined, false);
     this.chosen = new EndpointChoice(endpoints, usual, {
       missing: "; an endpoint on this machine needs none",
       launched: "started by the studio",
@@ -23,6 +25,7 @@ export class Setup {
         make("button", { class: "talk-start" }, "Start"),
       ),
       needs,
+      this.judges.element,
       make(
         "p",
         { class: "note" },
@@ -32,7 +35,12 @@ export class Setup {
   }
 
   request() {
-    return { endpoint: this.chosen.table, turns: { mode: this.chosen.mode } };
+    const { names } = this.judges;
+    return {
+      endpoint: this.chosen.table,
+      turns: { mode: this.chosen.mode },
+      judges: names ? { names } : {},
+    };
   }
 
   /** Hide the form during a conversation. */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,13 @@ import orjson
 from live_eval.audio.codecs import OPUS_RATE_HZ
 from live_eval.clock import SystemClock
 from live_eval.errors import LiveEvalError, UsageError
+from live_eval.judging import JudgeSpec
 from live_eval.live import LiveConversation
+from live_eval.live.quick_scores import QuickScorer, live_options
+from live_eval.live.updates import State, StateChanged
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan
+from live_eval.scoring.judge_runner import unable_judges
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
@@ -40,16 +44,19 @@ class PageConversation:
 
     Args:
         run: Run to store; its folder is created once the page is connected.
+        judges: Judges to score turns, in the order in which they run; those that cannot run are reported.
     """
 
-    def __init__(self, plan: Plan, run: ListedFolder) -> None:
+    def __init__(self, plan: Plan, run: ListedFolder, judges: Sequence[JudgeSpec] = ()) -> None:
         self._plan = plan
         self._run = run
+        self._judges = judges
+        self._missing = unable_judges(judges, live_options())
         self._clock = SystemClock()
         self._connection = RtcConnection(self._clock)
         self._live: LiveConversation | None = None
         self._stopped = False
-        self._connected = False
+        self._connected = self._left = False
 
     @property
     def connected(self) -> bool:
@@ -63,8 +70,16 @@ class PageConversation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The turn mode and the run's id and name, as JSON values."""
-        return {"turn_mode": self._plan.turn_mode.value, "run": self._run.id, "name": self._run.path.name}
+        """The turn mode, the judges, and the run's id and name, as JSON values."""
+        return {
+            "turn_mode": self._plan.turn_mode.value,
+            "run": self._run.id,
+            "name": self._run.path.name,
+            "judges": [
+                {"name": spec.name, "title": spec.title, "missing": self._missing.get(spec.name)}
+                for spec in self._judges
+            ],
+        }
 
     async def answer(self, offer: str) -> str:
         """Return the SDP answer to the page's offer; call `run` next.
@@ -106,11 +121,15 @@ class PageConversation:
     async def _store(self) -> None:
         """Run the live conversation, and always end the stored run."""
         writer = await asyncio.to_thread(self._writer)
+        able = [spec.name for spec in self._judges if spec.name not in self._missing]
+        scorer = await asyncio.to_thread(QuickScorer, self._run.path, able) if able else None
         try:
-            await self._converse(writer)
+            await self._converse(writer, scorer)
         except LiveEvalError as error:
             await self._send({"type": "failed", "message": str(error)})
         finally:
+            if scorer is not None:
+                await asyncio.to_thread(scorer.close)
             await asyncio.to_thread(writer.end)
             await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
 
@@ -118,13 +137,14 @@ class PageConversation:
         manifest = {**self._plan.manifest(), "source": "live", "devices": {"microphone": "browser"}}
         return RunWriter.create(self._run.path, manifest)
 
-    async def _converse(self, writer: RunWriter) -> None:
+    async def _converse(self, writer: RunWriter, scorer: QuickScorer | None) -> None:
         loudspeaker = TrackLoudspeaker(self._connection, self._clock)
         live = LiveConversation(
             self._plan,
             writer,
             loudspeaker,
             device_hz=OPUS_RATE_HZ,
+            scorer=scorer,
             delay_ns=_DELAY_NS,
             clock=self._clock,
         )
@@ -151,6 +171,7 @@ class PageConversation:
         """Forward the page's microphone audio."""
         while (packet := await self._connection.hear()) is not None:
             live.push(np.frombuffer(packet.pcm, "<i2").astype(np.int16, copy=False), packet.at_ns)
+        self._left = True
         live.stop()
 
     async def _obey(self, live: LiveConversation) -> None:
@@ -175,6 +196,8 @@ class PageConversation:
     async def _pass_on(self, live: LiveConversation) -> None:
         async for update in live.updates():
             await self._send(as_json(update))
+            if self._left and isinstance(update, StateChanged) and update.state is State.SCORING:
+                live.stop()  # nobody waits for the missing scores
 
     async def _send(self, message: dict[str, Any]) -> None:
         if not self._connection.ended:

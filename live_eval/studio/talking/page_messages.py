@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from live_eval.live.lines import in_words
+from live_eval.live.lines import in_words, main_scores
 from live_eval.live.updates import (
     EchoDetected,
     LatencyMeasured,
@@ -51,7 +51,16 @@ def as_json(update: Update) -> dict[str, Any]:
                 "text": f"The microphone picks up the reply {delay_ms:.0f} ms later: {advice}.",
             }
         case QuickScores():
-            return {"type": "note", "about": "scores", "text": in_words(update)}
+            return {
+                "type": "scores",
+                "turn": update.turn_id,
+                "judge": update.judge,
+                "scores": [{"title": title, "value": value} for title, value in main_scores(update.scores)],
+                "problems": [{"judge": judge, "reason": why} for judge, why in update.problems.items()],
+                "seconds": round(update.seconds, 2),
+                "late": update.late,
+                "text": in_words(update),
+            }
 
 
 def _turn(turn: LatencyMeasured) -> dict[str, Any]:

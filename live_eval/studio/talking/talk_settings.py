@@ -11,10 +11,13 @@ from aiohttp import web
 from live_eval.dialect import ClientSpec, TransportKind
 from live_eval.errors import UsageError
 from live_eval.http.hosts import is_url
+from live_eval.judging import JudgeKind, Need
+from live_eval.live.quick_scores import live_options
 from live_eval.redaction import SECRETS, public_url
-from live_eval.registry import CLIENTS, client, find_plugins, missing_requirements
+from live_eval.registry import CLIENTS, client, find_plugins, installed_judges, missing_requirements
+from live_eval.scoring.judge_runner import unable_judges
 
-__all__ = ["TALK", "TalkSettings", "endpoint_choices", "read_addresses"]
+__all__ = ["TALK", "TalkSettings", "endpoint_choices", "judge_choices", "read_addresses"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,8 @@ class TalkSettings:
             raise UsageError(f"{spec.title} has no default URL: start the studio with --endpoint {name}=URL")
         return self.addresses.get(name)
 
+
+_CONVERSATION = {Need.REPLY_AUDIO, Need.REPLY_TEXT, Need.SPEAKER_AUDIO}
 
 TALK = web.AppKey("talk", TalkSettings)
 
@@ -88,3 +93,17 @@ def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[di
         for spec in specs
         if isinstance(spec, ClientSpec) and not (sessions and spec.transport_kind is TransportKind.HTTP)
     ]
+
+
+def judge_choices() -> list[dict[str, Any]]:
+    """Return the judges that can score turns of a conversation, with their missing requirements.
+
+    Judges that need more than the reply and the user's audio, such as a script, are omitted.
+    """
+    specs = [
+        spec
+        for spec in installed_judges()
+        if spec.kind is not JudgeKind.PAIRWISE and spec.needs and spec.needs <= _CONVERSATION
+    ]
+    missing = unable_judges(specs, live_options())
+    return [{"name": spec.name, "title": spec.title, "missing": missing.get(spec.name)} for spec in specs]

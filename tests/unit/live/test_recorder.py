@@ -53,7 +53,7 @@ class Scorer:
     def __init__(self) -> None:
         self.abandoned = False
 
-    async def score(self, turn_id: str) -> QuickScores:
+    async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 

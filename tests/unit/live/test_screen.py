@@ -93,7 +93,16 @@ SHOWN = [
 def test_only_the_main_scores_are_printed_with_their_units() -> None:
     written: list[str] = []
     Lines(written.append).show(SCORES)
-    assert written == ["scores of turn-0001", *(f"  {line}" for line in SHOWN)]
+    assert written == [f"scores of turn-0001: {'; '.join(SHOWN)}"]
+
+
+def test_scores_of_judges_are_collected_and_late_ones_are_marked() -> None:
+    first = QuickScores("turn-0001", {"dnsmos.ovrl": 3.0}, seconds=0.5)
+    second = QuickScores("turn-0001", {}, {"utmos": "no weights"}, seconds=1.0, late=True)
+    both = second.merged(first)
+    assert (both.scores, both.problems, both.seconds) == (first.scores, second.problems, 1.5)
+    assert second.merged(QuickScores("turn-0002", {})) == second
+    assert in_words(both).endswith("utmos failed: no weights (1.5 s, late)")
 
 
 def shown(screen: LiveScreen, *updates: Update) -> str:

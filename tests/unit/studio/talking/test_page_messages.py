@@ -50,7 +50,7 @@ def test_every_update_becomes_a_json_message() -> None:
         as_json(SpeechDetected(speaking=True, barge_in=True)),
         as_json(TranscriptPiece(AudioSide.USER, "Hello.", final=True)),
         as_json(RecordStored(record)),
-        as_json(QuickScores("turn-0001", {"dnsmos.ovrl": 3.2})),
+        as_json(QuickScores("turn-0001", {"dnsmos.ovrl": 3.2}, judge="dnsmos", seconds=0.25, late=True)),
         as_json(EchoDetected(12.0, 0.9)),
         as_json(Xruns(underruns=2)),
     ]
@@ -63,10 +63,12 @@ def test_every_update_becomes_a_json_message() -> None:
         "speech",
         "transcript",
         "kept",
-        "note",
+        "scores",
         "note",
         "note",
     ]
+    assert messages[7]["scores"] == [{"title": "overall quality (P.835)", "value": "3.2 MOS"}]
+    assert (messages[7]["seconds"], messages[7]["late"]) == (0.25, True)
     assert "12 ms later" in messages[8]["text"]
     assert messages[9]["text"] == "Microphone: 2 frames late."
     assert messages[3] == {"type": "levels", "user": -20.0, "reply": -90, "muted": True, "replying": False}

@@ -1,0 +1,52 @@
+// Badges of judges: the scores of the latest turn as they arrive, with the time that each took.
+import { fill, make } from "./web/elements.js";
+import { seconds } from "./web/format.js";
+
+const MOST_VALUES = 2;
+
+export class ScoreBadges {
+  constructor() {
+    this.judges = new Map();
+    this.turn = null;
+    this.element = make("ul", { class: "stage-scores", "aria-label": "Scores", hidden: true });
+  }
+
+  /** Make a badge for each judge. @param {Array<{name: string, missing: ?string}>} judges */
+  expect(judges) {
+    this.element.hidden = !judges.length;
+    for (const { name, title, missing } of judges) {
+      const values = make("div", { class: "stage-values" }, missing ? "not installed" : "–");
+      const state = make("span", { class: "stage-took" });
+      const badge = make("li", { title, "data-judge": name }, make("b", {}, name), state, values);
+      badge.toggleAttribute("data-missing", Boolean(missing));
+      this.judges.set(name, { badge, values, state, missing });
+      this.element.append(badge);
+    }
+  }
+
+  /** A turn has been measured, and is scored next. */
+  begin({ turn, number, failure }) {
+    if (turn === this.turn || failure) return;
+    this.turn = turn;
+    this.number = number;
+    for (const { state, missing } of this.judges.values()) {
+      if (!missing) state.textContent = "judging …";
+    }
+  }
+
+  show({ turn, judge, scores, problems, seconds: taken, late }) {
+    const shown = this.judges.get(judge);
+    if (!shown) return;
+    const failed = problems.length ? problems[0].reason : null;
+    const none = failed ? "failed" : "no score";
+    fill(
+      shown.values,
+      scores.slice(0, MOST_VALUES).map(({ title, value }) => make("p", {}, make("strong", {}, value), " ", title)),
+      !scores.length && make("p", {}, none),
+      failed && make("p", { class: "failure" }, failed),
+    );
+    const of = turn === this.turn ? "" : " · earlier turn";
+    shown.state.textContent = `${taken ? seconds(taken, 1) : ""}${late ? " · late" : ""}${of}`;
+    shown.badge.toggleAttribute("data-late", late);
+  }
+}

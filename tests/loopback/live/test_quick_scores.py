@@ -1,0 +1,72 @@
+"""Scores of a conversation's turns in their own process: limits, and judges that hang or end the process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from live_eval.errors import UsageError
+from live_eval.live.quick_scores import QuickScorer, live_judges, live_options
+from live_eval.live.updates import QuickScores
+from live_eval.recording import RunWriter
+from live_eval.scoring.judge_runner import JudgeOptions
+from live_eval.scoring.llm import LlmOptions
+from live_eval.types import Case, Variant
+from tests.support.records import spoken_turn
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    case = Case(case_id="turn-0001", script_id="turn-0001", variant=Variant.TARGET, audio_path=Path("a.flac"))
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        writer.commit(spoken_turn(case))
+        writer.end()
+    return tmp_path / "run"
+
+
+async def scored(scorer: QuickScorer, turn_id: str = "turn-0001") -> list[QuickScores]:
+    seen: list[QuickScores] = []
+    await scorer.score(turn_id, seen.append)
+    return seen
+
+
+async def test_each_judge_reports_its_scores_and_its_time(run: Path) -> None:
+    scorer = QuickScorer(run, ["dnsmos", "prosody"])
+    first = await scored(scorer)
+    again = await scored(scorer)
+    await asyncio.to_thread(scorer.close)
+    assert [each.judge for each in first] == ["dnsmos", "prosody"]
+    assert all(each.scores and each.seconds for each in first)
+    assert [each.scores for each in again] == [each.scores for each in first]
+
+
+async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: Path) -> None:
+    scorer = QuickScorer(run, ["dnsmos"], limit_s=0.05)
+    (hung,) = await scored(scorer)
+    assert "no score after 0.05 s" in hung.problems["dnsmos"]
+    assert await scored(scorer) == []
+    await asyncio.to_thread(scorer.close)
+
+
+async def test_a_turn_that_is_not_stored_has_no_scores(run: Path) -> None:
+    scorer = QuickScorer(run, ["dnsmos"])
+    (none,) = await scored(scorer, "turn-0002")
+    await asyncio.to_thread(scorer.close)
+    assert (none.scores, none.problems) == ({}, {})
+
+
+def test_models_are_limited_in_a_conversation() -> None:
+    usual = live_options().llm
+    assert (usual.timeout_s, usual.attempts, usual.max_calls) == (20, 2, 200)
+    given = live_options(JudgeOptions(llm=LlmOptions(timeout_s=5, max_cost=0.5))).llm
+    assert (given.timeout_s, given.attempts, given.max_calls) == (5, 2, None)
+
+
+def test_judges_that_call_a_model_run_last() -> None:
+    assert [spec.name for spec in live_judges(["ves", "dnsmos"], live_options())] == ["dnsmos", "ves"]
+    with pytest.raises(UsageError, match="cannot score one turn"):
+        live_judges(["arena"], live_options())
