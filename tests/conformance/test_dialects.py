@@ -419,7 +419,7 @@ def disorder(draw: Callable[[st.SearchStrategy[Any]], Any], name: str) -> list[M
 
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_arbitrary_messages_are_survived(name: str, data: st.DataObject) -> None:
     came = data.draw(disorder(name))
@@ -450,7 +450,7 @@ def replay(factory: Callable[[EndpointSettings], Dialect], cassette: Cassette) -
     message=st.dictionaries(st.text(max_size=5), json_values, max_size=4).map(json.dumps)
     | st.binary(max_size=60)
 )
-@settings(max_examples=40)
+@settings(max_examples=10)
 def test_the_log_of_anything_is_json(name: str, message: Message) -> None:
     mode = SPECS[name].turn_modes[0]
     dialect = DIALECTS[name](EndpointSettings(base_url="ws://127.0.0.1:9", turn_mode=mode))
