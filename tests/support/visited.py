@@ -62,7 +62,8 @@ def write_visited(recordings: Path) -> Iterator[Callable[[], None]]:
     write_campaign(recordings / "campaign", [(point("c1"), turns_at([400.0] * 10))])
     stops, talks = barge_in("one", stop_ms=300), barge_in("two", stop_ms=None)
     trials = [("barge-in", "900 ms", stops), ("barge-in", "900 ms", talks)]
-    write_duplex_campaign(recordings / "duplex", {"clean": trials})
+    more = [("barge-in", "900 ms", barge_in("three", stop_ms=500))]
+    write_duplex_campaign(recordings / "duplex", {"clean": trials, "noisy": more})
     damaged = recordings / "damaged"
     damaged.mkdir()
     (damaged / "run.sqlite").write_bytes(b"no database")
