@@ -102,7 +102,12 @@ def test_a_bot_that_does_not_answer(
 def test_another_simulator_calls_the_built_in_endpoint(reference: str, talk: Talk, cadence: str) -> None:
     """streamdouble checks every message of the built-in phone agent, and echoes its mark."""
     program = python_of("voice").parent / "streamdouble"
-    call = ["call", f"ws://{reference}/media-stream?cadence={cadence}", "--audio", talk(8_000, PHONE, 0.5)]
+    call: list[str | Path] = [
+        "call",
+        f"ws://{reference}/media-stream?cadence={cadence}",
+        "--audio",
+        talk(8_000, PHONE, 0.5),
+    ]
     done = subprocess.run([program, *call, "--json"], capture_output=True, text=True, check=False)
     heard = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from live_eval.analysis.turn_taking.outcomes import Judgement, Outcome, Rule, ju
 from live_eval.analysis.turn_taking.speech import Conversation
 from live_eval.errors import FailureKind
 from live_eval.recording import TurnRecord
-from live_eval.types import Failure
+from live_eval.types import Failure, SpeechKind
 
 __all__ = [
     "BEHAVIOUR",
@@ -22,6 +22,7 @@ __all__ = [
     "last_attempts",
     "spoken_turns",
     "trial_result",
+    "unless_deaf",
 ]
 
 SENTINEL = "sentinel"
@@ -76,6 +77,8 @@ class TrialResult:
         failure: Failure of the session, or None.
         correction: Whether a correction was understood, by the text of the next ``reply`` and by the text
             that the endpoint ``heard``; None for a missing text. Empty without a correction.
+        heard: Whether the trial shows that the endpoint heard the user: a reply began after a question, or
+            its transcript has a word of the user. None if the user asked nothing.
     """
 
     facts: Trial
@@ -86,6 +89,7 @@ class TrialResult:
     judgement: Judgement
     failure: Failure | None
     correction: Mapping[str, bool | None]
+    heard: bool | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -145,6 +149,9 @@ def trial_result(
     if judgement.outcome is Outcome.NO_REPLY:
         why = next((turn.failure.message for turn in turns if turn.failure), "")
         judgement = replace(judgement, reason=": ".join(filter(None, (judgement.reason, why))))
+    heard = _heard(turns, conversation)
+    if heard is False:
+        judgement = unless_deaf(rule, judgement)
     texts = {"reply": turns[-1].reply_text, "heard": turns[-1].heard_text} if trial.meant else {}
     return TrialResult(
         facts=trial,
@@ -154,8 +161,36 @@ def trial_result(
         conversation=conversation,
         judgement=judgement,
         failure=failure,
+        heard=heard,
         correction={where: _has_one_of(text, trial.meant) for where, text in texts.items()},
     )
+
+
+def unless_deaf(rule: Rule, judgement: Judgement) -> Judgement:
+    """Return the judgement of a trial in which nothing shows that the endpoint heard the user.
+
+    A trial that passes because the endpoint did nothing would also pass without any audio: it is unknown.
+    """
+    if (
+        judgement.outcome not in (Outcome.KEPT_TALKING, Outcome.IGNORED)
+        or judgement.outcome not in rule.passes
+    ):
+        return judgement
+    reason = "nothing shows that the endpoint heard the user: no reply began after a question"
+    return replace(judgement, outcome=Outcome.UNKNOWN, reason=reason)
+
+
+def _heard(turns: Sequence[TurnRecord], conversation: Conversation | None) -> bool | None:
+    """Return `TrialResult.heard`."""
+    asked = [turn for turn in turns if turn.case.speech is SpeechKind.TURN]
+    if not asked or conversation is None:
+        return None
+    said = _words(" ".join(turn.case.text or "" for turn in asked))
+    if said & _words(" ".join(turn.heard_text or "" for turn in turns)):
+        return True
+    began_ns = [each.began_ns or each.sounds[0].start_ns for each in conversation.agent if each.sounds]
+    ends_ns = [each.end_ns for each in conversation.user if each.kind is SpeechKind.TURN]
+    return any(at_ns >= end_ns for at_ns in began_ns for end_ns in ends_ns)
 
 
 def _checked_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
@@ -183,5 +218,9 @@ def _frame_ns(turn: TurnRecord) -> int:
 def _has_one_of(text: str | None, wanted: Sequence[str]) -> bool | None:
     if not text:
         return None
-    words = set(re.findall(r"\w+", text.lower()))
+    words = _words(text)
     return any(word in words for word in wanted)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))

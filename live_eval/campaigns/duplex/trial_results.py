@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,7 +11,13 @@ from live_eval.analysis.turn_taking.from_turns import conversation_of
 from live_eval.analysis.turn_taking.outcomes import Outcome
 from live_eval.analysis.turn_taking.segmentation import as_replies
 from live_eval.analysis.turn_taking.speech import Conversation
-from live_eval.analysis.turn_taking.trial import Trial, TrialResult, spoken_turns, trial_result
+from live_eval.analysis.turn_taking.trial import (
+    Trial,
+    TrialResult,
+    spoken_turns,
+    trial_result,
+    unless_deaf,
+)
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader, TurnRecord, part_of
 from live_eval.session.limits import SessionLimits
@@ -67,7 +74,7 @@ class TrialReader:
         ]
         found = [self._conversations[attempt] for _, _, attempt in listed]
         replies = iter(as_replies([each for each in found if each is not None], silence_ns))
-        return [
+        results = [
             trial_result(
                 trial,
                 playing,
@@ -77,6 +84,9 @@ class TrialReader:
             )
             for (trial, playing, attempt), conversation in zip(listed, found, strict=True)
         ]
+        if any(result.heard for result in results):
+            return results
+        return [replace(result, judgement=unless_deaf(result.rule, result.judgement)) for result in results]
 
     def _read_new(self, run: RunReader) -> None:
         new: set[_Attempt] = set()

@@ -1,6 +1,7 @@
 """Trials read from runs over continuous media, where only silence divides replies."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from live_eval.campaigns.duplex.summary import read_duplex
 from live_eval.campaigns.duplex.trial_results import TrialReader, read_trials, to_repeat
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
+from live_eval.types import SpeechKind
 from tests.support import duplex_campaigns as written
 
 Sounds = Sequence[tuple[float, float]]
@@ -240,3 +242,38 @@ def test_a_trial_with_a_damaged_recording_is_void_and_the_others_are_judged(
     ]
     assert found[0].judgement.reason == "a.flac is missing"
     assert to_repeat(found) == set()
+
+
+def as_backchannel(turns: list[TurnRecord]) -> list[TurnRecord]:
+    case = replace(turns[-1].case, speech=SpeechKind.BACKCHANNEL)
+    return [*turns[:-1], replace(turns[-1], case=case)]
+
+
+@pytest.mark.parametrize(
+    ("begins_ms", "outcome"),
+    [(1500, Outcome.KEPT_TALKING), (300, Outcome.UNKNOWN)],
+    ids=["answer", "monologue"],
+)
+def test_no_backchannel_passes_on_an_endpoint_that_hears_nothing(
+    tmp_path: Path, begins_ms: int, outcome: Outcome
+) -> None:
+    """A reply that began before the question had ended shows nothing, however long it continues."""
+    turns = as_backchannel(
+        written.streamed("t", [ASKED, (2400, 2800)], [[(begins_ms, 9000)]], asked_ms=2400 - begins_ms)
+    )
+    runs = {"clean": [("response-latency", "", written.question("q")), ("backchannel", "900 ms", turns)]}
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", runs))
+    assert campaign.trials["clean"][-1].outcome is outcome
+    assert campaign.trials["clean"][-1].heard == (outcome is Outcome.KEPT_TALKING)
+
+
+@pytest.mark.parametrize(("answers", "outcome"), [(True, Outcome.IGNORED), (False, Outcome.UNKNOWN)])
+def test_no_noise_is_ignored_in_a_run_without_an_answer(
+    tmp_path: Path, answers: bool, outcome: Outcome
+) -> None:
+    (turn,) = written.streamed("n", [(0, 20_000)], [])
+    noise = [replace(turn, case=replace(turn.case, speech=SpeechKind.NOISE))]
+    said = written.question("q") if answers else written.streamed("q", [ASKED], [])
+    runs = {"clean": [("response-latency", "", said), ("noise", "floor -30 dBFS", noise)]}
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", runs))
+    assert campaign.trials["clean"][-1].outcome is outcome
