@@ -39,6 +39,7 @@ from live_eval.types import TurnMode
 
 __all__ = ["command"]
 
+_SLOW_DEVICES_MS = 300
 _KEYS = {
     "endpoint": None,
     "task": ("prompt",),
@@ -174,7 +175,10 @@ async def _converse(
 def _print_devices() -> None:
     devices = list_devices()
     if not devices:
-        raise UsageError("this machine has no audio device")
+        raise UsageError(
+            "this machine has no audio device: connect one, or stream recordings without devices: "
+            "live-eval run ENDPOINT"
+        )
     for each in devices:
         sides = [f"{each.inputs} in"] * bool(each.inputs) + [f"{each.outputs} out"] * bool(each.outputs)
         default = [
@@ -197,9 +201,16 @@ def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
 
 
 def _in_words(delay: DeviceDelay) -> str:
+    slow = (
+        " Above 300 ms, it is noticeable: use devices with a cable, not Bluetooth."
+        if delay.delay_ms > _SLOW_DEVICES_MS
+        else ""
+    )
     return (
         f"{delay.loudspeaker} to {delay.microphone}: {delay.delay_ms:.1f} ms ± {delay.spread_ms:.1f} "
-        f"(median and spread of {delay.repeats} chirps)"
+        f"(median and spread of {delay.repeats} chirps)\n"
+        f"These devices add {delay.delay_ms:.0f} ms to your wait for each reply; latencies exclude it, and "
+        f"the spread widens their error bars by {delay.spread_ms:.1f} ms.{slow}"
     )
 
 

@@ -82,7 +82,10 @@ def find_device(devices: list[AudioDevice], wanted: str | None, side: AudioSide)
     what = "microphone" if side is AudioSide.USER else "loudspeaker"
     usable = [each for each in devices if (each.inputs if side is AudioSide.USER else each.outputs)]
     if not usable:
-        raise UsageError(f"no {what} found on this machine")
+        command = "live ENDPOINT --from sample" if side is AudioSide.USER else "run ENDPOINT"
+        raise UsageError(
+            f"no {what} found on this machine: connect one, or stream recordings: live-eval {command}"
+        )
     if wanted is None:
         default = [each for each in usable if (each.is_input if side is AudioSide.USER else each.is_output)]
         return (default or usable)[0]

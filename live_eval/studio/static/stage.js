@@ -82,7 +82,7 @@ class Stage extends Conversation {
     if (this.element.dataset.stage !== this.taking.state && this.talking) {
       this.element.dataset.stage = this.taking.state;
     }
-    if (this.taking.state !== "thinking") this.latency.waits(null);
+    if (this.taking.state !== "thinking") this.latency.waitEnds(this.taking.state === "speaking");
   }
 
   draw(now) {

@@ -43,17 +43,29 @@ export class VoiceToVoice {
     );
   }
 
-  /** Show that the user waits for a reply, for so long as heard in the room; null once a reply is audible. */
+  /** Show that the user waits for a reply, for so long as heard in the room. */
   waits(ms) {
-    this.element.toggleAttribute("data-waits", ms !== null);
-    if (ms === null) return;
+    this.element.toggleAttribute("data-waits", true);
     fill(this.large, make("small", {}, "waiting …"));
     this.bar.style.width = `${share(ms)}%`;
   }
 
+  /** The user waits no longer: for a reply, its latency follows at its end. */
+  waitEnds(replies) {
+    if (!this.element.hasAttribute("data-waits")) return;
+    if (replies) fill(this.large, make("small", {}, "measuring …"));
+    else this.clear();
+  }
+
+  clear() {
+    this.element.removeAttribute("data-waits");
+    fill(this.large, "–");
+    this.bar.style.width = 0;
+  }
+
   /** Show a turn as measured by the studio. */
   show({ number: turn, voice_to_voice_ms: ms, failure, why_not: reason }) {
-    this.waits(null);
+    this.clear();
     if (failure) this.failed.add(turn);
     else if (ms !== null) this.turns.set(turn, ms);
     fill(this.large, ms === null || failure ? "–" : [number(ms), make("small", {}, " ms")]);

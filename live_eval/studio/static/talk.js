@@ -63,7 +63,7 @@ class Talk {
     this.conversation.element.focus();
     try {
       const on = { received: (message) => this.receive(message), lost: (why) => this.lost(why) };
-      const connection = await connect(request, on, leaving.signal);
+      const connection = await connect(request, this.setup.devices, on, leaving.signal);
       this.connection = connection;
       this.conversation.began(connection.began, connection.streams);
     } catch (error) {
@@ -116,6 +116,7 @@ class Talk {
   }
 
   leave() {
+    this.setup.devices.stop();
     this.connection?.close();
     this.connection = null;
   }

@@ -8,14 +8,17 @@ const GATHER_MS = 2000;
 const REFUSALS = {
   NotAllowedError:
     "The browser blocks the microphone for this page. Allow it in the site settings next to the address, then start again.",
-  NotFoundError: "No microphone found. Connect one, then start again.",
+  NotFoundError:
+    "No microphone found. Connect one, then start again; or run live-eval live ENDPOINT --from sample, which speaks recordings.",
+  OverconstrainedError: "The chosen microphone is no longer connected. Choose another one.",
   NotReadableError: "The microphone cannot be opened: another program may be using it.",
 };
 
 /**
  * Begin a conversation.
  *
- * @param {object} request The tables `endpoint` and `turns` of a run file.
+ * @param {object} request The tables `endpoint`, `turns` and `judges` of a run file.
+ * @param {{microphone: string, loudspeaker: string}} devices Ids of the devices; empty for the browser's default.
  * @param {object} on `received(message)` takes the studio's messages; `lost(message)` is called once if the
  *     connection or the microphone is lost.
  * @param {AbortSignal} signal Aborted if the user leaves before the conversation has begun.
@@ -24,8 +27,8 @@ const REFUSALS = {
  * @throws {StudioError} The microphone is not available, or the studio refuses.
  * @throws {DOMException} The user has left.
  */
-export async function connect(request, on, signal) {
-  const microphone = await openMicrophone();
+export async function connect(request, devices, on, signal) {
+  const microphone = await openMicrophone(devices.microphone);
   const peer = new RTCPeerConnection({ iceServers: [] });
   const loudspeaker = new Audio();
   let open = true;
@@ -42,6 +45,7 @@ export async function connect(request, on, signal) {
   };
   try {
     signal.throwIfAborted();
+    if (devices.loudspeaker) await loudspeaker.setSinkId?.(devices.loudspeaker);
     const [track] = microphone.getAudioTracks();
     track.addEventListener("ended", () => lost("The microphone was disconnected. Earlier turns are kept."));
     peer.addTrack(track, microphone);
@@ -71,7 +75,8 @@ export async function connect(request, on, signal) {
   }
 }
 
-async function openMicrophone() {
+/** Open a microphone by its id; the browser's default if the id is empty. */
+export async function openMicrophone(device) {
   if (!navigator.mediaDevices) {
     throw new StudioError(
       "microphone",
@@ -79,7 +84,9 @@ async function openMicrophone() {
     );
   }
   try {
-    return await navigator.mediaDevices.getUserMedia({ audio: SOUND });
+    return await navigator.mediaDevices.getUserMedia({
+      audio: { ...SOUND, ...(device && { deviceId: { exact: device } }) },
+    });
   } catch (error) {
     throw new StudioError(
       "microphone",

@@ -181,7 +181,7 @@ export class Conversation {
 }
 
 /** Make a level meter for one side. */
-function meter(name) {
+export function meter(name) {
   const bar = make("meter", {
     min: SILENT_DB,
     max: 0,

@@ -1,6 +1,7 @@
-// The form to choose an endpoint and judges.
+// The form to choose an endpoint, devices and judges.
 import { EndpointChoice } from "./endpoint_choice.js";
 import { JudgeChoice } from "./judge_choice.js";
+import { DeviceChoice } from "./talk_devices.js";
 import { make } from "./web/elements.js";
 
 /** The choices before a conversation. */
@@ -12,6 +13,9 @@ export class Setup {
       launched: "started by the studio",
     });
     const { names, modes, model, needs } = this.chosen;
+    this.devices = new DeviceChoice();
+    this.voice = make("input", { name: "voice", autocomplete: "off", placeholder: "the endpoint's default" });
+    this.prompt = make("textarea", { name: "prompt", rows: 2, placeholder: "none" });
     this.element = make(
       "form",
       { class: "talk-setup", submit: (event) => (event.preventDefault(), start(this.request())) },
@@ -22,9 +26,12 @@ export class Setup {
         names,
         modes,
         make("label", {}, "Model", model),
+        make("label", {}, "Voice", this.voice),
+        make("label", {}, "Prompt", this.prompt),
         make("button", { class: "talk-start" }, "Start"),
       ),
       needs,
+      this.devices.element,
       this.judges.element,
       make(
         "p",
@@ -36,8 +43,10 @@ export class Setup {
 
   request() {
     const { names } = this.judges;
+    const [voice, instructions] = [this.voice, this.prompt].map(({ value }) => value.trim());
+    this.devices.stop();
     return {
-      endpoint: this.chosen.table,
+      endpoint: { ...this.chosen.table, ...(voice && { voice }), ...(instructions && { instructions }) },
       turns: { mode: this.chosen.mode },
       judges: names ? { names } : {},
     };

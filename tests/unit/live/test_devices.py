@@ -39,8 +39,10 @@ def test_a_name_that_matches_no_device_or_several_is_refused(
 
 
 def test_a_machine_without_devices_is_reported() -> None:
-    with pytest.raises(UsageError, match="no microphone found on this machine"):
+    with pytest.raises(UsageError, match=r"no microphone found on this machine.*--from sample"):
         find_device([], None, AudioSide.USER)
+    with pytest.raises(UsageError, match=r"no loudspeaker found on this machine.*live-eval run"):
+        find_device([], None, AudioSide.REPLY)
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
