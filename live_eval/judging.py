@@ -86,6 +86,8 @@ class JudgeRole(StrEnum):
     verifiable instructions, details ``instructions``, ``strict``, ``loose``: their number, and how many are
     followed.
     """
+    BENCHMARK_MODEL = "benchmark model"
+    """Outputs `rating` (1 to 5) or `correct` (in %), for items of other benchmarks that a model rates."""
     EMOTION = "emotion"
     """Detail ``reply``: a mapping whose ``probabilities`` contains each emotion's probability by name."""
     PROSODY = "prosody"

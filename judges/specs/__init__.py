@@ -1,6 +1,6 @@
 """Specifications of our judges. Cheap to import: implementations are loaded on first use."""
 
-from live_eval.judges.specs.models import ARENA, RUBRIC, VES
+from live_eval.judges.specs.models import ARENA, BENCHMARK_MODEL, RUBRIC, VES
 from live_eval.judges.specs.sound import DISTILLMOS, DNSMOS, EMOALIGN, NISQA, PROSODY, UTMOS
 from live_eval.judges.specs.text import (
     BENCHMARK_RULES,
@@ -18,6 +18,7 @@ from live_eval.judges.specs.text import (
 
 __all__ = [
     "ARENA",
+    "BENCHMARK_MODEL",
     "BENCHMARK_RULES",
     "BERTSCORE",
     "BLEU",

@@ -7,6 +7,7 @@ from functools import partial
 
 from live_eval.judging import (
     JudgeKind,
+    JudgeRole,
     JudgeSpec,
     LeaderboardColumn,
     LeaderboardTable,
@@ -15,10 +16,20 @@ from live_eval.judging import (
     OutputSpec,
     RatingScale,
 )
+from live_eval.types import Task
 
-__all__ = ["ARENA", "AUDIO_MODEL", "RUBRIC", "TEXT_MODEL", "VES"]
+__all__ = [
+    "ARENA",
+    "AUDIO_MODEL",
+    "BENCHMARK_MODEL",
+    "RUBRIC",
+    "SMALL_TEXT_MODEL",
+    "TEXT_MODEL",
+    "VES",
+]
 
 TEXT_MODEL = "gpt-4o"
+SMALL_TEXT_MODEL = "gpt-4o-mini"
 AUDIO_MODEL = "gemini-2.5-pro"
 _GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
 
@@ -158,6 +169,27 @@ VES = _audio_model(
         ),
     ),
     source=_ECHOMIND,
+)
+
+BENCHMARK_MODEL = JudgeSpec(
+    name="benchmark_model",
+    version="1",
+    title="open answers to items of other benchmarks, rated by a language model",
+    kind=JudgeKind.LLM,
+    implementation="live_eval.judges.benchmark_model:BenchmarkModel",
+    outputs=(
+        _rating(name="rating", title="rating of an open answer", optional=True),
+        OutputSpec(
+            name="correct", title="agrees with the reference", unit="%", low=0.0, high=100.0, optional=True
+        ),
+    ),
+    needs=frozenset({Need.REPLY_TEXT, Need.SCRIPT_TEXT}),
+    role=JudgeRole.BENCHMARK_MODEL,
+    tasks=frozenset({Task.BENCHMARK}),
+    packages=("openai",),
+    key_variable="OPENAI_API_KEY",
+    model=SMALL_TEXT_MODEL,
+    source="Chen et al.: VoiceBench (arXiv 2410.17196)",
 )
 
 ARENA = _audio_model(

@@ -12,7 +12,7 @@ from live_eval.analysis.task_levels import TaskLevels
 from live_eval.report.cells import NONE, Cell, Table, interval, number
 from live_eval.report.tables import RunView, columns_of, run_cell
 from live_eval.text.wording import counted
-from live_eval.types import Task
+from live_eval.types import ScoringRule, Task
 
 __all__ = ["benchmark_table", "question_table", "task_tables", "transcription_table"]
 
@@ -29,7 +29,8 @@ _BENCHMARK_NOTE = (
     "Per cent of n items by the benchmark's own rule (official) and by ours, resampled by script. If the "
     "official rule cannot read a reply, it guesses (guessed), which counts with the expected value of the "
     "guess; by our rule, the reply is wrong (unparsed). Items that the endpoint failed to answer count as 0 "
-    "by both rules (failed)."
+    "by both rules (failed). A model rates open answers from 1 to 5, and compares others with a reference "
+    "(% correct)."
 )
 _RELATION_NOTE = (
     "Spearman's rank correlation of the means by script, and by vocal attribute, over recordings with both "
@@ -135,6 +136,7 @@ def benchmark_table(runs: Sequence[RunView]) -> Table:
     headings = (
         *("items", "n", "failed", "official, %", "95 % interval", "guessed"),
         *("ours, %", "95 % interval", "unparsed"),
+        *("by a model", "95 % interval"),
     )
     found = [(view, part) for view, summary in _summaries(runs, Task.BENCHMARK) for part in summary.parts]
     rows = [
@@ -162,7 +164,20 @@ def _part_row(part: PartSummary, view: RunView, runs: Sequence[RunView]) -> tupl
         Cell(number(part.ours.value, 1), strong=True),
         Cell(interval(part.ours, 1), note=part.ours.reason),
         Cell(_of_replies(part.unparsed, n - part.failed)),
+        *_by_model(part),
     )
+
+
+def _by_model(part: PartSummary) -> Iterator[Cell]:
+    """Yield the value by a language model with its unit, and its interval."""
+    if part.rated is None:
+        yield from (Cell(NONE), Cell(NONE))
+        return
+    digits, unit = (2, "of 5") if part.rule is ScoringRule.RATING else (1, "%")
+    value = part.rated.value
+    text = NONE if value is None else f"{number(value, digits)} {unit}"
+    yield Cell(text, strong=True, note=part.rated.reason if value is None else f"n {part.rated.n}")
+    yield Cell(interval(part.rated, digits), note=part.rated.reason)
 
 
 def _of_replies(count: int, replies: int) -> str:

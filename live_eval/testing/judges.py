@@ -29,7 +29,16 @@ from live_eval.judging import (
     check_judgement,
 )
 from live_eval.text.quoting import quoted
-from live_eval.types import Case, CoarseDimension, Cue, Question, Task, Variant
+from live_eval.types import (
+    BenchmarkItem,
+    Case,
+    CoarseDimension,
+    Cue,
+    Question,
+    ScoringRule,
+    Task,
+    Variant,
+)
 
 __all__ = ["GARBAGE", "INJECTIONS", "check_judge", "odd_turns", "ordinary_turn", "speechlike"]
 
@@ -238,7 +247,11 @@ def _of_task(spec: JudgeSpec, turn: JudgedTurn) -> JudgedTurn:
     """Return the turn with the judge's first task."""
     task = next((task for task in (Task.CONVERSATION, *Task) if task in spec.tasks), Task.CONVERSATION)
     question = _QUESTION if task.asks else None
-    return replace(turn, case=replace(turn.case, task=task, question=question))
+    item: BenchmarkItem | None = None
+    if task is Task.BENCHMARK:
+        rule = ScoringRule.REFUSAL if spec.kind is JudgeKind.LOCAL else ScoringRule.RATING
+        item = BenchmarkItem(benchmark="benchmark", part="part", rule=rule)
+    return replace(turn, case=replace(turn.case, task=task, question=question, item=item))
 
 
 def _check_spec(spec: JudgeSpec) -> None:

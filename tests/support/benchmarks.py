@@ -16,7 +16,7 @@ from pyarrow import parquet
 from live_eval import registry
 from live_eval.audio import read_audio
 from live_eval.data import sample_path
-from live_eval.judges.specs import BENCHMARK_RULES
+from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
 
 __all__ = [
     "BIG_BENCH_ANSWERS",
@@ -71,11 +71,10 @@ def voicebench_part(
 
 def install_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the judges of benchmarks, in case the installed metadata is older than this checkout."""
-    others = [
-        plugin for plugin in registry.find_plugins(registry.JUDGES) if plugin.name != BENCHMARK_RULES.name
-    ]
-    mine = registry.Plugin(registry.JUDGES, BENCHMARK_RULES.name, "live-eval", BENCHMARK_RULES, None)
-    found = {registry.JUDGES: (*others, mine), registry.CLIENTS: registry.find_plugins(registry.CLIENTS)}
+    mine = {spec.name: spec for spec in (BENCHMARK_RULES, BENCHMARK_MODEL)}
+    judges = [plugin for plugin in registry.find_plugins(registry.JUDGES) if plugin.name not in mine]
+    judges += [registry.Plugin(registry.JUDGES, name, "live-eval", spec, None) for name, spec in mine.items()]
+    found = {registry.JUDGES: tuple(judges), registry.CLIENTS: registry.find_plugins(registry.CLIENTS)}
     monkeypatch.setattr(registry, "find_plugins", found.__getitem__)
 
 

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.analysis.statistics.intervals import Estimate, estimate_share, estimate_statistic
+from live_eval.analysis.statistics.intervals import (
+    Estimate,
+    estimate_mean,
+    estimate_share,
+    estimate_statistic,
+)
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.errors import FailureCause
@@ -22,6 +27,11 @@ from live_eval.judging import JudgeRole
 from live_eval.types import ScoringRule
 
 __all__ = ["PartSummary", "summarise_parts"]
+
+_RATED = {ScoringRule.RATING: ("rating", 1.0), ScoringRule.REFERENCE: ("correct", 0.0)}
+"""The output of a language model's judge, and its lowest value, by rule."""
+
+_NOT_BY_RULE = frozenset({*_RATED, ScoringRule.NONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +44,8 @@ class PartSummary:
         official: Percentage by the benchmark's rule; resampled by script. Without a value if the benchmark's
             own scorer is a language model.
         ours: Percentage by our rule; resampled by script.
+        rated: Mean rating, 1 to 5, or percentage of correct answers by a language model; None if it rates no
+            items of the part.
         failed: Number of turns without a reply due to the endpoint, which count as 0.
         excluded: Number of turns that failed for a reason unrelated to the model.
         unscored: Number of captured turns without a score.
@@ -48,6 +60,7 @@ class PartSummary:
     items: int
     official: Estimate
     ours: Estimate
+    rated: Estimate | None
     failed: int
     excluded: int
     unscored: int
@@ -63,6 +76,7 @@ class PartSummary:
             "items": self.items,
             "official": self.official.as_json(),
             "ours": self.ours.as_json(),
+            "rated": None if self.rated is None else self.rated.as_json(),
             "failed": self.failed,
             "excluded": self.excluded,
             "unscored": self.unscored,
@@ -103,11 +117,13 @@ def _part(
             instructions.append(_followed(row.detail))
             unparsed += row.values["parsed"] == 0
         elif turn.failed_by is FailureCause.ENDPOINT:
+            failed += 1
+            if rule in _NOT_BY_RULE:
+                continue
             ours.append(0.0)
             if rule is not ScoringRule.FINAL_ANSWER:
                 official.append(0.0)
             instructions.append(_followed({"instructions": _number_of_instructions(turn)}))
-            failed += 1
         else:
             if turn.captured:
                 reasons.append(row.reason if row is not None else "not judged")
@@ -120,6 +136,7 @@ def _part(
         items=len(turns),
         official=_official(official, instructions, scripts, rule),
         ours=estimate_share(ours, scripts),
+        rated=_rated(table, turns, rule),
         failed=failed,
         excluded=sum(turn.is_excluded for turn in turns),
         unscored=len(reasons),
@@ -127,6 +144,25 @@ def _part(
         official_unparsed=official_unparsed,
         unparsed=unparsed,
     )
+
+
+def _rated(table: ScoreTable, turns: Sequence[Observation], rule: ScoringRule) -> Estimate | None:
+    """Return the mean by a language model; an item without a reply has the lowest value."""
+    if rule not in _RATED:
+        return None
+    output, lowest = _RATED[rule]
+    values: list[float] = []
+    scripts: list[str] = []
+    for turn in turns:
+        row = table.row(turn.turn_id, JudgeRole.BENCHMARK_MODEL) if turn.captured else None
+        if row is not None and row.status == "scored" and output in row.values:
+            values.append(row.values[output])
+        elif turn.failed_by is FailureCause.ENDPOINT:
+            values.append(lowest)
+        else:
+            continue
+        scripts.append(turn.script_id)
+    return estimate_mean(values, scripts) if rule is ScoringRule.RATING else estimate_share(values, scripts)
 
 
 def _official(

@@ -130,3 +130,31 @@ def test_verifiable_instructions_are_pooled(tmp_path: Path, monkeypatch: pytest.
     [part] = summary_of(path).tasks[0].parts
     assert part.official.value == pytest.approx(100 * (1 / 3 + 2 / 6 + 2 / 3 + 5 / 6) / 4)
     assert part.ours.value == pytest.approx(200 / 3)
+
+
+def test_a_models_ratings_are_averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_judges(monkeypatch)
+    path = tmp_path / "run"
+    with RunWriter.create(path, {}) as run, ScoreStore.open(path) as store:
+        for number in range(9):
+            rated = case("commoneval", number, ScoringRule.RATING)
+            run.commit(spoken_turn(rated, TurnPlan(reply_text="x")))
+            store.put("benchmark_model", "1", rated.case_id, Scored({"rating": 3.0 + number % 2}))
+        compared = case("sd-qa", 0, ScoringRule.REFERENCE)
+        run.commit(spoken_turn(compared, TurnPlan(reply_text="x")))
+        store.put("benchmark_model", "1", compared.case_id, Scored({"correct": 100.0}))
+        lost = TurnPlan(failure=Failure(FailureKind.NO_RESPONSE, "x"), first_byte_ms=None)
+        run.commit(spoken_turn(case("commoneval", 9, ScoringRule.RATING), lost))
+        run.commit(spoken_turn(case("sd-qa", 1, ScoringRule.REFERENCE), lost))
+        run.end(finished=True)
+    summary = summary_of(path)
+    opened, compared_part = summary.tasks[0].parts
+    assert opened.rated is not None
+    assert opened.rated.value == pytest.approx((5 * 3 + 4 * 4 + 1) / 10)
+    assert opened.rated.interval is not None
+    assert (opened.failed, opened.ours.n, opened.official.n) == (1, 0, 0)
+    assert compared_part.rated is not None
+    assert (compared_part.rated.value, compared_part.rated.n) == (50.0, 2)
+    cells = [[cell.text for cell in row] for row in benchmark_table([RunView(0, "run", summary)]).rows]
+    assert cells[0][10] == "3.20 of 5"
+    assert cells[1][10:] == ["50.0 %", "–"]

@@ -1,0 +1,73 @@
+"""Ratings of replies to other benchmarks' open questions, by a language model."""
+
+from __future__ import annotations
+
+from live_eval.judges._asking import (
+    PROMPTS,
+    PromptTemplate,
+    UnreadableError,
+    read_object,
+    read_rating,
+    read_words,
+)
+from live_eval.judges.specs.models import SMALL_TEXT_MODEL
+from live_eval.judging import ChatRequest, Failed, JudgedTurn, Judgement, Scored, Unscored
+from live_eval.types import ScoringRule
+
+__all__ = ["BenchmarkModel"]
+
+_PROMPTS = {
+    ScoringRule.RATING: ("benchmark_rating.md", frozenset({"prompt", "reply_text"})),
+    ScoringRule.REFERENCE: ("benchmark_reference.md", frozenset({"prompt", "reference", "reply_text"})),
+}
+
+
+class BenchmarkModel:
+    """Rating of an open answer, 1 to 5, or whether an answer agrees with a reference, 0 or 100.
+
+    VoiceBench (Chen et al., arXiv 2410.17196) asks gpt-4o-mini three times at temperature 0.5 and uses the
+    mean of the ratings, or the majority of the verdicts. This judge asks once at temperature 0, with prompts
+    in our words and the anchors of the benchmark. The published value for reference answers is thought to be
+    the mean with the classifier PEDANTS, which is not run. Items with another scoring rule are unscored.
+    """
+
+    def __init__(self) -> None:
+        self._prompts = {
+            rule: PromptTemplate.load("", default=PROMPTS / name, places=places, needed=places)
+            for rule, (name, places) in _PROMPTS.items()
+        }
+
+    def unscorable(self, turn: JudgedTurn) -> Unscored | None:
+        """Return why the model is not asked, or None."""
+        item = turn.case.item
+        if item is None or item.rule not in _PROMPTS:
+            return Unscored("a rule scores this item, not a language model")
+        return None
+
+    def request(self, turn: JudgedTurn) -> ChatRequest:
+        """Return the request for a turn."""
+        item = turn.case.item
+        rule = item.rule if item is not None and item.rule in _PROMPTS else ScoringRule.RATING
+        text = self._prompts[rule].fill(
+            {
+                "prompt": turn.case.text,
+                "reference": item.answer if item is not None else None,
+                "reply_text": turn.reply_text,
+            }
+        )
+        return ChatRequest(messages=[{"role": "user", "content": text}], model=SMALL_TEXT_MODEL)
+
+    def parse(self, answer: str) -> Judgement:
+        """Return the rating or the verdict in a response."""
+        try:
+            value = read_object(answer)
+            detail = {"explanation": read_words(value, "explanation")}
+            if "correct" not in value:
+                return Scored({"rating": read_rating(value, "score")}, detail)
+            if not isinstance(value["correct"], bool):
+                raise UnreadableError(
+                    f"expected correct as true or false, got {str(value['correct'])[:40]!r}"
+                )
+            return Scored({"correct": 100.0 * value["correct"]}, detail)
+        except UnreadableError as error:
+            return Failed(str(error))
