@@ -11,6 +11,7 @@ import { Conversation } from "./talk_conversation.js";
 
 const STATES = ["listening", "thinking", "speaking"];
 const SILENT_DB = -90;
+const BLOCKS_PER_STEP = 4; // of the bar that grows while the endpoint thinks
 const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
   starting: "connecting …",
@@ -65,7 +66,7 @@ class Stage extends Conversation {
     this.sound.listen(streams).catch((error) => {
       this.note({ about: "stage", text: `The voices cannot be shown: ${error.message}` });
     });
-    this.frame = requestAnimationFrame((now) => this.draw(now));
+    this.draw();
   }
 
   /** Take 10 ms of both voices. */
@@ -75,7 +76,7 @@ class Stage extends Conversation {
     this.wave.add(muted ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
     if (this.taking.hear(user, reply)) this.light();
     const { waitsFrom, at, state } = this.taking;
-    if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
+    if (state === "thinking" && at % BLOCKS_PER_STEP === 0) this.latency.waits((at - waitsFrom) * BLOCK_MS);
   }
 
   light() {
@@ -85,10 +86,10 @@ class Stage extends Conversation {
     if (this.taking.state !== "thinking") this.latency.waitEnds(this.taking.state === "speaking");
   }
 
-  draw(now) {
+  draw() {
     if (this.over) return;
-    this.wave.draw(this.taking.handovers, now);
-    this.frame = requestAnimationFrame((next) => this.draw(next));
+    this.wave.draw(this.taking.handovers);
+    requestAnimationFrame(() => this.draw());
   }
 
   commit() {

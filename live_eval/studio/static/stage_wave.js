@@ -4,10 +4,11 @@ import { make } from "./web/elements.js";
 import { BLOCK_MS } from "./stage_voices.js";
 
 const SHOWN_BLOCKS = 1_200;
-const BLOCKS_PER_SPECTRUM = 2;
-const SPECTRA = SHOWN_BLOCKS / BLOCKS_PER_SPECTRUM;
+const BLOCKS_PER_COLUMN = 2;
+const COLUMNS = SHOWN_BLOCKS / BLOCKS_PER_COLUMN;
 const WAVE_SHARE = 0.62; // of each voice's half
-const FRAME_MS = 33;
+const FRAME_MS = 40;
+const MOST_BUSY = 4; // a frame is drawn after this many times the duration of the last one: the state has priority
 const SECOND_BLOCKS = 1000 / BLOCK_MS;
 
 export class ScrollingWave {
@@ -18,9 +19,10 @@ export class ScrollingWave {
       "aria-label": "Waveforms and spectrograms of the last 12 seconds: you above, the reply below",
     });
     this.blocks = 0;
-    this.peaks = [new Float32Array(SHOWN_BLOCKS), new Float32Array(SHOWN_BLOCKS)];
+    this.peaks = [new Float32Array(COLUMNS), new Float32Array(COLUMNS)];
+    this.high = [0, 0]; // the peaks of the column in progress
     this.pictures = [null, null];
-    this.drawn = 0;
+    this.due = 0;
     this.dark = matchMedia("(prefers-color-scheme: dark)");
     this.recolour = () => {
       this.colours = ["--user", "--endpoint"].map(colour);
@@ -32,15 +34,24 @@ export class ScrollingWave {
 
   /** Take the peaks of a block, 0 to 1, and a function that returns the spectrum of a voice. */
   add(peaks, spectrum) {
-    peaks.forEach((peak, voice) => (this.peaks[voice][this.blocks % SHOWN_BLOCKS] = peak));
+    this.high = peaks.map((peak, voice) => Math.max(peak, this.high[voice]));
     this.blocks += 1;
-    if (this.blocks % BLOCKS_PER_SPECTRUM) return;
-    const at = (this.blocks / BLOCKS_PER_SPECTRUM - 1) % SPECTRA;
-    peaks.forEach((_, voice) => this.addSpectrum(voice, at, spectrum(voice)));
+    if (this.blocks % BLOCKS_PER_COLUMN) return;
+    const at = (this.columns - 1) % COLUMNS;
+    this.high.forEach((peak, voice) => {
+      this.peaks[voice][at] = peak;
+      this.addSpectrum(voice, at, spectrum(voice));
+    });
+    this.high = [0, 0];
+  }
+
+  /** The number of complete columns so far. */
+  get columns() {
+    return Math.floor(this.blocks / BLOCKS_PER_COLUMN);
   }
 
   addSpectrum(voice, at, levels) {
-    this.pictures[voice] ??= new OffscreenCanvas(SPECTRA, levels.length);
+    this.pictures[voice] ??= new OffscreenCanvas(COLUMNS, levels.length);
     const context = this.pictures[voice].getContext("2d");
     const image = context.createImageData(1, levels.length);
     const [red, green, blue] = this.colours[voice];
@@ -51,10 +62,15 @@ export class ScrollingWave {
     context.putImageData(image, at, 0);
   }
 
-  /** Draw, at most 30 times a second. */
-  draw(handovers, now = performance.now()) {
-    if (now - this.drawn < FRAME_MS) return;
-    this.drawn = now;
+  /** Draw, at most 25 times a second. */
+  draw(handovers) {
+    const now = performance.now();
+    if (now < this.due) return;
+    this.drawNow(handovers);
+    this.due = now + Math.max(FRAME_MS, MOST_BUSY * (performance.now() - now));
+  }
+
+  drawNow(handovers) {
     const { context, width, height } = prepare(this.canvas);
     const perBlock = width / SHOWN_BLOCKS;
     const first = this.blocks - SHOWN_BLOCKS;
@@ -65,9 +81,12 @@ export class ScrollingWave {
     this.peaks.forEach((peaks, voice) => {
       context.fillStyle = `rgb(${this.colours[voice].join(" ")})`;
       context.beginPath();
-      for (let block = Math.max(0, first); block < this.blocks; block += 1) {
-        const high = Math.max(0.6, wave * Math.min(1, Math.sqrt(peaks[block % SHOWN_BLOCKS])));
-        context.rect((block - first) * perBlock, voice ? middle : middle - high, perBlock + 0.3, high);
+      for (let column = Math.max(0, this.columns - COLUMNS); column < this.columns; column += 1) {
+        const peak = peaks[column % COLUMNS];
+        if (!peak) continue;
+        const high = Math.max(0.6, wave * Math.min(1, Math.sqrt(peak)));
+        const left = (column * BLOCKS_PER_COLUMN - first) * perBlock;
+        context.rect(left, voice ? middle : middle - high, BLOCKS_PER_COLUMN * perBlock + 0.3, high);
       }
       context.fill();
     });
@@ -89,13 +108,12 @@ export class ScrollingWave {
   }
 
   drawSpectra(context, width, wave, middle) {
-    const count = Math.floor(this.blocks / BLOCKS_PER_SPECTRUM);
-    const next = count % SPECTRA; // the oldest column, once all are filled
-    const perColumn = width / SPECTRA;
+    const next = this.columns % COLUMNS; // the oldest column, once all are filled
+    const perColumn = width / COLUMNS;
     this.pictures.forEach((picture, voice) => {
       if (!picture) return;
       const [top, high] = [voice ? middle + wave : 0, middle - wave];
-      const older = SPECTRA - next;
+      const older = COLUMNS - next;
       context.drawImage(picture, next, 0, older, picture.height, 0, top, older * perColumn, high);
       if (next)
         context.drawImage(picture, 0, 0, next, picture.height, older * perColumn, top, next * perColumn, high);
