@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.toolkit import Fields, PhoneLine, send_json
-from live_eval.dialect import EndpointSettings, Output, Send
+from live_eval.clients.toolkit import PhoneLine, send_json
+from live_eval.dialect import EndpointSettings, Send
 
 __all__ = ["Exotel"]
 
@@ -28,7 +28,7 @@ class Exotel(PhoneLine):
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        self.handlers = {"media": self._on_media, "mark": self._on_mark, "clear": self._on_clear}
+        self.handlers = {"media": self.on_media, "mark": self.on_mark, "clear": self.on_clear}
 
     def begin(self, digest: str) -> None:
         self.stream_id, self.call_id = f"MZ{digest}", f"CA{digest}"
@@ -54,15 +54,3 @@ class Exotel(PhoneLine):
 
     def goodbye(self) -> Sequence[Send]:
         return (self.numbered("stop", stop={"call_sid": self.call_id}),)
-
-    def _on_media(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.play(event.child("media").need_bytes("payload"), at_ns)
-
-    def _on_mark(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.mark(event.child("mark").need_text("name"), at_ns)
-
-    def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.clear(at_ns)

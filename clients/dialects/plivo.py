@@ -34,7 +34,7 @@ class Plivo(PhoneLine):
         self.handlers = {
             "playAudio": lambda event, at_ns: self.play(event.child("media").need_bytes("payload"), at_ns),
             "checkpoint": self._on_checkpoint,
-            "clearAudio": self._on_clear,
+            "clearAudio": self.on_clear,
         }
 
     def begin(self, digest: str) -> None:
@@ -72,7 +72,3 @@ class Plivo(PhoneLine):
     def _on_checkpoint(self, event: Fields, at_ns: int) -> list[Output]:
         self.check_stream(event)
         return self.mark(event.need_text("name"), at_ns)
-
-    def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.clear(at_ns)

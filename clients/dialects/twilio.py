@@ -22,8 +22,8 @@ import uuid
 from collections.abc import Sequence
 
 from live_eval.clients.dialects._twilio_webhook import signed, stream_in
-from live_eval.clients.toolkit import Fields, PhoneLine, http_url, send_json, websocket_url
-from live_eval.dialect import Dial, EndpointProblem, EndpointSettings, Lookup, Output, Send
+from live_eval.clients.toolkit import PhoneLine, http_url, send_json, websocket_url
+from live_eval.dialect import Dial, EndpointProblem, EndpointSettings, Lookup, Send
 from live_eval.errors import FailureKind
 
 __all__ = ["Twilio"]
@@ -49,7 +49,7 @@ class Twilio(PhoneLine):
         self._account_sid = self.extra.get("account_sid", f"AC{'0' * 32}")
         # A webhook is told the name of the call before there is a time to derive it from.
         self.call_id = self.extra.get("call_sid", f"CA{uuid.uuid4().hex}" if self._webhook else "")
-        self.handlers = {"media": self._on_media, "mark": self._on_mark, "clear": self._on_clear}
+        self.handlers = {"media": self.on_media, "mark": self.on_mark, "clear": self.on_clear}
 
     def dial(self) -> Dial:
         if not self._webhook:
@@ -100,15 +100,3 @@ class Twilio(PhoneLine):
         url, parameters = stream_in(twiml)
         self.parameters = {**parameters, **self.parameters}
         return Dial(url, signed(self.settings, url))
-
-    def _on_media(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.play(event.child("media").need_bytes("payload"), at_ns)
-
-    def _on_mark(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.mark(event.child("mark").need_text("name"), at_ns)
-
-    def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
-        self.check_stream(event)
-        return self.clear(at_ns)

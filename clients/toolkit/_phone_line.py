@@ -159,6 +159,23 @@ class PhoneLine(EventDialect):
                 f"expected {self.stream_field} {self.stream_id}, got {named!r}: a provider drops the message"
             )
 
+    # -- Handlers of messages in Twilio's form --------------------------------------------------------------
+
+    def on_media(self, event: Fields, at_ns: int) -> list[Output]:
+        """Play the agent's audio."""
+        self.check_stream(event)
+        return self.play(event.child("media").need_bytes("payload"), at_ns)
+
+    def on_mark(self, event: Fields, at_ns: int) -> list[Output]:
+        """Echo a mark after the audio before it."""
+        self.check_stream(event)
+        return self.mark(event.child("mark").need_text("name"), at_ns)
+
+    def on_clear(self, event: Fields, at_ns: int) -> list[Output]:
+        """Empty the queue."""
+        self.check_stream(event)
+        return self.clear(at_ns)
+
     # -- The contract ------------------------------------------------------------------------------------
 
     def dial(self) -> Dial:
