@@ -128,7 +128,7 @@ class DataSet:
         first = missing[0]
         why = (first.problem if first.lacks_recording else None) or f"{first.audio_path} does not exist"
         if len(missing) == len(cases):
-            of = f"recording out of {len(cases)}" if len(cases) > 1 else "a recording"
+            of = f"recording out of {len(cases)}" if len(cases) > 1 else "recording"
             raise DataError(f"{self.root}: found no {of}: {why}")
         return [
             f"{self.root}: {len(missing)} of {counted(len(cases), 'recording')} missing, so their turns will "

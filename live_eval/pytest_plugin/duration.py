@@ -37,18 +37,20 @@ class Duration:
         return None if self.ns is None else self.ns / 1e6
 
     def __lt__(self, other: Duration) -> bool:
-        return self._compared(operator.lt, other) if isinstance(other, Duration) else NotImplemented
+        return self._compared(operator.lt, other)
 
     def __le__(self, other: Duration) -> bool:
-        return self._compared(operator.le, other) if isinstance(other, Duration) else NotImplemented
+        return self._compared(operator.le, other)
 
     def __gt__(self, other: Duration) -> bool:
-        return self._compared(operator.gt, other) if isinstance(other, Duration) else NotImplemented
+        return self._compared(operator.gt, other)
 
     def __ge__(self, other: Duration) -> bool:
-        return self._compared(operator.ge, other) if isinstance(other, Duration) else NotImplemented
+        return self._compared(operator.ge, other)
 
     def _compared(self, compare: Callable[[int, int], bool], other: Duration) -> bool:
+        if not isinstance(other, Duration):
+            raise TypeError(f"expected a duration, such as ms(1200), got {other!r}: a number has no unit")
         return self.ns is not None and other.ns is not None and compare(self.ns, other.ns)
 
     def __repr__(self) -> str:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
-from live_eval.analysis.assertions import CheckedAssertion
+from live_eval.analysis.assertions import Assertion, CheckedAssertion
 from live_eval.analysis.latency.assertions import check_turns, parse_assertion
 from live_eval.analysis.latency.campaign_latencies import latency_of
 from live_eval.audio import Audio
+from live_eval.campaigns.duplex.assertions import parse_duplex_assertion
+from live_eval.errors import UsageError
 from live_eval.pytest_plugin.duration import Duration
 from live_eval.recording import RunReader
 from live_eval.recording.record import TurnRecord
@@ -117,7 +119,7 @@ class Results(Sequence[Result]):
         Raises:
             UsageError: The expression is not an assertion.
         """
-        return check_turns(parse_assertion(expression), [turn.record for turn in self.turns])
+        return check_turns(_parsed(expression), [turn.record for turn in self.turns])
 
     @overload
     def __getitem__(self, index: int) -> Result: ...
@@ -131,6 +133,19 @@ class Results(Sequence[Result]):
 
     def __repr__(self) -> str:
         return f"<{counted(len(self.turns), 'turn')} recorded in {self.run}>"
+
+
+def _parsed(expression: str) -> Assertion:
+    try:
+        return parse_assertion(expression)
+    except UsageError as error:
+        try:
+            name = parse_duplex_assertion(expression).name
+        except UsageError:
+            raise error from None
+        raise UsageError(
+            f"assertion {expression!r}: `play_probe` measures {name}, `play_all` does not"
+        ) from None
 
 
 def read_turns(run: Path) -> Results:
