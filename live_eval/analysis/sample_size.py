@@ -62,7 +62,7 @@ class Aim:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.detect) and self.detect > 0):
-            raise UsageError(f"expected a difference above 0 to detect, got {self.detect}")
+            raise UsageError(f"--detect {self.detect:g}: expected a difference above 0")
         if not (0 < self.alpha < self.power < 1):
             raise UsageError(
                 f"--alpha {self.alpha:g}, --power {self.power:g}: expected shares "

@@ -154,7 +154,9 @@ def _newest(
             chosen = RECORDINGS / each.path.relative_to(RECORDINGS.resolve())
             click.echo(f"note: {name} is {chosen}", err=True)
             return chosen
-    what = " or ".join(_KINDS[kind] for kind in kinds)
+    what = (
+        _KINDS[next(iter(kinds))] if len(kinds) == 1 else "run or campaign" if "run" in kinds else "campaign"
+    )
     raise UsageError(f"{name}: expected a {what} in {RECORDINGS}/, which has {len(runs) or 'none'}")
 
 

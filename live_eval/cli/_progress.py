@@ -157,14 +157,16 @@ class ScoringProgress:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> ScoringProgress:
-        self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        if self._tasks:
+            self._bars.stop()
 
     def __call__(self, judge: str, done: int, total: int) -> None:
         """Show that a judge has scored `done` of `total` turns."""
+        if not self._tasks:
+            self._bars.start()  # without a task, it would print an empty line before an error
         if judge not in self._tasks:
             self._tasks[judge] = self._bars.add_task(judge, total=total)
         self._bars.update(self._tasks[judge], completed=done)

@@ -88,6 +88,8 @@ def command(
     from live_eval.cli._progress import ScoringProgress
     from live_eval.scoring.judge_runner import check_named, judge_options
 
+    if len(runs) < 2:
+        raise UsageError("expected at least two runs, got one")
     _options.format_to_write(_FORMS, form, output)
     if output == _options.STDOUT and as_json:
         raise UsageError("--json and --out - both write to standard output: pass a file to --out")

@@ -15,6 +15,7 @@ from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifes
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, VOCAL_SOUNDS, Attribute, cue_of
 from live_eval.errors import DataError
+from live_eval.text.suggestions import did_you_mean
 
 __all__ = [
     "ATTRIBUTES",
@@ -73,7 +74,8 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
     if (placed := find_benchmark(path)) is not None:
         return load_benchmark(placed, options)
     if not os.path.isdir(path):
-        raise DataError(f"{path}: {_EXPECTED}, no such path")
+        near = did_you_mean(path.name, [SAMPLE, SAMPLE_DIALOGUES, *_names_beside(path)])
+        raise DataError(f"{path}: not found{near}; {_EXPECTED}")
     if parts_of(path) or any((path / f"data_{part}").is_dir() for part in PARTS):
         return load_echomind(path, options)
     if recordings(path):
@@ -98,6 +100,13 @@ def locate(name: str) -> Path:
     if name == SAMPLE:
         return sample_path()
     return locate_benchmark(name) or Path(name)
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(path.parent))
+    except (OSError, ValueError):
+        return []
 
 
 def sample_path() -> Path:

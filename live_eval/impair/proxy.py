@@ -218,7 +218,9 @@ def _endpoint(url: str) -> tuple[bool, str, int]:
         port, parts = None, urlsplit("")
     if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or "@" in parts.netloc:
         shown = url.rpartition("@")[2]
-        raise UsageError(f"expected a URL like https://HOST or ws://HOST:PORT, without a path, got {shown!r}")
+        raise UsageError(
+            f"--to {shown!r}: expected a URL like https://HOST or ws://HOST:PORT, without a path"
+        )
     return parts.scheme in _TLS, parts.hostname, port or _PORTS[parts.scheme]
 
 

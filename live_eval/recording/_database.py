@@ -116,6 +116,8 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
         SchemaVersionError: The database has another version.
         StoreError: The file is missing or not a database.
     """
+    if not os.path.lexists(path.parent):
+        raise StoreError(f"{path.parent}: not found; `live-eval runs list` lists runs")
     if not os.path.lexists(path):
         raise StoreError(f"{path.parent}: expected a run folder, found no {path.name}")
     return _checked(_read_only(path), path, versions)

@@ -39,7 +39,8 @@ def key_source(given: str) -> str:
         return given
     SECRETS.learn(given)
     raise ValueError(
-        f"expected {_FORMS}; to read a key from an environment variable, use key_variable (--key-variable)"
+        f"expected {_FORMS}; to read a key from an environment variable, use --key-variable "
+        "(key_variable in a run file)"
     )
 
 

@@ -273,9 +273,9 @@ class JudgesTable(_Table):
         if not isinstance(prices, dict):
             return prices
         return {
-            model: dict(zip(("input", "output"), price.split(","), strict=False))
-            if isinstance(price, str)
-            else price
+            model: price
+            if isinstance(price, dict)
+            else dict(zip(("input", "output"), str(price).split(","), strict=False))
             for model, price in prices.items()
         }
 

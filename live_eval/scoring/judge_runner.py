@@ -183,8 +183,8 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
                 )
         elif name not in _LLM_CHOICES or spec.kind is JudgeKind.LOCAL:
             raise UsageError(
-                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; expected one "
-                f"of {', '.join(known) or 'none'}"
+                f"judge {spec.name!r} has no option {name!r}{did_you_mean(name, known)}; "
+                + (f"expected one of {', '.join(known)}" if known else "it has no options")
             )
     return {option.name: mine.get(option.name, option.default) for option in spec.options}
 

@@ -31,6 +31,13 @@ LONGEST_WARM = 10
 """Maximum number of turns in a warm session."""
 MOST_POINTS = 1_000
 """Maximum number of steps in a campaign; the page grows by 2 kB per step."""
+_FLAGS = {
+    "concurrency": "--concurrency",
+    "inputs_s": "--input-s",
+    "detections": "--turn-detection",
+    "sessions": "--sessions",
+}
+"""The flags of what varies between conditions."""
 _LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer, the time at full load is too short
 
 
@@ -95,11 +102,11 @@ class CampaignPlan:
                 "turns: expected closed arrivals or cold sessions"
             )
         if self.endpointing and self.config.turns.mode is TurnMode.MANUAL:
-            raise UsageError("endpointing compares manual turns with the endpoint's detector, which is off")
-        for name in ("concurrency", "inputs_s", "detections", "sessions"):
+            raise UsageError("--endpointing compares manual turns with the endpoint's detector, which is off")
+        for name, flag in _FLAGS.items():
             values = getattr(self, name)
             if any(value in values[:at] for at, value in enumerate(values)):
-                raise UsageError(f"{name}: expected different values, got {values}")
+                raise UsageError(f"{flag}: expected different values, got {', '.join(map(str, values))}")
         most = max(self.concurrency)
         if most > self.turns and not self.arrivals.open_loop:
             raise UsageError(
