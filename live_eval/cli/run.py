@@ -72,15 +72,7 @@ def _run(
     if until_stdin_ends:
         stop_with_stdin()
     runfile = _run_file(target, flags)
-    values = read_run_file(runfile) if runfile is not None else {}
-    if runfile is not None:
-        validate(values, runfile)  # before flags change the values: errors contain line numbers
-    if flags["output__resume"] or flags["output__retry_failed"]:
-        flags["output__out"] = folder_to_resume(flags["output__out"])
-    given = overlay(values, flags)
-    if given.get("output", {}).get("retry_failed"):
-        before = stored_settings(manifest_to_retry(given["output"].get("out")), given, trusted)
-        values = {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
+    values = _run_values(runfile, flags, trusted)
     named = "names" in overlay(values, flags).get("judges", {})
     wanted = named or preset is not None  # their failures count
     if preset is not None:
@@ -127,6 +119,20 @@ def _run(
         statuses.append(_run_plan(each, folder, continue_with, stop, cluster, assertions, named=wanted))
     click.echo(f"all prompts: live-eval leaderboard {' '.join(map(str, folders))}", err=True)
     sys.exit(max(statuses))
+
+
+def _run_values(runfile: Path | None, flags: dict[str, Any], trusted: Sequence[str]) -> dict[str, Any]:
+    """Return the values of the run file, on top of those of the run whose failed turns are rerun."""
+    values = read_run_file(runfile) if runfile is not None else {}
+    if runfile is not None:
+        validate(values, runfile)  # before flags change the values: errors contain line numbers
+    if flags["output__resume"] or flags["output__retry_failed"]:
+        flags["output__out"] = folder_to_resume(flags["output__out"])
+    given = overlay(values, flags)
+    if not given.get("output", {}).get("retry_failed"):
+        return values
+    before = stored_settings(manifest_to_retry(given["output"].get("out")), given, trusted)
+    return {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
 
 
 def _prompt_configs(config: RunConfig) -> list[RunConfig]:
