@@ -63,6 +63,16 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
         RunReader.open(tmp_path / "nowhere")
     with pytest.raises(StoreError, match=r"found no run\.sqlite"):
         RunReader.open(tmp_path)
+    with pytest.raises(StoreError, match="expected a run to resume"):
+        RunWriter.resume(tmp_path)
+    (tmp_path / RUN_FILE).write_text("this is no database, it is a text of some length" * 40)
+    with pytest.raises(StoreError, match="expected a database of live-eval"):
+        RunReader.open(tmp_path)
+    with pytest.raises(StoreError):
+        RunWriter.create(tmp_path, MANIFEST)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="as a run folder"):
+        RunWriter.create(tmp_path / "file", MANIFEST)
 
 
 def test_damage_is_a_store_error(tmp_path: Path) -> None:
