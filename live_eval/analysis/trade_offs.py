@@ -65,7 +65,7 @@ class TradeOffPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TradeOff:
-    """A score against `LATENCY`.
+    """The trade-off between a score and the latency `LATENCY`.
 
     Args:
         name: Name of the score.

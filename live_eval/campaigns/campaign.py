@@ -163,7 +163,7 @@ class Campaign(ABC):
 
     @abstractmethod
     def _count_failed(self) -> int:
-        """Return `CampaignOutcome.failed`."""
+        """Return the number of failed turns or trials; see `CampaignOutcome`."""
 
     def _notes_before(self) -> Sequence[str]:
         return [note for plan in (self._base, *self._plans.values()) for note in plan.notes]

@@ -97,7 +97,9 @@ def _items(data: str, per_category: int) -> list[Case]:
         raise DataError(f"{data}: expected Big Bench Audio (live-eval data add {_DATA}), found other data")
     short = [name for name, cases in by_category.items() if len(cases) < per_category]
     if short:
-        raise UsageError(f"--per-category {per_category}: there are fewer items of {', '.join(short)}")
+        raise UsageError(
+            f"--per-category {per_category} is more than the number of items of {', '.join(short)}"
+        )
     return [
         cases[number * len(cases) // per_category]
         for cases in by_category.values()

@@ -136,7 +136,7 @@ class LatencyMeasured:
 
     @property
     def values(self) -> tuple[object, ...]:
-        """The displayed values except the error bar; equal values are not sent twice."""
+        """The displayed values except the error bar. An update with the same values is not sent again."""
         timing = self.record.timing
         return self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
 

@@ -30,37 +30,37 @@ class Result:
 
     @property
     def connect(self) -> Duration:
-        """Dialling to session ready."""
+        """Time from the start of dialling until the session is ready."""
         return self._duration("connect")
 
     @property
     def endpointing(self) -> Duration:
-        """End of the user's speech to the endpoint's report of that end."""
+        """Time from the end of the user's speech until the endpoint reports it."""
         return self._duration("endpointing")
 
     @property
     def first_byte(self) -> Duration:
-        """End of the user's speech to the first audio of the reply."""
+        """Time from the end of the user's speech to the first audio of the reply."""
         return self._duration("first_byte")
 
     @property
     def voice_to_voice(self) -> Duration:
-        """End of the user's speech to the first audible sample of the reply, as heard."""
+        """Time from the end of the user's speech until the first audible sample of the reply is heard."""
         return self._duration("voice_to_voice")
 
     @property
     def lead_silence(self) -> Duration:
-        """`first_byte` to `voice_to_voice`."""
+        """Difference between `voice_to_voice` and `first_byte`."""
         return self._duration("lead_silence")
 
     @property
     def transcript(self) -> Duration:
-        """End of the user's speech to the first text of the reply."""
+        """Time from the end of the user's speech to the first text of the reply."""
         return self._duration("transcript")
 
     @property
     def complete(self) -> Duration:
-        """End of the user's speech to the endpoint's report of the end of its reply."""
+        """Time from the end of the user's speech until the endpoint reports the end of its reply."""
         return self._duration("complete")
 
     @property

@@ -44,22 +44,22 @@ class ProbeTrial:
 
     @property
     def response_latency(self) -> Duration:
-        """The user's last sample to the first audible sample of the reply."""
+        """Time from the user's last sample to the first audible sample of the reply."""
         return self._duration("response_latency")
 
     @property
     def barge_in_stop(self) -> Duration:
-        """Start of the user's speech over the reply to the reply's last audible sample."""
+        """Time from the start of the user's speech over the reply to the last audible sample of the reply."""
         return self._duration("audible_stop")
 
     @property
     def provider_stop(self) -> Duration:
-        """Start of the user's speech over the reply to the endpoint's report that the reply stopped."""
+        """Time from the start of the user's speech over the reply until the endpoint reports its stop."""
         return self._duration("provider_stop")
 
     @property
     def new_reply(self) -> Duration:
-        """End of the user's speech over the reply to the first audible sample of the next reply."""
+        """Time from the end of the user's interruption to the first audible sample of the next reply."""
         return self._duration("new_reply")
 
     def _duration(self, name: str) -> Duration:

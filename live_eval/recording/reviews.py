@@ -199,7 +199,7 @@ def _changing(folder: Path) -> Iterator[tuple[_File, Callable[[_File], None]]]:
     def keep(changed: _File) -> None:
         data = orjson.dumps(asdict(changed))
         if len(data) > _MOST_BYTES:
-            raise StoreError(f"{path}: expected at most {_MOST_BYTES:,} bytes of reviews; the file is full")
+            raise StoreError(f"{path}: too many reviews: the limit is {_MOST_BYTES:,} bytes")
         try:
             with atomic_write(path) as part:
                 part.write_bytes(data)

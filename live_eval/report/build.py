@@ -78,7 +78,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     resolved = [path.resolve() for path in paths]
     for path, where in zip(paths, resolved, strict=True):
         if resolved.count(where) > 1:
-            raise UsageError(f"{path}: repeated")
+            raise UsageError(f"{path} is given twice")
     labels = unique_names(resolved)
     with ExitStack() as stack:
         opened: list[OpenRun] = []

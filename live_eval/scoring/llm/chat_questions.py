@@ -38,7 +38,7 @@ class ChatQuestion:
 
     @classmethod
     def of(cls, request: ChatRequest, model: str) -> ChatQuestion:
-        """Return the question for a request; hashes the payloads."""
+        """Return the question for a request. Its payloads are hashed."""
         return cls(request, model, without_payloads(request.messages))
 
 

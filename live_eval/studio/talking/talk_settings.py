@@ -67,7 +67,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
             )
         client(name)
         if name in addresses:
-            raise UsageError(f"--endpoint {name}: repeated")
+            raise UsageError(f"--endpoint {name} is given twice")
         addresses[name] = url
     return addresses
 

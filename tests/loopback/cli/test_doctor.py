@@ -54,4 +54,4 @@ def test_missing_and_other_data(tmp_path: Path) -> None:
     )
     few = doctor("reference", "--data", big_bench_audio(tmp_path / "bba"))
     assert isinstance(few.exception, UsageError)
-    assert "--per-category 10: there are fewer items of formal_fallacies" in str(few.exception)
+    assert "--per-category 10 is more than the number of items of formal_fallacies" in str(few.exception)

@@ -225,7 +225,7 @@ def test_a_pipe_as_output_is_not_replaced(run_folder: Path, tmp_path: Path) -> N
 def test_invalid_arguments_are_refused(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least one run"):
         write_report([])
-    with pytest.raises(UsageError, match=": repeated"):
+    with pytest.raises(UsageError, match="is given twice"):
         write_report([run_folder, run_folder / ".." / run_folder.name])
     with pytest.raises(StoreError, match=r"found no run\.sqlite"):
         write_report([tmp_path])
