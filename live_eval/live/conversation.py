@@ -264,7 +264,7 @@ class LiveConversation:
             if self._session is None:
                 continue
             self._session.check(due_ns)
-            heard, replying = self._session.reply.heard, self._session.reply.is_playing(due_ns)
+            heard, replying = self._session.reply.heard, self._session.reply.is_speaking(due_ns)
             for update in self._watcher.levels(due_ns, heard, replying=replying):
                 self._updates.put(update)
             search = self._watcher.echo_search(due_ns, heard)

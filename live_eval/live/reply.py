@@ -55,6 +55,8 @@ class HeardAudio:
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
         self._queue = PlayoutQueue()
+        self.loud_until_ns = 0
+        """The time at which the last received loud sample is heard; silence may follow."""
 
     @property
     def until_ns(self) -> int:
@@ -63,12 +65,17 @@ class HeardAudio:
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
         """Add samples that arrived at `at_ns` and are heard after the pending samples."""
-        self._pieces.append((self._queue.push(at_ns, len(pcm), rate_hz), pcm, rate_hz))
+        start_ns = self._queue.push(at_ns, len(pcm), rate_hz)
+        self._pieces.append((start_ns, pcm, rate_hz))
+        loud = np.flatnonzero(np.abs(pcm.astype(np.int32)) > _LOUD)
+        if len(loud):
+            self.loud_until_ns = start_ns + (int(loud[-1]) + 1) * _SECOND_NS // rate_hz
         while self._pieces and self._pieces[0][0] < at_ns - _KEPT_NS:
             self._pieces.popleft()
 
     def drop(self, at_ns: int) -> None:
         """Drop the samples after `at_ns`."""
+        self.loud_until_ns = min(self.loud_until_ns, at_ns)
         while self._pieces and self._pieces[-1][0] >= at_ns:
             self._pieces.pop()
         if self._pieces and self.until_ns > at_ns:
@@ -110,6 +117,11 @@ class IncomingReply:
     def is_playing(self, at_ns: int) -> bool:
         """Return whether a reply is being heard or has not arrived completely."""
         return bool(self._open) or at_ns < max(self._loud_until_ns, self._ends_ns or 0)
+
+    def is_speaking(self, at_ns: int) -> bool:
+        """Return whether a reply is playing whose rest is not silent."""
+        arrives = bool(self._open) or at_ns < self._loud_until_ns
+        return arrives or at_ns < self.heard.loud_until_ns
 
     def event(self, event: Event, at_ns: int) -> None:
         """Handle a dialect event."""

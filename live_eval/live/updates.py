@@ -73,7 +73,7 @@ class Levels:
         user: Microphone level before muting.
         reply: Level of the reply as heard.
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
-        replying: Whether a reply is being heard, or has not arrived completely.
+        replying: Whether a reply is being heard, without silence at its end, or has not arrived completely.
     """
 
     user: float

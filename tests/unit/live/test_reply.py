@@ -31,6 +31,20 @@ def test_a_reply_has_ended_once_it_has_been_heard() -> None:
     assert sum(samples for _, samples in loudspeaker.played) == RATE
 
 
+def test_silence_at_the_end_of_a_reply_is_not_speech() -> None:
+    reply = IncomingReply(Loudspeaker())
+    speech = np.concatenate((np.full(RATE // 2, 900), np.zeros(RATE // 2))).astype("<i2")
+    reply.event(ReplyAudio("r", speech.tobytes(), CODEC), 100 * MS)
+    assert reply.is_speaking(900 * MS), "more may come"
+    reply.event(ResponseDone("r", ResponseStatus.COMPLETED), 110 * MS)
+    assert reply.is_speaking(599 * MS)
+    assert not reply.is_speaking(600 * MS)
+    assert reply.is_playing(1_000 * MS)
+    reply.heard.push(np.full(RATE, 900, np.int16), RATE, 2_000 * MS)
+    reply.heard.drop(2_100 * MS)
+    assert not reply.is_speaking(2_200 * MS)
+
+
 def test_a_reply_on_a_track_ends_when_its_playback_does() -> None:
     reply = IncomingReply(Loudspeaker())
     reply.event(PlaybackStarted("r"), 0)
