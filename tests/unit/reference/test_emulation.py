@@ -12,11 +12,14 @@ from live_eval.reference import REFERENCE
 from live_eval.reference.emulation import address, calibration_client, emulated_clients, emulation_of
 from live_eval.reference.server.app import ROUTES
 from live_eval.registry import client
+from tests.support.bundled import SPECS
 
 
 def test_every_route_serves_a_client_that_declares_it() -> None:
     for route in ROUTES:
-        spec, emulation = client(route.dialect), emulation_of(route.dialect)
+        spec = SPECS[route.dialect.replace("-", "_")]
+        emulation = spec.emulation
+        assert emulation is not None
         assert spec.transport_kind is TransportKind.WEBSOCKET
         assert route.path.startswith(emulation.base_path)
         assert (route.config.lossy_input, route.exclusive) == (emulation.lossy_input, emulation.exclusive)
