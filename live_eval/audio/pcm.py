@@ -146,7 +146,10 @@ def encode(pcm: NDArray[np.int16], codec: Codec) -> bytes:
 
 @cache
 def _g711_codes(codec: Codec) -> NDArray[np.uint8]:
-    """Return the code of each sample, as unsigned: a file writer would be too slow for every frame."""
+    """Return the G.711 code of each 16-bit sample, indexed by the sample as unsigned integer.
+
+    The table exists because a file writer would be too slow for every frame.
+    """
     wire = io.BytesIO()
     every = np.arange(1 << 16, dtype=np.uint16).view(np.int16)
     soundfile.write(wire, every, codec.rate_hz, format="RAW", subtype=_g711_subtype(codec))

@@ -74,7 +74,7 @@ _BATCH_AUDIO_NS = 300_000_000_000
 # With a pool: short enough that workers finish at about the same time, long enough to fill a model's batch.
 _POOLED_BATCH_TURNS = 16
 _POOLED_BATCH_AUDIO_NS = 30_000_000_000
-# Enough queued batches per judge that a worker can stay with the judges that it has loaded.
+# Enough batches are queued per judge that workers rarely need to load another judge.
 _BATCHES_AHEAD = 8
 
 

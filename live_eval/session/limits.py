@@ -73,8 +73,8 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
 def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) -> int:
     """Return the deadline of a response due since `since_ns`.
 
-    An endpoint that talks over the user answers soon after its reply, or never. `earlier_until_ns` is the
-    time at which the replies to earlier turns were heard to their end, or 0.
+    `earlier_until_ns` is the time at which the last reply to an earlier turn ended, as heard, or 0. If an
+    endpoint talked over the user, the wait after this time is short: it answers soon or not at all.
     """
     due_ns = since_ns + round(limits.reply_s * _SECOND_NS)
     if earlier_until_ns - since_ns <= _TALKS_THROUGH_NS:

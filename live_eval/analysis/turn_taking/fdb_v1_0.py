@@ -96,7 +96,8 @@ DEFINITIONS = (
         name="fdb_v1.0.backchannel.JSD",
         means="mean distance between agent and human backchannel timing; needs reference distributions",
         better="lower",
-        corrects="base-2 divergence, 0 to 1, instead of its square root in nats; only backchannels count",
+        corrects="the base-2 divergence, from 0 to 1, is used instead of its square root in nats; "
+        "only backchannels count",
     ),
 )
 

@@ -36,17 +36,17 @@ DEFINITIONS = (
         means="mean length of the overlaps of the user and the agent",
         unit="s",
         better="lower",
-        corrects="time from the user's start until the agent stops, over interruptions that stop it within "
-        "2 s or before the user has finished; excludes interruptions that never do (the source counts the "
-        "utterance's length), natural ends and speech that expects no answer",
+        corrects="the latency is the time from the user's start until the agent stops, for interruptions "
+        "that stop it within 2 s or before the user has finished; interruptions that never stop it (the "
+        "source counts the utterance's length), natural ends and speech that expects no answer are excluded",
     ),
     MetricDefinition(
         name="fdb_v1.5.response_latency",
         means="mean time from the end of the user's speech to the next start of the agent",
         unit="s",
         better="lower",
-        corrects="over turns that expect an answer; a reply that begins before the user has finished and "
-        "continues counts, with a negative latency",
+        corrects="only turns that expect an answer count; a reply that begins before the user has finished "
+        "and continues counts, with a negative latency",
     ),
 )
 

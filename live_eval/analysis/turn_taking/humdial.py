@@ -62,13 +62,13 @@ DEFINITIONS = (
         means="mean of Full-Duplex-Bench v1.5's stop and response latency and the first response delay",
         unit="s",
         better="lower",
-        corrects="mean of the three corrected latencies",
+        corrects="the mean of the three corrected latencies is used",
     ),
     MetricDefinition(
         name="humdial.total_score",
         means="0.4 interruption + 0.4 rejection + 0.2 delay score, 0 to 100; needs behaviour classes",
         better="higher",
-        corrects="uses the corrected delay",
+        corrects="the corrected delay is used",
     ),
 )
 

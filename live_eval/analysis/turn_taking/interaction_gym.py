@@ -25,7 +25,7 @@ _RESPOND_NS = 5_000_000_000  # respond_within_ms, answer_window_ms
 _STOP_NS = 1_000_000_000  # stop_grace_ms
 _REPLY_NS = 2_000_000_000  # respond_window_ms
 
-_NATURAL = "excludes replies that ended naturally, with nothing to yield"
+_NATURAL = "replies that ended naturally, with nothing to yield, are excluded"
 _MISSING = {
     "respond": "no turn that begins while the agent is silent",
     "yield": "no interruption",

@@ -42,7 +42,7 @@ _STOP_NS = 1_000_000_000  # a stop this soon is a reaction to speech not address
 _REACTION_NS = 2_000_000_000  # a new reply this soon is a reaction to such speech
 _ANSWER_NS = 5_000_000_000  # a reply this soon may answer the user's open question: InteractionGym, eval.py
 
-_GRID = "exact times instead of ticks"
+_GRID = "exact times are used instead of ticks"
 _NATURAL = "replies that end naturally after the user's start are excluded"
 _INTERRUPTIONS = (
     f"{_GRID}; {_NATURAL}, as are interruptions followed by less than 2 s of recording; a turn that contains "
@@ -80,7 +80,8 @@ DEFINITIONS = (
         name="tau2.I_A",
         means="agent segments that begin while the user speaks, over the turns of R_R; can exceed 1",
         better="lower",
-        corrects=f"{_GRID}; the share of the user's turns during which the agent begins to speak",
+        corrects=f"{_GRID}; the value is the share of the user's turns during which the agent begins "
+        "to speak",
     ),
     MetricDefinition(
         name="tau2.S_BC",
@@ -103,7 +104,7 @@ DEFINITIONS = (
         name="tau2.selectivity",
         means="mean of S_BC, S_VT and S_ND; hidden if one has fewer than 10 events",
         better="higher",
-        corrects="shown with any number of events",
+        corrects="the value is shown for any number of events",
     ),
 )
 

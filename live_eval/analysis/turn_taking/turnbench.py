@@ -27,7 +27,7 @@ AFTER_NS = 3_000_000_000
 _BUDGET = 0.1
 """The false-positive rate up to which the leaderboard ranks by recall."""
 
-_EXACT = "no tolerance before an event, because the boundaries are exact"
+_EXACT = "there is no tolerance before an event, because the boundaries are exact"
 _TASKS = {"eot": "ends of turns", "int": "interruptions"}
 _NEGATIVES = {"eot": "pauses inside turns", "int": "backchannels, tics, asides and noises"}
 
