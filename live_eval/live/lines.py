@@ -119,9 +119,9 @@ def stopped(turn: LatencyMeasured) -> str:
 
 
 def score_lines(update: QuickScores) -> list[str]:
-    """Return a turn's main scores and failed judges."""
+    """Return a turn's main scores, and why judges gave none."""
     scored = [f"{title}: {value}" for title, value in main_scores(update.scores)]
-    return scored + [f"{judge} failed: {why}" for judge, why in update.problems.items()]
+    return scored + [f"{judge}: no score ({why})" for judge, why in update.problems.items()]
 
 
 def duration(update: QuickScores) -> str:

@@ -11,7 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from live_eval.scoring.judge_runner import (
     missing_requirements,
     scoring_version,
 )
+from live_eval.scoring.llm import Expense
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import describe
 
@@ -111,6 +112,7 @@ class QuickScorer:
         self._options = live_options(options)
         self._limit_s = limit_s
         self._turn = asyncio.Lock()
+        self._spent = Expense()  # kept when the process is replaced
         self._processes = multiprocessing.get_context("spawn")
         self._abandoned = self._processes.Event()
         self._pid: int | None = None
@@ -126,13 +128,16 @@ class QuickScorer:
         try:
             # In a thread, because the first call starts the process, which is slow.
             scoring = await asyncio.to_thread(self._submit, name, turn_id)
-            return await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
+            scored = await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
         except TimeoutError:
             problem = f"no score after {self._limit_s:g} s; not run again in this conversation"
         except BrokenExecutor:
             problem = "the scoring process has died; not run again in this conversation"
         except Exception as error:  # a bug in a judge or in live-eval costs the score, not the conversation
             return QuickScores(turn_id, {}, {name: describe(error)}, name)
+        else:
+            self._spent = scored.spent
+            return scored.scores
         self._judges.remove(name)
         await asyncio.to_thread(self._restart)
         return QuickScores(turn_id, {}, {name: problem}, name)
@@ -146,7 +151,7 @@ class QuickScorer:
         """End the process after the score in progress."""
         self._process.shutdown(cancel_futures=True)
 
-    def _submit(self, name: str, turn_id: str) -> Future[QuickScores]:
+    def _submit(self, name: str, turn_id: str) -> Future[_Scored]:
         self._pid = self._pid or self._process.submit(os.getpid).result()
         return self._process.submit(_scores_of, self._run, name, turn_id)
 
@@ -161,7 +166,7 @@ class QuickScorer:
                 os.kill(self._pid, signal.SIGKILL)  # a judge may never return to Python
 
     def _new_process(self) -> ProcessPoolExecutor:
-        given = (_NICENESS, self._abandoned, self._options)
+        given = (_NICENESS, self._abandoned, self._options, self._spent)
         return ProcessPoolExecutor(1, self._processes, initializer=_initialise, initargs=given)
 
 
@@ -170,9 +175,10 @@ class _KeptJudges:
 
     ahead = 0
 
-    def __init__(self, options: JudgeOptions) -> None:
+    def __init__(self, options: JudgeOptions, spent: Expense) -> None:
         self.options = options
         self.budget = options.llm.budget()
+        self.budget.spent = spent
         self._judges = LoadedJudges(options)
 
     def takes(self, spec: JudgeSpec) -> bool:
@@ -191,7 +197,7 @@ class _KeptJudges:
 _kept: list[_KeptJudges] = []  # the scoring process's only entry
 
 
-def _initialise(niceness: int, abandoned: Event, options: JudgeOptions) -> None:
+def _initialise(niceness: int, abandoned: Event, options: JudgeOptions, spent: Expense) -> None:
     for number in STOP_SIGNALS:  # handled by the conversation, which ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -200,7 +206,7 @@ def _initialise(niceness: int, abandoned: Event, options: JudgeOptions) -> None:
         tqdm = importlib.import_module("tqdm").tqdm
         tqdm.set_lock(threading.RLock())
     threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()
-    _kept.append(_KeptJudges(options))
+    _kept.append(_KeptJudges(options, spent))
 
 
 def _exit_once(abandoned: Event) -> None:
@@ -208,8 +214,20 @@ def _exit_once(abandoned: Event) -> None:
     os._exit(1)
 
 
-def _scores_of(run: Path, name: str, turn_id: str) -> QuickScores:
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """The scores of a judge, and the usage of models in the conversation so far."""
+
+    scores: QuickScores
+    spent: Expense
+
+
+def _scores_of(run: Path, name: str, turn_id: str) -> _Scored:
     (kept,) = _kept
+    return _Scored(_scores(kept, run, name, turn_id), kept.budget.spent)
+
+
+def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScores:
     try:
         summary = score_run(
             run, [name], options=kept.options, pool=kept, turn_ids=[turn_id], budget=kept.budget
@@ -219,5 +237,5 @@ def _scores_of(run: Path, name: str, turn_id: str) -> QuickScores:
     except LiveEvalError as error:
         return QuickScores(turn_id, {}, {name: str(error)}, name)
     values = {score_name(row.judge, key): value for row in rows for key, value in row.values.items()}
-    problems = {row.judge: row.reason for row in rows if row.status == "failed"}
+    problems = {row.judge: row.reason for row in rows if row.status != "scored"}
     return QuickScores(turn_id, values, problems, name, summary.judges[0].seconds)

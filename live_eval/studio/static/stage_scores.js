@@ -37,13 +37,11 @@ export class ScoreBadges {
   show({ turn, judge, scores, problems, seconds: taken, late }) {
     const shown = this.judges.get(judge);
     if (!shown) return;
-    const failed = problems.length ? problems[0].reason : null;
-    const none = failed ? "failed" : "no score";
     fill(
       shown.values,
       scores.slice(0, MOST_VALUES).map(({ title, value }) => make("p", {}, make("strong", {}, value), " ", title)),
-      !scores.length && make("p", {}, none),
-      failed && make("p", { class: "failure" }, failed),
+      !scores.length && make("p", {}, "no score"),
+      problems.map(({ reason }) => make("p", { class: "failure" }, reason)),
     );
     const of = turn === this.turn ? "" : " · earlier turn";
     shown.state.textContent = `${taken ? seconds(taken, 1) : ""}${late ? " · late" : ""}${of}`;

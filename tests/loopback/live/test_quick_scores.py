@@ -13,15 +13,22 @@ from live_eval.live.updates import QuickScores
 from live_eval.recording import RunWriter
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
-from live_eval.types import Case, Variant
+from live_eval.types import Case, Cue, Variant
 from tests.support.records import spoken_turn
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    case = Case(case_id="turn-0001", script_id="turn-0001", variant=Variant.TARGET, audio_path=Path("a.flac"))
+    case = Case(
+        case_id="turn-0001",
+        script_id="turn-0001",
+        variant=Variant.TARGET,
+        audio_path=Path("a.flac"),
+        text="The phone is here.",
+        cue=Cue("laughter"),
+    )
     with RunWriter.create(tmp_path / "run", {}) as writer:
         writer.commit(spoken_turn(case))
         writer.end()
@@ -35,7 +42,7 @@ async def scored(scorer: QuickScorer, turn_id: str = "turn-0001") -> list[QuickS
 
 
 async def test_each_judge_reports_its_scores_and_its_time(run: Path) -> None:
-    scorer = QuickScorer(run, ["dnsmos", "prosody"])
+    scorer = QuickScorer(run, ["dnsmos", "prosody"], limit_s=200)
     first = await scored(scorer)
     again = await scored(scorer)
     await asyncio.to_thread(scorer.close)
@@ -50,6 +57,14 @@ async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: 
     assert "no score after 0.05 s" in hung.problems["dnsmos"]
     assert await scored(scorer) == []
     await asyncio.to_thread(scorer.close)
+
+
+async def test_a_judge_whose_budget_is_spent_says_so(run: Path) -> None:
+    llm = LlmOptions(base_url="http://127.0.0.1:9/v1", max_calls=0)
+    scorer = QuickScorer(run, ["rubric"], JudgeOptions(llm=llm))
+    (spent,) = await scored(scorer)
+    await asyncio.to_thread(scorer.close)
+    assert spent.problems == {"rubric": "the budget is spent: 0 calls"}
 
 
 async def test_a_turn_that_is_not_stored_has_no_scores(run: Path) -> None:

@@ -48,7 +48,7 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (TranscriptPiece(AudioSide.REPLY, "He"), ""),
         (
             QuickScores("turn-0001", {"dnsmos.ovrl": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}),
-            "scores of turn-0001: overall quality (P.835): 3.14 MOS; c failed: no text",
+            "scores of turn-0001: overall quality (P.835): 3.14 MOS; c: no score (no text)",
         ),
         (QuickScores("turn-0001", {}), ""),
         (Levels(-20, -90), ""),
@@ -102,7 +102,7 @@ def test_scores_of_judges_are_collected_and_late_ones_are_marked() -> None:
     both = second.merged(first)
     assert (both.scores, both.problems, both.seconds) == (first.scores, second.problems, 1.5)
     assert second.merged(QuickScores("turn-0002", {})) == second
-    assert in_words(both).endswith("utmos failed: no weights (1.5 s, late)")
+    assert in_words(both).endswith("utmos: no score (no weights) (1.5 s, late)")
 
 
 def shown(screen: LiveScreen, *updates: Update) -> str:
