@@ -58,6 +58,7 @@ class UserTrack(MediaStreamTrack):
         self._encoder: _Encoder | None = None
         self._rate_hz = INPUT_RATE_HZ
         self._at = 0
+        self._stats: MediaStats | None = None
 
     def begin(self, codec: Codec, sender: RTCRtpSender) -> None:
         """Start sending through the track's sender, with the codec that the endpoint selected."""
@@ -125,8 +126,19 @@ class UserTrack(MediaStreamTrack):
             raise MediaStreamError
         return await self._packets.get()
 
+    def stop(self) -> None:
+        """End the track; frames that are not yet sent are lost."""
+        super().stop()
+        self._datagrams.clear()
+
+    async def keep_stats(self) -> None:
+        """Keep the last report, before the connection is taken apart."""
+        self._stats = await self.stats()
+
     async def stats(self) -> MediaStats:
         """Return the RTCP report on the sent packets."""
+        if self._stats is not None:
+            return self._stats
         sent = lost = round_trip_ns = None
         for report in (await self._connection.getStats()).values():
             if isinstance(report, RTCOutboundRtpStreamStats):

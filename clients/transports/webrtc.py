@@ -14,7 +14,7 @@ import aiohttp
 from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 
 from live_eval.audio.rtp import RtpPacket
-from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, check_aiortc
+from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, check_aiortc, take_apart
 from live_eval.clients.transports._http_client import failure_of, http_session
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clients.transports._stamping import StampingTransport
@@ -137,6 +137,9 @@ class WebRtcTransport(StampingTransport):
                     await self._connection.close()
                     if self._tap is not None:
                         await self._tap.settled()
+                    if self._track is not None:
+                        await self._track.keep_stats()
+                    take_apart(self._connection)
         if self._damage is not None:
             self._damage.close()
 

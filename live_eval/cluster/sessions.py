@@ -188,7 +188,6 @@ class _ClusterSessions(SpreadSessions):
 
 def _settings(spec: ClientSpec) -> ProcessSettings:
     return ProcessSettings(
-        kind=spec.transport_kind,
         implementations=(spec.dialect, spec.transport),
         secrets=SECRETS.copy(),
     )

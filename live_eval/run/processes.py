@@ -64,9 +64,8 @@ def session_runner(
         LiveEvalError: On entry, if a process does not start.
     """
     if not processes:
-        return local_runner(clock, spec.transport_kind, transport)
+        return local_runner(clock, transport)
     settings = ProcessSettings(
-        kind=spec.transport_kind,
         implementations=(spec.dialect, spec.transport),
         secrets=SECRETS.copy(),
     )

@@ -21,7 +21,6 @@ from types import TracebackType
 from typing import Any, cast
 
 from live_eval.clock import SystemClock
-from live_eval.dialect import TransportKind
 from live_eval.errors import FailureKind, TurnError
 from live_eval.redaction import SECRETS, Redactor
 from live_eval.registry import load as load_object
@@ -53,12 +52,10 @@ class ProcessSettings:
     """The first object that a session process receives.
 
     Args:
-        kind: Transport kind of the sessions.
         implementations: Classes to import before the process is ready, each as ``"module:Class"``.
         secrets: Secrets known to the parent.
     """
 
-    kind: TransportKind
     implementations: tuple[str, ...]
     secrets: Redactor = field(repr=False)
 
@@ -168,7 +165,7 @@ async def _serve(end: socket.socket) -> None:
     SECRETS.learn_all(settings.secrets)
     for implementation in settings.implementations:
         load_object(implementation)
-    async with local_runner(SystemClock(), settings.kind) as runner, asyncio.TaskGroup() as tasks:
+    async with local_runner(SystemClock()) as runner, asyncio.TaskGroup() as tasks:
         pipe.send(Ready(runner.priority, runner.cpu()))
         beating = tasks.create_task(_beat(pipe))
         sessions: set[asyncio.Task[None]] = set()

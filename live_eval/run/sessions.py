@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from live_eval.cassettes import Step, WireRecord
 from live_eval.clock import Clock, FrameSlots
-from live_eval.dialect import EndpointSettings, TransportKind
+from live_eval.dialect import EndpointSettings
 from live_eval.impair import Impairment
 from live_eval.registry import load as load_object
 from live_eval.session import PAUSE_NS, Session, Utterance, logged
@@ -200,17 +200,16 @@ class LocalRunner:
 
 @contextlib.asynccontextmanager
 async def local_runner(
-    clock: Clock, kind: TransportKind, transport: Callable[[Clock], Transport] | None = None
+    clock: Clock, transport: Callable[[Clock], Transport] | None = None
 ) -> AsyncIterator[SessionRunner]:
     """Run sessions on this event loop, with raised priority and a lag probe.
 
     Args:
-        kind: Transport kind of the sessions.
         transport: Creates the transports; replaces the class specified in an order.
     """
     with undisturbed() as priority:
         probe = LoopProbe(clock)
         async with asyncio.TaskGroup() as tasks:
             probing = tasks.create_task(probe.run())
-            yield LocalRunner(clock, probe, Collector(kind), priority, transport)
+            yield LocalRunner(clock, probe, Collector(), priority, transport)
             probing.cancel()

@@ -302,6 +302,7 @@ class Connection:
                 arrival = await transport.receive()
                 self._receiving = False
             except TransportClosedError as end:
+                end.__traceback__ = None  # no cycle: its frames refer to the transport, which keeps the error
                 self._receiving = False
                 if self._moving is not None:
                     await asyncio.wait((self._moving,))

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.clock import Clock
-from live_eval.dialect import TransportKind
 from live_eval.errors import LiveEvalError
 
 __all__ = [
@@ -38,7 +37,7 @@ _T = TypeVar("_T")
 
 _INTERVAL_NS = 5_000_000
 _NICE = -10
-_MOST_UNCOLLECTED = {TransportKind.WEBRTC: 16}
+_MOST_UNCOLLECTED = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,12 +85,11 @@ class Collector:
     """Collect garbage at the end of sessions, while the automatic collector is off (see `undisturbed`).
 
     A full collection blocks the event loop, for 4 ms with 10 sessions over WebRTC or 40 over WebSocket, so it
-    waits until no session is timed. The number of uncollected sessions is limited: each leaves cycles of 60
-    kB, or 200 kB over WebRTC, and freeing the cycles takes time too (12 ms for 16 sessions).
+    waits until no session is timed. The number of uncollected sessions is limited, because each leaves cycles
+    of up to 60 kB, and freeing the cycles takes time too.
     """
 
-    def __init__(self, transport: TransportKind) -> None:
-        self._most = _MOST_UNCOLLECTED.get(transport, 128)
+    def __init__(self) -> None:
         self._held: set[Callable[[], bool]] = set()
         self._ended = 0
         self._modules = 0
@@ -112,7 +110,8 @@ class Collector:
         finally:
             self._held.remove(timed)
             self._ended += 1
-            if not gc.isenabled() and (self._ended >= self._most or not any(other() for other in self._held)):
+            enough = self._ended >= _MOST_UNCOLLECTED
+            if not gc.isenabled() and (enough or not any(other() for other in self._held)):
                 self._ended = 0
                 gc.collect()
 

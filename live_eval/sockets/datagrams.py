@@ -147,3 +147,4 @@ class _Datagrams(asyncio.DatagramTransport):
     def _finish(self) -> None:
         self._sock.close()
         self._protocol.connection_lost(None)
+        self._protocol = asyncio.DatagramProtocol()  # no cycle: the protocol refers to this transport

@@ -30,7 +30,7 @@ from av import Packet
 
 from live_eval.audio.codecs import OPUS_RATE_HZ, Decoder, samples_in
 from live_eval.audio.rtp import RtpPacket, RtpTrack
-from live_eval.audio.rtp_tap import RtcTap, keep_no_packets
+from live_eval.audio.rtp_tap import RtcTap, keep_no_packets, take_apart
 from live_eval.clock import Clock
 from live_eval.errors import AudioError, LiveEvalError
 from live_eval.sockets.datagrams import stamped_datagrams
@@ -68,6 +68,7 @@ class RtcConnection:
         self._decoder: Decoder | None = None
         self._changed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
+        self._taken_apart = False
 
     # -- Setting up -------------------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class RtcConnection:
     @property
     def ended(self) -> bool:
         """Whether the connection has ended or was never established."""
-        return self._peer.connectionState in ("failed", "closed")
+        return self._taken_apart or self._peer.connectionState in ("failed", "closed")
 
     # -- Messages ---------------------------------------------------------------------------------------
 
@@ -175,6 +176,8 @@ class RtcConnection:
                 await self._peer.close()
                 if self._tap is not None:
                     await self._tap.settled()
+                self._taken_apart, self._channel = True, None
+                take_apart(self._peer)
         self._look()
 
     async def _farewell(self, channel: RTCDataChannel) -> None:

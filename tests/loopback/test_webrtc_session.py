@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,7 +14,7 @@ from live_eval.clients.dialects.fastrtc_webrtc import FastRtcWebRtc
 from live_eval.clients.dialects.pipecat_webrtc import PipecatWebRtc
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clock import SystemClock
-from live_eval.dialect import Dialect, EndpointSettings
+from live_eval.dialect import Dial, Dialect, EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.session import Session, Utterance
 from live_eval.session.capture import TurnCapture
@@ -73,6 +75,27 @@ async def test_a_turn_with_a_bot_that_echoes() -> None:
     assert capture.media.packets > 40
     assert capture.media.lost == 0
     assert capture.media.sent_packets == len(trace.frame_sent_ns)
+
+
+async def test_a_closed_connection_is_freed_without_a_garbage_collection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[weakref.ref[object]] = []
+
+    class Watched(WebRtcTransport):
+        async def connect(self, dial: Dial, timeout_s: float) -> None:
+            made.append(weakref.ref(self))
+            await super().connect(dial, timeout_s)
+            assert self._connection is not None
+            made.extend(map(weakref.ref, (self._connection, self._connection.getSenders()[0].transport)))
+
+    monkeypatch.setattr(f"{__name__}.WebRtcTransport", Watched)
+    gc.disable()
+    try:
+        await held(Peer(delay_ns=SECOND_NS, answers=rtvi), PipecatWebRtc)
+        assert [type(each()) for each in made] == [type(None)] * 3
+    finally:
+        gc.enable()
 
 
 async def test_a_turn_with_a_bot_that_sends_no_events() -> None:

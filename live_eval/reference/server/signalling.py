@@ -20,7 +20,6 @@ from aiortc.rtp import is_rtcp
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from live_eval.clock import Clock
-from live_eval.dialect import TransportKind
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.fault_script import FaultScript
 from live_eval.reference.faults.injection import DeltaFaults
@@ -67,7 +66,7 @@ class WebRtcSessions:
     def __init__(self, host: SessionHost) -> None:
         self._host = host
         self._connections: dict[str, _FaultyConnection] = {}
-        self._collector = Collector(TransportKind.WEBRTC)
+        self._collector = Collector()
         self._tasks: set[asyncio.Task[None]] = set()
         self._secrets: dict[str, _Issued] = {}
 

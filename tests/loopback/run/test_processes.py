@@ -22,7 +22,6 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from live_eval.calibrate import CalibrationPlan, calibrate
-from live_eval.dialect import TransportKind
 from live_eval.errors import FailureKind, LiveEvalError, TurnError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.redaction import SECRETS
@@ -292,9 +291,7 @@ async def test_a_process_does_not_outlive_its_parent() -> None:
 
 
 async def test_a_process_that_cannot_start_reports_the_reason() -> None:
-    settings = ProcessSettings(
-        kind=TransportKind.WEBSOCKET, implementations=("no_such_plugin:Dialect",), secrets=SECRETS.copy()
-    )
+    settings = ProcessSettings(implementations=("no_such_plugin:Dialect",), secrets=SECRETS.copy())
     with pytest.raises(ExceptionGroup) as group:
         async with session_processes(1, settings):
             pass
@@ -332,7 +329,7 @@ async def test_a_failed_process_gets_no_sessions_while_others_are_up() -> None:
 
 
 async def test_a_job_is_passed_on_to_a_live_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = ProcessSettings(kind=TransportKind.WEBSOCKET, implementations=(), secrets=SECRETS.copy())
+    settings = ProcessSettings(implementations=(), secrets=SECRETS.copy())
     order = cast(Any, "no order at all")  # the process's answer shows that the job arrived
     async with session_processes(2, settings) as sessions:
         monkeypatch.setattr("sys.executable", "/no/such/python")
@@ -350,7 +347,7 @@ async def test_a_module_in_the_current_folder_is_not_imported(
 ) -> None:
     await asyncio.to_thread((tmp_path / "random.py").write_text, "raise SystemExit('the wrong random')")
     monkeypatch.chdir(tmp_path)
-    settings = ProcessSettings(kind=TransportKind.WEBSOCKET, implementations=(), secrets=SECRETS.copy())
+    settings = ProcessSettings(implementations=(), secrets=SECRETS.copy())
     async with (
         session_processes(1, settings) as sessions,
         ReferenceProcess(calibrate=True, log_folder=tmp_path / "log") as endpoint,

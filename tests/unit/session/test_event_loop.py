@@ -8,7 +8,6 @@ from types import ModuleType
 
 import pytest
 
-from live_eval.dialect import TransportKind
 from live_eval.session.event_loop import Collector, LoopProbe, undisturbed
 from live_eval.testing.clock import FakeClock
 
@@ -27,7 +26,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def test_the_old_generation_is_collected_once_no_session_is_timed(collections: list[int]) -> None:
-    collector = Collector(TransportKind.WEBRTC)
+    collector = Collector()
     timed = True
     with collector.session(lambda: timed):
         with collector.session(lambda: True):
@@ -43,18 +42,18 @@ def test_the_old_generation_is_collected_once_no_session_is_timed(collections: l
 def test_timed_sessions_delay_a_collection_up_to_a_limit(
     collections: list[int],
 ) -> None:
-    collector = Collector(TransportKind.WEBRTC)
+    collector = Collector()
     with collector.session(lambda: True):
-        for _ in range(33):
+        for _ in range(257):
             with collector.session(lambda: True):
                 pass
-    assert collections == [2, 2, 2]  # after 16, after 32, and the last
+    assert collections == [2, 2, 2]  # after 128, after 256, and the last
 
 
 def test_modules_imported_after_the_start_are_not_visited_by_collections(
     collections: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collector, frozen = Collector(TransportKind.WEBRTC), []
+    collector, frozen = Collector(), []
     for name in (None, "imported_by_the_second_session", None):
         if name is not None:
             monkeypatch.setitem(sys.modules, name, ModuleType(name))
@@ -66,7 +65,7 @@ def test_modules_imported_after_the_start_are_not_visited_by_collections(
 
 def test_pythons_own_collector_is_left_alone(collections: list[int]) -> None:
     gc.enable()
-    with Collector(TransportKind.WEBRTC).session(lambda: False):
+    with Collector().session(lambda: False):
         pass
     assert collections == []
 
