@@ -56,5 +56,5 @@ def test_a_campaign_where_a_run_is_expected_names_its_runs(tmp_path: Path, argum
 
 def test_settings_of_a_detector_may_end_with_a_comma() -> None:
     flags = ["--turn-detection", "silence_duration_ms=200,", "--data", "absent"]
-    with pytest.raises(DataError, match="absent: expected"):  # the settings were read before
+    with pytest.raises(DataError, match="absent: not found"):  # the settings were read before
         CliRunner().invoke(cli, ["latency", "reference", *flags], catch_exceptions=False)

@@ -15,11 +15,12 @@ import pytest
 import live_eval.judges.specs
 from live_eval.judges._asking import PROMPTS, UnreadableError, read_object
 from live_eval.judges.arena import ArenaJudge
+from live_eval.judges.benchmark_model import BenchmarkModel
 from live_eval.judges.rubric import Rubric
 from live_eval.judges.ves import Ves
 from live_eval.judging import ChatRequest, Failed, JudgedTurn, JudgeKind, JudgeSpec, Scored
 from live_eval.testing.judges import INJECTIONS, ordinary_turn, speechlike
-from live_eval.types import Cue
+from live_eval.types import BenchmarkItem, Cue, ScoringRule
 
 PLACE = re.compile(r"\{([a-z_]+)\}")
 STRING = r'("(?:[^"\\\x00-\x1f]|\\(?:[\\nrt]|u[0-9a-f]{4}))*"|null)'
@@ -57,16 +58,35 @@ def arena(turn: JudgedTurn) -> ChatRequest:
     return ArenaJudge().request(turn, replace(turn, reply_text=turn.reply_text.replace("reply", "other", 1)))
 
 
+def benchmark(rule: ScoringRule) -> Callable[[JudgedTurn], ChatRequest]:
+    def request(turn: JudgedTurn) -> ChatRequest:
+        answer = f"answer {turn.case.text.removeprefix('words ')}" if turn.case.text else None
+        item = BenchmarkItem(benchmark="voicebench", part="sd-qa", rule=rule, answer=answer)
+        return BenchmarkModel().request(replace(turn, case=replace(turn.case, item=item)))
+
+    return request
+
+
 BUILDERS: Mapping[str, tuple[Callable[[JudgedTurn], ChatRequest], str]] = {
     "rubric": (Rubric().request, (PROMPTS / "rubric.md").read_text("utf-8")),
     "ves": (Ves(speaker_audio="yes").request, (PROMPTS / "ves.md").read_text("utf-8")),
     "arena": (arena, (PROMPTS / "arena.md").read_text("utf-8")),
+    "benchmark_model": (
+        benchmark(ScoringRule.RATING),
+        (PROMPTS / "benchmark_rating.md").read_text("utf-8"),
+    ),
+    "benchmark_model with a reference": (
+        benchmark(ScoringRule.REFERENCE),
+        (PROMPTS / "benchmark_reference.md").read_text("utf-8"),
+    ),
 }
 
 
 def test_every_judge_that_asks_is_tried() -> None:
     specs = [spec for spec in vars(live_eval.judges.specs).values() if isinstance(spec, JudgeSpec)]
-    assert {spec.name for spec in specs if spec.kind is not JudgeKind.LOCAL} == set(BUILDERS)
+    assert {spec.name for spec in specs if spec.kind is not JudgeKind.LOCAL} == {
+        name.partition(" ")[0] for name in BUILDERS
+    }
 
 
 @pytest.mark.parametrize("judge", BUILDERS)
@@ -81,6 +101,8 @@ def test_material_stays_in_its_strings(judge: str, text: str) -> None:
         "reply_text": f"reply {text}",
         "first_text": f"reply {text}",
         "second_text": f"other {text}",
+        "prompt": f"words {text}",
+        "reference": f"answer {text}",
     }
     found = material(prompt, template)
     assert found == {name: expected[name] for name in PLACE.findall(template)}
