@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as arrow
-import pytest
 import soundfile
 from pyarrow import parquet
 
-from live_eval import registry
 from live_eval.audio import read_audio
 from live_eval.data import sample_path
-from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
 
 __all__ = [
     "BIG_BENCH_ANSWERS",
     "audio_file",
     "big_bench_audio",
-    "install_judges",
     "voicebench_part",
     "write_table",
 ]
@@ -67,15 +63,6 @@ def voicebench_part(
             audio={"audio": sound},
         )
     return root / part
-
-
-def install_judges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register the judges of benchmarks, in case the installed metadata is older than this checkout."""
-    mine = {spec.name: spec for spec in (BENCHMARK_RULES, BENCHMARK_MODEL)}
-    judges = [plugin for plugin in registry.find_plugins(registry.JUDGES) if plugin.name not in mine]
-    judges += [registry.Plugin(registry.JUDGES, name, "live-eval", spec, None) for name, spec in mine.items()]
-    found = {registry.JUDGES: tuple(judges), registry.CLIENTS: registry.find_plugins(registry.CLIENTS)}
-    monkeypatch.setattr(registry, "find_plugins", found.__getitem__)
 
 
 BIG_BENCH_ANSWERS = {

@@ -12,13 +12,12 @@ from live_eval.cli.doctor import command
 from live_eval.data.benchmarks import FOLDER_VARIABLE
 from live_eval.errors import DataError, UsageError
 from live_eval.recording import RunReader
-from tests.support.benchmarks import big_bench_audio, install_judges, voicebench_part
+from tests.support.benchmarks import big_bench_audio, voicebench_part
 from tests.unit.cli.test_json_output import schema_of
 
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_judges(monkeypatch)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

@@ -346,7 +346,7 @@ async def test_connections_beyond_the_limit_are_refused() -> None:
     ("url", "spec", "said"),
     [
         ("ftp://x", "delay=1ms", "expected a URL like"),
-        ("http://me:hush@x", "delay=1ms", "got 'x'"),
+        ("http://me:hush@x", "delay=1ms", "--to 'x': expected a URL"),
         ("http://x/v1", "delay=1ms", "without a path"),
         ("http://x:99999", "delay=1ms", "expected a URL like"),
         ("http://x", "loss=5%", "TCP repairs"),

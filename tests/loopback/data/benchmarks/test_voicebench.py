@@ -9,14 +9,13 @@ from click.testing import CliRunner
 from live_eval.cli import cli
 from live_eval.data.benchmarks import FOLDER_VARIABLE, voicebench
 from live_eval.recording import RunReader
-from tests.support.benchmarks import install_judges, voicebench_part
+from tests.support.benchmarks import voicebench_part
 
 QUESTION = "What falls from clouds?\nA. rain\nB. stones\nC. paper\nD. sand"
 
 
 @pytest.fixture(autouse=True)
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_judges(monkeypatch)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

@@ -21,7 +21,7 @@ async def test_sessions_beyond_the_limit_are_refused() -> None:
         with pytest.raises(InvalidStatus) as refused:
             await connect(url)
         assert refused.value.response.status_code == 429
-        assert b"at most 2 sessions" in (refused.value.response.body or b"")
+        assert b"the limit is 2" in (refused.value.response.body or b"")
         await last.close()
         async with connect(url) as again:
             assert "session.created" in str(await again.recv())

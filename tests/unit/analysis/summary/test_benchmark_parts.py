@@ -11,7 +11,6 @@ from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report.tables import RunView
 from live_eval.report.tasks import benchmark_table
 from live_eval.types import BenchmarkItem, Case, Failure, ScoringRule, Task, Variant
-from tests.support.benchmarks import install_judges
 from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import summary_of
 
@@ -32,8 +31,7 @@ def case(part: str, number: int, rule: ScoringRule) -> Case:
 
 
 @pytest.fixture
-def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSummary:
-    install_judges(monkeypatch)
+def summary(tmp_path: Path) -> RunSummary:
     path = tmp_path / "run"
     with RunWriter.create(path, {"data": {"licence": LICENCE}}) as run, ScoreStore.open(path) as store:
 
@@ -110,8 +108,7 @@ def test_the_table_and_the_note_on_the_licence(summary: RunSummary) -> None:
     assert LICENCE.removesuffix(".") in summary.notes
 
 
-def test_verifiable_instructions_are_pooled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_judges(monkeypatch)
+def test_verifiable_instructions_are_pooled(tmp_path: Path) -> None:
     path = tmp_path / "run"
     followed = [(1, 1, 1), (3, 1, 3), (2, 0, 1)]
     with RunWriter.create(path, {}) as run, ScoreStore.open(path) as store:
@@ -132,8 +129,7 @@ def test_verifiable_instructions_are_pooled(tmp_path: Path, monkeypatch: pytest.
     assert part.ours.value == pytest.approx(200 / 3)
 
 
-def test_a_models_ratings_are_averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_judges(monkeypatch)
+def test_a_models_ratings_are_averaged(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunWriter.create(path, {}) as run, ScoreStore.open(path) as store:
         for number in range(9):
