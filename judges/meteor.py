@@ -77,7 +77,7 @@ class Meteor:
 
 
 def _open_wordnet(folder: Path) -> Any:
-    """Load WordNet, which takes some seconds and 200 MB."""
+    """Load WordNet, which takes a few seconds and 200 MB of memory."""
     # nltk reads only from registered folders.
     if str(folder.parent) not in nltk.data.path:
         nltk.data.path.append(str(folder.parent))

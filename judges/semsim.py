@@ -101,7 +101,7 @@ class _EmbeddingJudge:
 
 
 class SemSim(_EmbeddingJudge):
-    """Cosine between the embeddings of reply and reference reply, times 100, higher is better."""
+    """Cosine similarity of the embeddings of reply and reference reply, times 100; higher is better."""
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Compare each reply's text with the reference reply."""

@@ -5,7 +5,7 @@ Sources: pipecat-ai 1.14, ``pipecat.transports.websocket``, ``pipecat.serializer
 ``message`` frame contains an RTVI message (`live_eval.clients.dialects._rtvi`). Behaviour and decisions:
 
 * The bot sends audio only while it speaks, at up to twice the pace of speech, so a client queues it.
-* **A reply has no ID and no end event that counts**: ``bot-stopped-speaking`` also occurs between the
+* **A reply has no ID and no reliable end event**: ``bot-stopped-speaking`` also occurs between the
   sentences of a slow synthesiser. We number replies; a reply begins with its first audio and ends after 1.5
   s without queued audio, as on continuous media (``--reply-silence``).
 * **An interruption** empties the client's queue. It is the frame ``interruption`` (since pipecat-ai 1.0) or

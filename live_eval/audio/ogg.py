@@ -33,7 +33,7 @@ class OggReader:
     def push(self, data: bytes) -> Iterator[bytes]:
         """Add bytes and yield the packets that they complete, including header packets.
 
-        The first page of a logical stream, even of another stream, restarts the reader.
+        The first page of any logical stream, including a new one, resets the reader.
 
         Raises:
             AudioError: The bytes are not Ogg pages, or a page has a wrong checksum (all bytes up to its end

@@ -88,8 +88,8 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
 def _add(name: str, path: Path) -> None:
     """Use weights that are already on this machine.
 
-    PATH is the file, or the folder with all files; they are not copied. Weights without a known hash are
-    verified by loading them with a judge.
+    PATH is the weights file, or the folder with all weights files. Nothing is copied.
+    Weights without a known hash are verified by loading them with a judge.
     """
     spec = _named(name)
     found = weights_at(path, spec)

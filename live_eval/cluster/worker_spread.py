@@ -73,7 +73,7 @@ class WorkerSpread:
         ]
 
     def record(self, report: NodeReport, load: Load) -> None:
-        """Record the report on a node that was examined under a load."""
+        """Record the report on a node that was tested under a load."""
         name = report.node.name
         self._reports[name], self._examined[name] = report, load
         if report.refused:

@@ -215,7 +215,7 @@ def select(
 
 
 def _session(case: Case) -> str:
-    """Return the id of a case's dialogue, or the case id without a dialogue."""
+    """Return the id of a case's dialogue, or the case id if it belongs to none."""
     return case.dialogue_id or case.case_id
 
 

@@ -69,7 +69,7 @@ _TURNS = "turns"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A row, or a turn within a dialogue row: its fields, or its problem."""
+    """The fields of a row, or of a turn within a dialogue row; or the problem with it."""
 
     where: str
     record: Mapping[str, Any]

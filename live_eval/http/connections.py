@@ -63,7 +63,7 @@ class Connections:
                 self._idle_since_ns[connection] = self._clock.now_ns()
 
     def make_room(self, open_now: Sequence[RequestHandler]) -> bool:
-        """Close the longest-idle connection in `open_now`, which is ordered from the oldest.
+        """Close the longest-idle connection in `open_now`, which is sorted from oldest to newest.
 
         Returns:
             Whether a connection was closed.

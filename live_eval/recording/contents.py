@@ -121,8 +121,8 @@ def check_new(
     Args:
         folder: Folder to check.
         what: What will be created, for the message.
-        begun: Allowed names: leftovers of an interrupted creation; folders must be empty.
-        made: Allowed folders, for the same reason, with the path patterns of their files.
+        begun: Names that an interrupted creation may leave behind; folders among them must be empty.
+        made: Folders that it may leave behind, with the path patterns of their files.
 
     Raises:
         StoreError: The folder contains other files, or cannot be read.

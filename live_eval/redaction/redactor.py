@@ -56,7 +56,7 @@ _MAX_WORD = 15
 _MAX_FRAGMENT = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
-# Match only at the beginning of a word, since other starts take quadratic time on long words.
+# Match only at the beginning of a word, because starting inside long words takes quadratic time.
 # Three stars next to a plain word are emphasis. In a key, there are more, or they adjoin a digit or sign.
 _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"

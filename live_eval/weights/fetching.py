@@ -12,7 +12,7 @@ https, and files that exceed the size of their weights are discarded.
 # Neither pooch 1.9 nor huggingface_hub 2.4 can replace this. Both delete the partial file of a failed
 # download (`stream_download`, `_download_to_tmp_and_move`), so the 1.9 GB of emotion2vec+ would restart, and
 # both write all received data before they compare sizes. A requests hook could check the redirects that
-# pooch follows; hf-xet transfers bypass the HTTP client of huggingface_hub, which compares no SHA-256.
+# pooch follows; hf-xet transfers bypass the HTTP client of huggingface_hub, which does not check SHA-256.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimate the voice's effect on replies by one measure, with an interval and a permutation test."""
+"""Estimate the effect of the voice on one measure of the replies, with an interval and a permutation test."""
 
 from __future__ import annotations
 

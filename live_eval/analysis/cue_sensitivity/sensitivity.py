@@ -277,7 +277,7 @@ def _by_attribute(scripts: Sequence[ScriptEffect], replies: Sequence[Reply], see
 
 
 def _first(role: JudgeRole) -> str:
-    """Return the name of the first installed judge with a role, or else the role."""
+    """Return the name of the first installed judge with a role, or the role itself if there is none."""
     return next(iter(judges_with(role)), role.value)
 
 

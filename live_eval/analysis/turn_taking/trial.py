@@ -69,7 +69,7 @@ class TrialResult:
 
     Args:
         facts: Definition of the trial.
-        playing: Number of the attempt, from 0; greater than 0 after void attempts.
+        playing: Number of the attempt, from 0; above 0 if earlier attempts were void.
         rule: Rule that judges the trial.
         turns: Turns of the attempt, in order.
         conversation: Conversation of the attempt; None if no utterance was spoken.

@@ -107,7 +107,7 @@ class ServerVad(Model):
 
 
 class _SemanticVad(Model):
-    """Voice detector settings with a silence that depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
+    """Settings of the voice detector, whose silence depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"

@@ -21,8 +21,8 @@ class Condition:
         name: Name, unique among the probe's conditions.
         lines: Function from the variant number to the utterances of a trial.
         variants: Number of variants.
-        meant: Function from the variant number to lower-case words that each show that a correction was
-            understood; None without a correction.
+        meant: Function from the variant number to lower-case words, any of which shows that the correction
+            was understood; None without a correction.
         every_variant: Whether each variant is used at least once.
     """
 
