@@ -80,7 +80,7 @@ async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
     ("endpoint", "told"),
     [
         ("hume", "does not emulate 'hume'; it emulates: fastrtc-webrtc, gemini-live"),
-        ("moshi", "moshi runs one session at a time, got 6"),
+        ("moshi", "moshi runs one session at a time, but 6 were requested"),
     ],
 )
 async def test_endpoints_that_cannot_be_calibrated_are_refused(endpoint: str, told: str) -> None:
