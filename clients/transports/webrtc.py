@@ -61,6 +61,7 @@ class WebRtcTransport(StampingTransport):
         self._changed = asyncio.Event()
         self._connection: RTCPeerConnection | None = None
         self._track: UserTrack | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._tap: RtcTap | None = None
         self._channel: RTCDataChannel | None = None
 
@@ -131,6 +132,12 @@ class WebRtcTransport(StampingTransport):
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection; do nothing if it has already ended. Never raises, never hangs."""
         self._ended(FailureKind.CLOSED, f"closed from our side: {reason}", code)
+        # The session may cancel the caller, but aiortc must still finish closing.
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut())
+        await asyncio.shield(self._closing)
+
+    async def _shut(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):

@@ -126,7 +126,7 @@ class RtcConnection:
     async def connected(self, timeout_ns: int) -> bool:
         """Wait for the connection; return whether it was established."""
         deadline_ns = self._clock.now_ns() + timeout_ns
-        while self._peer.connectionState != "connected" and not self.ended:
+        while not self.ended and self._peer.connectionState != "connected":
             if self._clock.now_ns() >= deadline_ns:
                 return False
             self._changed.clear()
@@ -183,8 +183,10 @@ class RtcConnection:
     async def _farewell(self, channel: RTCDataChannel) -> None:
         association: Any = channel.transport
         deadline_ns = self._clock.now_ns() + _FAREWELL_NS
-        while channel.bufferedAmount or association._outbound_queue or association._sent_queue:
-            if self.ended or self._clock.now_ns() > deadline_ns:
+        while not self.ended and (
+            channel.bufferedAmount or association._outbound_queue or association._sent_queue
+        ):
+            if self._clock.now_ns() > deadline_ns:
                 return
             await self._clock.sleep_until(self._clock.now_ns() + _LOOK_NS)
 
