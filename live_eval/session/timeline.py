@@ -12,7 +12,7 @@ from typing import Any
 from live_eval.audio.rtp import MediaStats, RtpPacket
 from live_eval.cassettes import Call, Closed, Received, Sent, SessionReport, WireRecord, expected
 from live_eval.clock import Pacer
-from live_eval.dialect import Event, Message, StreamAudio, StreamInterrupted, StreamText
+from live_eval.dialect import Event, Message, QueuedAudio, StreamAudio, StreamInterrupted, StreamText
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session.bounds import flood_of
 from live_eval.session.capture import TurnCapture
@@ -62,7 +62,7 @@ class Timeline:
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # the last reported end of the reply
         self._audible: list[Turn] = []  # the turn in progress, after earlier ones whose replies continue
-        self._line = PlayoutLine()
+        self._line: PlayoutLine | None = None  # created by the first queued audio
         self._spoken_over: list[Turn] = []  # turns whose replies the session stops, in manual mode
         self.turns: list[Turn] = []
         """The turns still kept, in order."""
@@ -298,6 +298,10 @@ class Timeline:
             The event's turn: a response to an earlier turn may still send audio and text.
         """
         self._wire.keep(expected, at_ns, event)
+        if self._line is None:
+            if not isinstance(event, QueuedAudio):
+                return self._take(event, at_ns)
+            self._line = PlayoutLine()
         turn = self.current
         for each, each_ns in self._line.passed(event, at_ns):
             turn = self._take(each, each_ns)
@@ -353,8 +357,9 @@ class Timeline:
 
     def look(self, now_ns: int) -> Iterator[Heard]:
         """Yield reports for the speaker, after deciding whether the turn is over."""
-        for audio, at_ns in self._line.played(now_ns):
-            self._take(audio, at_ns)
+        if self._line is not None:
+            for audio, at_ns in self._line.played(now_ns):
+                self._take(audio, at_ns)
         turn = self.current
         if self._listens:
             if self._news:
