@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiortc
-from aioice.ice import Connection, StunProtocol
+from aioice.ice import Connection
 from aiortc import (
-    RTCDataChannel,
     RTCDtlsTransport,
     RTCIceGatherer,
     RTCIceTransport,
@@ -54,7 +53,6 @@ RTC_CODECS: Mapping[str, Codec] = {
 
 _PARTS = (
     Connection,
-    RTCDataChannel,
     RTCDtlsTransport,
     RTCIceGatherer,
     RTCIceTransport,
@@ -64,7 +62,6 @@ _PARTS = (
     RTCRtpTransceiver,
     RTCSctpTransport,
     RemoteStreamTrack,
-    StunProtocol,
 )
 """The parts of a connection that refer to each other."""
 
