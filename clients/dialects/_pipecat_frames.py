@@ -93,7 +93,7 @@ def message_of(body: bytes) -> str:
     """Return the text of an application's message.
 
     Raises:
-        MalformedError: The body is not that of a message frame.
+        MalformedError: The bytes are not the body of a message frame.
     """
     data = dict(_fields(body)).get(1, b"")
     if not isinstance(data, bytes):

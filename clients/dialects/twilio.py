@@ -47,7 +47,7 @@ class Twilio(PhoneLine):
         self._webhook = settings.base_url.startswith("http")
         self._url = (http_url if self._webhook else websocket_url)(settings.base_url, "", {})
         self._account_sid = self.extra.get("account_sid", f"AC{'0' * 32}")
-        # A webhook is told the name of the call before there is a time to derive it from.
+        # The request to the webhook names the call before the stream opens, so this name is random.
         self.call_id = self.extra.get("call_sid", f"CA{uuid.uuid4().hex}" if self._webhook else "")
         self.handlers = {"media": self.on_media, "mark": self.on_mark, "clear": self.on_clear}
 

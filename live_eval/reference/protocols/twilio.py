@@ -2,8 +2,8 @@
 
 Message shapes follow https://www.twilio.com/docs/voice/media-streams/websocket-messages. The agent sends its
 reply as ``media`` and, at its end, a ``mark`` with the response's id. When the user begins to speak, it sends
-``clear``, as pipecat does. Known differences: pressed keys and the stream's parameters are ignored, and so is
-the stream of a message; errors only close the connection, since the protocol has no message for them.
+``clear``, as pipecat does. Known differences: pressed keys, the stream's parameters and the stream that a
+message names are ignored; errors only close the connection, since the protocol has no message for them.
 """
 
 from __future__ import annotations
