@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Protocol, cast
 
 import numpy as np
-from aiortc import RTCPeerConnection, RTCRtpSender
+from aiortc import RTCRtpSender
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 from aiortc.rtp import is_rtcp
 from aiortc.stats import RTCOutboundRtpStreamStats, RTCRemoteInboundRtpStreamStats
@@ -41,17 +41,14 @@ class UserTrack(MediaStreamTrack):
 
     aiortc's sender passes packets from `recv` to its transport as RTP, where they are encrypted and kept
     until they are due.
-
-    Args:
-        connection: Connection to which the track will be added.
     """
 
     kind = "audio"
 
-    def __init__(self, connection: RTCPeerConnection) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._connection = connection
-        self._ice: Any = None  # set by `begin`
+        self._sender: RTCRtpSender | None = None  # set by `begin`, like the next attribute
+        self._ice: Any = None
         self._datagrams: deque[bytes] = deque()
         self._owed = 0
         self._packets: asyncio.Queue[Packet[Stream]] = asyncio.Queue()
@@ -64,6 +61,7 @@ class UserTrack(MediaStreamTrack):
         """Start sending through the track's sender, with the codec that the endpoint selected."""
         self._rate_hz = codec.rate_hz
         self._encoder = OpusEncoder(INPUT_RATE_HZ) if codec.name is CodecName.OPUS else _G711Encoder(codec)
+        self._sender = sender
         secured: Any = sender.transport
         self._ice = secured.transport
         send_at_once = secured._send_rtp
@@ -140,7 +138,9 @@ class UserTrack(MediaStreamTrack):
         if self._stats is not None:
             return self._stats
         sent = lost = round_trip_ns = None
-        for report in (await self._connection.getStats()).values():
+        # The sender's own report, unlike the connection's, is made at once, so the connection cannot close in
+        # the meantime.
+        for report in (await self._sender.getStats()).values() if self._sender is not None else ():
             if isinstance(report, RTCOutboundRtpStreamStats):
                 sent = report.packetsSent
             elif isinstance(report, RTCRemoteInboundRtpStreamStats):

@@ -139,14 +139,15 @@ class WebRtcTransport(StampingTransport):
 
     async def _shut(self) -> None:
         if self._connection is not None:
+            was_up = self._step == "up"
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                     await self._connection.close()
                     if self._tap is not None:
                         await self._tap.settled()
-                    if self._track is not None:
+                    if was_up and self._track is not None:  # otherwise tasks of the setup still run
                         await self._track.keep_stats()
-                    take_apart(self._connection)
+                        take_apart(self._connection)
         if self._damage is not None:
             self._damage.close()
 
@@ -155,7 +156,7 @@ class WebRtcTransport(StampingTransport):
             raise RuntimeError("expected a dialect with Dial.signalling, which WebRTC requires")
         self._step_ns = self._clock.now_ns()
         connection = self._connection = RTCPeerConnection(configuration(dial.signalling.ice_servers))
-        self._track = UserTrack(connection)
+        self._track = UserTrack()
         transceiver = connection.addTransceiver(self._track, direction="sendrecv")
         capable = transceiver.receiver.getCapabilities("audio")
         assert capable is not None

@@ -68,7 +68,7 @@ class RtcConnection:
         self._decoder: Decoder | None = None
         self._changed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
-        self._taken_apart = False
+        self._was_up = self._taken_apart = False
 
     # -- Setting up -------------------------------------------------------------------------------------
 
@@ -176,8 +176,9 @@ class RtcConnection:
                 await self._peer.close()
                 if self._tap is not None:
                     await self._tap.settled()
-                self._taken_apart, self._channel = True, None
-                take_apart(self._peer)
+                if self._was_up:  # otherwise tasks of the setup still run
+                    self._taken_apart, self._channel = True, None
+                    take_apart(self._peer)
         self._look()
 
     async def _farewell(self, channel: RTCDataChannel) -> None:
@@ -212,6 +213,8 @@ class RtcConnection:
         if self.ended:
             self._messages.put_nowait(None)
             self._speech.put_nowait(None)
+        elif self._peer.connectionState == "connected":
+            self._was_up = True
 
     # -- Media ------------------------------------------------------------------------------------------
 
