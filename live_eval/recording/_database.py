@@ -405,6 +405,8 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         # Views and virtual tables could run forever. Like triggers, they have no root page.
         computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
+        if found == 0 and db.execute(_ANY_READ).fetchone() is None:
+            raise StoreError(f"{path} is empty: it is being created, or its creation was interrupted")
         if found not in versions:
             raise SchemaVersionError(
                 f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; use the "
