@@ -15,8 +15,8 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from live_eval.audio.parquet import in_table, read_in_table, recording_exists
 from live_eval.audio.pcm import Audio
-from live_eval.audio.tables import in_table, read_in_table, recording_exists
 from live_eval.errors import AudioError, FailureKind
 from live_eval.files import atomic_write, open_regular
 

@@ -74,7 +74,7 @@ def judging_on(
         with judge_processes(jobs, options, _announce) as processes:
             yield processes
         return
-    from live_eval.cluster.judging import cluster_judges
+    from live_eval.cluster.judge_workers import cluster_judges
 
     with cluster_judges(cluster, options, _announce) as judges:
         yield judges

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from live_eval.audio import MAX_RECORDING_S, read_audio, recording_s
-from live_eval.audio.tables import recording_exists
+from live_eval.audio.parquet import recording_exists
 from live_eval.data.dataset import DataKind, DataSet
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS

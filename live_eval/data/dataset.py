@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from live_eval.audio.tables import recording_exists, recording_size
+from live_eval.audio.parquet import recording_exists, recording_size
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError, UsageError
 from live_eval.text.suggestions import did_you_mean

@@ -54,7 +54,7 @@ class LiveConversation:
             no-op, and the conversation ends after the last recording.
         scorer: Scorer of stored turns; None for no scores.
         delay_ns: Time from a sample's capture until it counts as spoken; see
-            `live_eval.session.live`.
+            `live_eval.session.live_speaker`.
         device_spread_ns: Measured variation of the device delay, part of the error bar.
     """
 

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.session.live import Live
+from live_eval.session.live_speaker import Live
 
 __all__ = ["Microphone", "decibels"]
 

@@ -1,11 +1,11 @@
 """Testing utilities: a fake clock, in-memory connections, conformance suites."""
 
 from live_eval.cassettes import Cassette, read_cassette
-from live_eval.testing.clock import FakeClock
 from live_eval.testing.dialects import ConformanceError, check_dialect, play_cassette
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.testing.judges import check_judge
+from live_eval.testing.memory_transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.testing.situations import Situation, situations_in
-from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
 
 __all__ = [
     "Cassette",

@@ -9,7 +9,7 @@ from live_eval.recording import RunWriter
 from live_eval.studio.listening.listening_test import ListeningTrial
 from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import VoteFile
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.types import Case, Cue, Variant
 from tests.support.records import TurnPlan, spoken_turn, tone
 

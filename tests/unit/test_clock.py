@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from live_eval.clock import FrameSlots, Pacer, SystemClock, _timetable
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from tests.support.busy_loop import hold_up
 
 uvloop = pytest.importorskip("uvloop")

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from live_eval.audio.tables import TABLE_SUFFIX, TableRow, rows_of
+from live_eval.audio.parquet import TABLE_SUFFIX, TableRow, rows_of
 from live_eval.data._choices import parse_options
 from live_eval.data._rows import FieldMap, Row
 from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark

@@ -17,7 +17,7 @@ from live_eval.report.drift_table import drift_table
 from live_eval.report.file_names import CAMPAIGN_PAGE, RUN_PAGE
 from live_eval.report.glossary import CAMPAIGN_DEFINITIONS, LAG_NOTE
 from live_eval.report.latency import tables
-from live_eval.report.latency.bars import mean_waterfall, sweep, turn_waterfall
+from live_eval.report.latency.charts import mean_waterfall, sweep, turn_waterfall
 from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.point_view import PointView
 from live_eval.report.pages import COLOURS, page_template, write_page

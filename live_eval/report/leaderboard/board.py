@@ -33,8 +33,8 @@ from live_eval.report.leaderboard.entries import (
     read_entries,
     sources_of,
 )
+from live_eval.report.leaderboard.level_plots import LevelPlot, level_plots
 from live_eval.report.leaderboard.paper import JUDGES, PUBLISHED
-from live_eval.report.leaderboard.plots import LevelPlot, level_plots
 from live_eval.types import Task
 
 __all__ = [

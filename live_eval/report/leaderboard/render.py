@@ -13,8 +13,8 @@ from live_eval.files import csv_line
 from live_eval.report.cells import DIRECTIONS
 from live_eval.report.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
 from live_eval.report.leaderboard.entries import RUN_COLUMNS, BoardRun, Source
+from live_eval.report.leaderboard.level_plots import LevelPlot
 from live_eval.report.leaderboard.paper import JUDGES
-from live_eval.report.leaderboard.plots import LevelPlot
 from live_eval.report.pages import page_template
 from live_eval.text.wording import markdown_table, markdown_text, one_line
 

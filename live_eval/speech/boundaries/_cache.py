@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from live_eval.audio.tables import in_table, read_in_table, recording_exists
+from live_eval.audio.parquet import in_table, read_in_table, recording_exists
 from live_eval.errors import AudioError, FailureKind
 from live_eval.files import open_regular, private_folder, read_regular
 from live_eval.types import Case, SpeechBoundaries

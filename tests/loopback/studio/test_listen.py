@@ -18,7 +18,7 @@ from live_eval.studio import runs_api
 from live_eval.studio.listen import routes
 from live_eval.studio.listening.trial_desk import TrialDesk
 from live_eval.studio.listening.votes import OWNER, VoteFile
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from tests.support.listening import write_listened_run
 from tests.support.studio import LISTENERS, studio
 

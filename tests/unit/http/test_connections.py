@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.http.connections import Connections
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 
 SECOND_NS = 1_000_000_000
 

@@ -7,7 +7,7 @@ import pytest
 from live_eval.errors import FailureKind
 from live_eval.run.endpoint_health import AttemptOutcome, EndpointHealth, Health, Outage
 from live_eval.run.retries import Backoff
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.types import Failure
 
 S = 1_000_000_000

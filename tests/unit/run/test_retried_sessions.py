@@ -16,7 +16,7 @@ from live_eval.run.retries import Backoff, Patience
 from live_eval.run.run_file import TurnsTable
 from live_eval.run.session_queue import DueSession, SessionQueue
 from live_eval.session.capture import TurnCapture
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.timing import TurnTrace
 from live_eval.types import Failure
 from tests.support.campaigns import a_case

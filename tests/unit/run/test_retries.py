@@ -8,7 +8,7 @@ import pytest
 from live_eval.dialect import RateLimit
 from live_eval.errors import FailureKind
 from live_eval.run.retries import RETRIES, Backoff, Patience, RateGate, Retry, retry_of
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 
 S = 1_000_000_000
 

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from live_eval.recording.record import TurnRecord
 from live_eval.run.session_queue import DueSession, SessionQueue
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 
 
 class Queue:

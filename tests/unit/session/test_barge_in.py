@@ -24,8 +24,8 @@ from live_eval.session import Session, Utterance
 from live_eval.session.capture import TurnCapture
 from live_eval.session.limits import SessionLimits
 from live_eval.session.speaker import Frame, ReplyAudible
-from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import MemoryPeer, memory_pair
+from live_eval.testing.fake_clock import FakeClock
+from live_eval.testing.memory_transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, SpeechBoundaries, TurnMode, Variant
 from tests.unit.session.scripted import Interrupting

@@ -26,8 +26,8 @@ from live_eval.errors import ConnectError, FailureKind
 from live_eval.recording.record import finish
 from live_eval.session import Session, Utterance
 from live_eval.session.capture import TurnCapture
-from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import MemoryPeer, memory_pair
+from live_eval.testing.fake_clock import FakeClock
+from live_eval.testing.memory_transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, SpeechKind, TurnMode, Variant
 from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from live_eval.session.event_loop import Collector, LoopProbe, undisturbed
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 
 MS = 1_000_000
 

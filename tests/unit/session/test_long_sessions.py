@@ -27,7 +27,7 @@ from live_eval.session.limits import SessionLimits
 from live_eval.session.log import MOST_FRAMES
 from live_eval.session.timeline import Timeline
 from live_eval.session.turn import Turn
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.timing import ResponseStatus
 from live_eval.transport import Arrival
 from live_eval.types import Modality, SpeechBoundaries, TurnMode

@@ -14,8 +14,8 @@ from live_eval.session import Session, Utterance
 from live_eval.session.capture import TurnCapture
 from live_eval.session.script import ScriptPlayback
 from live_eval.session.speaker import EndpointEvent, Frame, ReplyAudible, ReplyEnded, UtteranceAnswered
-from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import MemoryPeer, memory_pair
+from live_eval.testing.fake_clock import FakeClock
+from live_eval.testing.memory_transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.types import Anchor, AnchorKind, SpeechBoundaries, SpeechKind, TurnMode
 from tests.unit.session.test_barge_in import RATE, LoudDialect, StreamDialect

@@ -20,8 +20,8 @@ from live_eval.dialect import (
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.session import Session
 from live_eval.session.capture import TurnCapture
-from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import Link, MemoryPeer, MemoryTransport, memory_pair
+from live_eval.testing.fake_clock import FakeClock
+from live_eval.testing.memory_transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.types import TurnMode
 from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, answers, ears
 

@@ -14,7 +14,7 @@ from live_eval.session import Session
 from live_eval.session.event_loop import ProbeReading
 from live_eval.session.timeline import Timeline
 from live_eval.session.turn import Turn
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.transport import Arrival
 from live_eval.types import Modality, TurnMode
 from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, ToyDialect

@@ -7,7 +7,7 @@ import pytest
 
 from live_eval.audio import resample
 from live_eval.audio.audio_files import read_audio
-from live_eval.session.live import Live
+from live_eval.session.live_speaker import Live
 from live_eval.session.speaker import UtteranceBegan, UtteranceEnded
 
 MS = 1_000_000

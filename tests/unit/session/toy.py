@@ -23,8 +23,8 @@ from live_eval.dialect import (
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.session import Utterance
 from live_eval.session.limits import SessionLimits
-from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import MemoryPeer
+from live_eval.testing.fake_clock import FakeClock
+from live_eval.testing.memory_transport import MemoryPeer
 from live_eval.timing import ResponseStatus
 from live_eval.types import SpeechBoundaries
 

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from live_eval.sockets.stamps import ArrivalStamps
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.types import StampKind
 
 MS = 1_000_000

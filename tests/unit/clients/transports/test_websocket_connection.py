@@ -25,7 +25,7 @@ from websockets.uri import parse_uri
 from live_eval.clients.transports._websocket_connection import WebSocketConnection
 from live_eval.sockets.stamps import Stamp
 from live_eval.sockets.stream import StreamTransport
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
 

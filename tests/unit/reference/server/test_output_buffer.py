@@ -9,7 +9,7 @@ from live_eval.reference.engine.events import AudioPiece, ServerResponse, TrackP
 from live_eval.reference.protocols.webrtc import TRACK
 from live_eval.reference.server.output_buffer import ReplyPlayer, silence
 from live_eval.reference.settings import IdleRtp
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 
 MS = 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from live_eval.campaigns.latency.campaign_file import StoredPoint
-from live_eval.report.latency.bars import sweep
+from live_eval.report.latency.charts import sweep
 from live_eval.report.latency.point_view import PointView, load_in_words
 from tests.support.campaigns import a_case, point
 from tests.support.records import TurnPlan, spoken_turn

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_eval.studio.listening.trial_desk import TrialDesk
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from tests.support.listening import write_listened_run
 from tests.unit.studio.listening.listeners import every_run
 

@@ -20,7 +20,7 @@ from live_eval.studio.listening.listening_test import (
     rating_scales,
 )
 from live_eval.studio.listening.trial_desk import TrialDesk
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from tests.support.listening import vote_on_all
 from tests.unit.studio.listening.listeners import new_file
 

@@ -17,7 +17,7 @@ from live_eval.studio.listening.listening_test import ANCHOR, HIDDEN_REFERENCE, 
 from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import FOLDER, VoteFile
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from tests.support.listening import played_in_full, write_listened_run
 from tests.unit.studio.listening.listeners import MUSHRA, every_run
 

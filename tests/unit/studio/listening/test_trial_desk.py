@@ -17,7 +17,7 @@ from live_eval.studio.listening.listening_test import (
     rating_scales,
 )
 from live_eval.studio.listening.trial_desk import Opinion, TrialDesk
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from tests.support.listening import played_in_full
 from tests.unit.studio.listening.listeners import every_run, new_file
 

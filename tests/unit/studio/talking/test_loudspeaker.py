@@ -13,7 +13,7 @@ from live_eval.live.updates import (
     AudioSide,
 )
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
-from live_eval.testing.clock import FakeClock
+from live_eval.testing.fake_clock import FakeClock
 from live_eval.webrtc.media import InputPacket
 
 MS = 1_000_000

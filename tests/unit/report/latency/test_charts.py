@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from live_eval.report.latency.bars import mean_waterfall, turn_waterfall
+from live_eval.report.latency.charts import mean_waterfall, turn_waterfall
 from live_eval.report.latency.point_view import PointView
 from tests.support.campaigns import a_case
 from tests.support.records import TurnPlan, spoken_turn

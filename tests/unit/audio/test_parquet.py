@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from live_eval.audio import read_audio, recording_s
-from live_eval.audio.tables import (
+from live_eval.audio.parquet import (
     TableRow,
     in_table,
     read_in_table,

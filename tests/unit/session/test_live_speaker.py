@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from live_eval.dialect import Message
 from live_eval.errors import FailureKind
 from live_eval.session import Session
-from live_eval.session.live import Live
+from live_eval.session.live_speaker import Live
 from live_eval.session.speaker import Frame
 from live_eval.session.speech_detector import Span, SpeechDetector
-from live_eval.testing.clock import FakeClock
-from live_eval.testing.transport import memory_pair
+from live_eval.testing.fake_clock import FakeClock
+from live_eval.testing.memory_transport import memory_pair
 from live_eval.types import TurnMode
 from tests.unit.session.devices import Device
 from tests.unit.session.toy import LIMITS, ToyDialect, answers, ears
