@@ -19,7 +19,7 @@ class RunConditions:
         turn_mode: Turn mode, which determines who ends the user's turns.
         prompt: Name of the system prompt of conversations.
         impairment: Network and audio impairment; empty for none.
-        concurrency: Number of concurrent sessions.
+        concurrency: Number of concurrent sessions; None for a live conversation.
         line: Encoding and band of the audio if they alter it (a phone line); empty otherwise.
     """
 
@@ -46,6 +46,6 @@ def conditions_of(manifest: Mapping[str, Any]) -> RunConditions:
         turn_mode=text_of(endpoint, "turn_mode"),
         prompt=text_of(part_of(manifest, "prompt"), "name"),
         impairment=text_of(part_of(manifest, "impairment"), "spec") or "",
-        concurrency=sessions if isinstance(sessions, int) else None,
+        concurrency=sessions if isinstance(sessions, int) and manifest.get("source") != "live" else None,
         line=text_of(endpoint, "line") or "",
     )

@@ -101,7 +101,7 @@ def _live(
     folder = out or _options.new_folder(f"{endpoint}-live")
     with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
-        if recorded is None:
+        if recorded is None and not half_duplex:
             click.echo(
                 "Wear headphones: if the microphone hears the reply, it interrupts the reply.", err=True
             )

@@ -139,7 +139,10 @@ def _timing_notes(summary: RunSummary) -> list[str]:
 def _dialogues_in_words(summary: DialogueSummary) -> str:
     followed = summary.followed
     dialogues = counted(summary.dialogues, "dialogue")
-    counts = f"{dialogues} of {summary.turns} turns; the cue changes at {summary.changes}"
+    counts = f"{dialogues} of {counted(summary.turns, 'turn')}"
+    if not summary.changes:
+        return counts
+    counts += f"; the cue changes at {summary.changes}"
     if followed.value is None:
         return f"{counts}; whether replies follow the change: {followed.reason}"
     return f"{counts}; replies followed it (C4 of 4 or more) in {followed.value:.0f} % of {followed.n}"

@@ -83,10 +83,14 @@ def in_words(update: Update) -> str:
                 "half-duplex (key h, --half-duplex)"
             )
         case Xruns():
-            return (
-                f"audio was lost: device input {update.input}, output {update.output}; "
-                f"session {update.underruns} late, {update.overruns} dropped"
-            )
+            counts = {
+                "at the microphone": update.input,
+                "at the loudspeaker": update.output,
+                "late for the session": update.underruns,
+                "dropped by the session": update.overruns,
+            }
+            lost = ", ".join(f"{count} {where}" for where, count in counts.items() if count)
+            return f"audio was lost, counted so far: {lost}"
         case _:
             return ""
 

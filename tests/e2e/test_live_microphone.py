@@ -206,7 +206,7 @@ def test_keys_mute_commit_reconnect_and_quit(sound: VirtualSound, tmp_path: Path
     endpoint = [*LIVE_EVAL, "endpoint", "--port"]
     with served([*endpoint, "0"], r"(ws://[\d.:]+/v1)", tmp_path) as url:
         keys = Keyboard("reference", "--base-url", url, "--turn-mode", "manual", "--out", run)
-        keys.until("talking")
+        keys.until("listening")
         keys.press("m")
         keys.until("muted")
         keys.press("mh")
@@ -218,7 +218,7 @@ def test_keys_mute_commit_reconnect_and_quit(sound: VirtualSound, tmp_path: Path
     port = url.rpartition(":")[2].partition("/")[0]
     with served([*endpoint, port], r"(ws://[\d.:]+/v1)", tmp_path):
         keys.press("r")
-        keys.until("talking")
+        keys.until("listening")
         sound.speak(SAMPLE / PHONE)
         keys.press("\r")
         keys.until("turn 2")

@@ -37,6 +37,7 @@ def test_what_was_recorded_is_told() -> None:
     phone = MANIFEST | {"endpoint": {"turn_mode": "full_duplex", "line": "8 kHz µ-law"}}
     assert conditions_of(phone).in_words == ("full_duplex", "8 kHz µ-law", *IN_WORDS[1:])
     assert conditions_of({}).in_words == ()
+    assert conditions_of(MANIFEST | {"source": "live"}).in_words == (*IN_WORDS[:2], IN_WORDS[3])
     hostile = {"impairment": "x", "prompt": {"name": 5}, "config": {"turns": [{}]}}
     assert conditions_of(hostile).in_words == ()
 

@@ -52,7 +52,12 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         ),
         (QuickScores("turn-0001", {}), ""),
         (Levels(-20, -90), ""),
-        (Xruns(1, 2, 3, 4), "audio was lost: device input 1, output 2; session 3 late, 4 dropped"),
+        (
+            Xruns(1, 2, 3, 4),
+            "audio was lost, counted so far: 1 at the microphone, 2 at the loudspeaker, 3 late for the "
+            "session, 4 dropped by the session",
+        ),
+        (Xruns(output=2), "audio was lost, counted so far: 2 at the loudspeaker"),
         (
             EchoDetected(120.4, 0.5),
             "echo: the microphone picks up the reply after 120 ms. Use headphones, or "
