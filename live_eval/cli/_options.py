@@ -29,7 +29,7 @@ RECORDINGS = Path("recordings")
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE)
-_CAMPAIGNS: tuple[FolderKind, ...] = ("campaign", "duplex")
+_WITH_CAMPAIGNS: tuple[FolderKind, ...] = ("run", "campaign", "duplex")
 _KINDS: dict[FolderKind, str] = {
     "run": "run",
     "campaign": "latency campaign",
@@ -61,44 +61,51 @@ class RunFolder(click.Path):
     ``latest`` or ``@1`` selects the newest run in recordings/, ``@2`` the second newest, and so on.
 
     Args:
-        campaigns: Whether campaign folders are accepted too.
+        kinds: The accepted kinds of folders.
         files: Whether files are accepted too.
         damaged: Whether ``latest`` and ``@N`` can select unreadable runs.
     """
 
-    def __init__(self, *, campaigns: bool = False, files: bool = False, damaged: bool = False) -> None:
+    def __init__(
+        self, kinds: Sequence[FolderKind] = ("run",), *, files: bool = False, damaged: bool = False
+    ) -> None:
         super().__init__(path_type=Path, exists=True, file_okay=files)
-        self._campaigns = campaigns
+        self._kinds = kinds
         self._why_skipped = _never_skipped if damaged else _why_unreadable
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
         number = _NEWEST.fullmatch(str(value))
         if number is not None and not Path(value).exists():
-            kinds: tuple[FolderKind, ...] = ("run", *_CAMPAIGNS) if self._campaigns else ("run",)
-            return _newest(value, int(number[1] or 1), kinds, self._why_skipped)
+            return _newest(value, int(number[1] or 1), self._kinds, self._why_skipped)
         if str(value).startswith("@") and not Path(value).exists():
             self.fail(f"{value!r}: expected latest, @1 (the newest run), @2 or higher", param, ctx)
         folder = Path(str(super().convert(value, param, ctx)))
-        if not self._campaigns:
+        if tuple(self._kinds) == ("run",):
             check_is_run(folder)
         if folder.is_dir():
             self._check_contents(folder, param, ctx)
         return folder
 
     def _check_contents(self, folder: Path, param: click.Parameter | None, ctx: click.Context | None) -> None:
-        """Reject a folder that contains no run; the message names the newest run below it."""
+        """Reject a folder of another kind, or without a run; the message names the newest run below it."""
         from live_eval.campaigns.folders import find_folders, kind_of
 
-        if kind_of(folder) is not None:
+        kind = kind_of(folder)
+        expected = f"{str(folder)!r}: expected a {_in_words(self._kinds)} folder"
+        if kind is not None:
+            if kind not in self._kinds and "run" not in self._kinds:
+                also = "; `live-eval compare` compares runs" if kind == "run" else ""
+                self.fail(f"{expected}, got a {_KINDS[kind]}{also}", param, ctx)
             return
-        expected = f"{str(folder)!r}: expected a run{' or campaign' if self._campaigns else ''} folder"
-        kinds = ("run", *_CAMPAIGNS) if self._campaigns else ("run",)
-        inside = [found for found in find_folders([folder]) if found.campaign is None and found.kind in kinds]
+        inside = [
+            found for found in find_folders([folder]) if found.campaign is None and found.kind in self._kinds
+        ]
         if not inside:
             self.fail(f"{expected}; `live-eval runs list` lists runs", param, ctx)
+        what = "run" if "run" in self._kinds else _in_words(self._kinds)
         first = folder / inside[0].path.relative_to(folder.resolve())
-        self.fail(f"{expected}, got a folder with {counted(len(inside), 'run')}, such as {first}", param, ctx)
+        self.fail(f"{expected}, got a folder with {counted(len(inside), what)}, such as {first}", param, ctx)
 
 
 def _why_unreadable(found: FoundFolder) -> str:
@@ -154,13 +161,20 @@ def _newest(
             chosen = RECORDINGS / each.path.relative_to(RECORDINGS.resolve())
             click.echo(f"note: {name} is {chosen}", err=True)
             return chosen
-    what = (
-        _KINDS[next(iter(kinds))] if len(kinds) == 1 else "run or campaign" if "run" in kinds else "campaign"
+    raise UsageError(
+        f"{name}: expected a {_in_words(kinds)} in {RECORDINGS}/, which has {len(runs) or 'none'}"
     )
-    raise UsageError(f"{name}: expected a {what} in {RECORDINGS}/, which has {len(runs) or 'none'}")
+
+
+def _in_words(kinds: Collection[FolderKind]) -> str:
+    if len(kinds) == 1:
+        return _KINDS[next(iter(kinds))]
+    return "run or campaign" if "run" in kinds else "campaign"
 
 
 RUN = RunFolder()
+RUN_OR_CAMPAIGN = RunFolder(_WITH_CAMPAIGNS)
+DAMAGED_RUN_OR_CAMPAIGN = RunFolder(_WITH_CAMPAIGNS, damaged=True)
 
 
 def folder_to_resume(out: Path | str | None, kind: FolderKind = "run") -> Path | None:

@@ -43,7 +43,7 @@ from live_eval.run.stop_signals import StopSignals
 
 __all__ = ["command", "print_duplex"]
 
-_CAMPAIGN = _options.RunFolder(campaigns=True)
+_CAMPAIGN = _options.RunFolder(("duplex",))
 _SHOWN = ("response_latency", "audible_stop", "provider_stop", "new_reply")
 
 _OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")

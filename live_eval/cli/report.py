@@ -21,7 +21,7 @@ _FORMS = ("html", "md", "csv", "json")
 
 
 @click.command(cls=Command)
-@click.argument("runs", nargs=-1, required=True, type=_options.RunFolder(campaigns=True))
+@click.argument("runs", nargs=-1, required=True, type=_options.RUN_OR_CAMPAIGN)
 @_options.output_option(
     "report.html in the run folder (for several runs, report-A-B.html next to the first one's folder); "
     "standard output for other formats"

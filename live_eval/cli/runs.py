@@ -66,7 +66,7 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
 
 
 @command.command("delete")
-@click.argument("runs", nargs=-1, required=True, type=_options.RunFolder(campaigns=True, damaged=True))
+@click.argument("runs", nargs=-1, required=True, type=_options.DAMAGED_RUN_OR_CAMPAIGN)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     """Delete runs and campaigns: turns, audio, scores, judges' answers, cassettes and reports.

@@ -44,7 +44,7 @@ def sounddevice() -> Any:
     try:
         import sounddevice as package
     except ModuleNotFoundError:
-        raise UsageError(f"the microphone needs sounddevice: {install_command('mic')}") from None
+        raise UsageError(f"audio devices need the package sounddevice: {install_command('mic')}") from None
     except OSError:
         raise UsageError(_INSTALL) from None
     return package

@@ -34,6 +34,7 @@ from live_eval.types import Modality, OnGreeting, TurnMode, Variant
 
 __all__ = [
     "ALL_TASKS",
+    "PRICE_FORM",
     "ClusterTable",
     "DataTable",
     "EndpointTable",
@@ -51,6 +52,9 @@ __all__ = [
 
 ALL_TASKS = "all"
 
+PRICE_FORM = "US dollars per million tokens in and out, as 2.5,10 or {input = 2.5, output = 10.0}"
+"""The form of a model's price."""
+
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
 
@@ -65,6 +69,17 @@ def _seconds(value: Any) -> Any:
     return seconds_of(value) if isinstance(value, str) else value
 
 
+def _price(value: Any) -> Any:
+    """Parse "2.5,10" as the prices of input and output."""
+    if isinstance(value, dict):
+        return value
+    parts = str(value).split(",")
+    if len(parts) != 2:
+        raise ValueError(f"expected {PRICE_FORM}")
+    return dict(zip(("input", "output"), parts, strict=True))
+
+
+_Price: TypeAlias = Annotated[dict[str, float], BeforeValidator(_price)]
 _Duration: TypeAlias = Annotated[float, BeforeValidator(_seconds)]
 
 
@@ -225,7 +240,7 @@ class JudgesTable(_Table):
     """``[judges]``: the judges that score the recorded run."""
 
     names: tuple[str, ...] = Field(
-        default_factory=default_judges, description="judges of `live-eval judges`; empty for none"
+        default_factory=default_judges, description="judges of `live-eval judges`, or none"
     )
     device: Literal["cpu", "cuda"] = Field("cpu", description="device of judges that use torch")
     jobs: int | None = Field(
@@ -260,24 +275,13 @@ class JudgesTable(_Table):
     max_calls: int | None = Field(None, ge=0, description="maximum number of model calls")
     max_tokens: int | None = Field(None, ge=0, description="maximum number of tokens, sent and received")
     max_cost: float | None = Field(None, ge=0, description="maximum US dollars; needs the model's price")
-    prices: dict[str, dict[str, float]] = Field(
-        default_factory=dict,
-        description="prices by model: US dollars per million tokens in and out, as 2.5,10 or "
-        "{input = 2.5, output = 10.0}",
-    )
+    prices: dict[str, _Price] = Field(default_factory=dict, description=f"prices by model: {PRICE_FORM}")
 
-    @field_validator("prices", mode="before")
+    @field_validator("names", mode="before")
     @classmethod
-    def _pairs(cls, prices: Any) -> Any:
-        """Parse "2.5,10" as the prices of input and output."""
-        if not isinstance(prices, dict):
-            return prices
-        return {
-            model: price
-            if isinstance(price, dict)
-            else dict(zip(("input", "output"), str(price).split(","), strict=False))
-            for model, price in prices.items()
-        }
+    def _names(cls, names: Any) -> Any:
+        """Parse "none" as no judges."""
+        return () if isinstance(names, list | tuple) and list(names) == ["none"] else names
 
 
 class OutputTable(_Table):

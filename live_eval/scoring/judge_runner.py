@@ -33,7 +33,7 @@ from live_eval.judging import (
     check_judgement,
 )
 from live_eval.redaction import key_source, key_variable, recipient_in_words
-from live_eval.run.run_file import JudgesTable
+from live_eval.run.run_file import PRICE_FORM, JudgesTable
 from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.llm import AnswerCache, Budget, LlmDriver, LlmOptions, LlmUsage, Price
 from live_eval.text.suggestions import did_you_mean
@@ -134,11 +134,9 @@ def _as_text(value: object) -> str:
 
 def _price(model: str, price: Mapping[str, float]) -> Price:
     try:
-        return Price(**price)
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"judges.prices: {model!r}: expected input and output in US$ per million tokens: {error}"
-        ) from None
+        return Price.of(price)
+    except ValueError as error:
+        raise UsageError(f"judges.prices {model}: {error}; expected {PRICE_FORM}") from None
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Self
 
 __all__ = ["Budget", "Expense", "Price", "Tokens"]
 
@@ -39,6 +42,26 @@ class Price:
             price = getattr(self, name)
             if price is not None and not price >= 0:
                 raise ValueError(f"{name} = {price}: expected 0 or more")
+
+    @classmethod
+    def of(cls, values: Mapping[str, object]) -> Self:
+        """Return the price with these values, by name.
+
+        Raises:
+            ValueError: A name is unknown or missing, or a value is not a price.
+        """
+        names = {field.name: field.default is MISSING for field in fields(cls)}
+        prices: dict[str, float] = {}
+        for name, value in values.items():
+            if name not in names:
+                raise ValueError(f"expected one of {', '.join(names)}, got {name!r}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ValueError(f"{name}: expected US dollars per million tokens, 0 or more, got {value!r}")
+            prices[name] = value
+        missing = [name for name, needed in names.items() if needed and name not in values]
+        if missing:
+            raise ValueError(f"{' and '.join(missing)} is missing")
+        return cls(**prices)
 
     def cost(self, tokens: Tokens) -> float:
         """Return the cost of a call in US$; cached audio is charged as cached.

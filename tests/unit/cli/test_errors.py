@@ -48,6 +48,15 @@ from live_eval.recording import RunWriter
         ("endpoint --delay-ms soon", "--delay-ms 'soon': expected a duration, such as 15, 500ms"),
         ("endpoint --delay-ms 1h", "--delay-ms '1h': expected 0 ms to 600000 ms"),
         ("duplex compare a b", "FIRST 'a': not found"),
+        (
+            "run openai --prices gpt-4o=2.5",
+            "--prices gpt-4o 2.5: expected US dollars per million tokens in and ",
+        ),
+        (
+            "run openai --prices gpt-4o=1,2,3",
+            "--prices gpt-4o '1,2,3': expected US dollars per million tokens",
+        ),
+        ("run openai --judges nobody", "unknown judge 'nobody'; expected one of "),
         ("calibrate --sessions 0", "--sessions 0: expected 1 or more"),
         ("calibrate --sessions=many", "--sessions 'many': expected a whole number"),
         ("show .", "RUN '.': expected a run folder; `live-eval runs list` lists runs"),

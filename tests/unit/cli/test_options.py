@@ -1,10 +1,11 @@
 import os
 from pathlib import Path
 
+import click
 import pytest
 
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
-from live_eval.cli._options import RUN, RunFolder, folder_to_resume
+from live_eval.cli._options import RUN, RUN_OR_CAMPAIGN, RunFolder, folder_to_resume
 from live_eval.errors import UsageError
 from live_eval.recording import RUN_FILE, RunWriter
 
@@ -36,7 +37,7 @@ def test_unreadable_runs_are_skipped_with_the_reason(
     (tmp_path / "recordings" / "damaged" / RUN_FILE).write_bytes(b"no database" * 100)
     (tmp_path / "recordings" / "cut" / LATENCY_CAMPAIGN.file_name).write_text("{", "utf-8")
     RunWriter.create(tmp_path / "recordings" / "cut" / "one", {}).end()
-    assert RunFolder(campaigns=True).convert("latest", None, None) == Path("recordings/good")
+    assert RUN_OR_CAMPAIGN.convert("latest", None, None) == Path("recordings/good")
     said = capsys.readouterr().err
     assert "note: latest: skipped recordings/damaged: " in said
     assert "note: latest: skipped recordings/cut: " in said
@@ -58,3 +59,15 @@ def test_the_newest_campaign_of_a_kind_is_resumed(tmp_path: Path, monkeypatch: p
         folder_to_resume(Path("latest"))
     with pytest.raises(UsageError, match="@2: expected a duplex campaign in recordings/, which has 1"):
         folder_to_resume(Path("@2"), "duplex")
+
+
+def test_a_duplex_campaign_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    RunWriter.create(tmp_path / "recordings" / "mine", {}).end()
+    campaign = RunFolder(("duplex",))
+    with pytest.raises(
+        click.BadParameter, match=r"expected a duplex campaign folder, got a run; .*compare` "
+    ):
+        campaign.convert("recordings/mine", None, None)
+    with pytest.raises(UsageError, match="latest: expected a duplex campaign in recordings/, which has none"):
+        campaign.convert("latest", None, None)

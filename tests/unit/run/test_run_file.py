@@ -146,3 +146,9 @@ def test_logins_of_turn_servers_stay_out_of_the_manifest(monkeypatch: pytest.Mon
 def test_durations_in_files_have_units(tmp_path: Path) -> None:
     config = check(tmp_path, "[turns]\nconnect_timeout = '500ms'\npause = 1\npatience = '10m'\n")
     assert (config.turns.connect_timeout, config.turns.pause, config.turns.patience) == (0.5, 1, 600)
+
+
+def test_no_judges_can_be_named() -> None:
+    assert validate({"judges": {"names": ["none"]}}).judges.names == ()
+    assert validate({"judges": {"names": []}}).judges.names == ()
+    assert validate({"judges": {"names": ["none", "mcq"]}}).judges.names == ("none", "mcq")  # refused later
