@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.analysis.run_estimate import Assumptions, JudgeEstimate, RunEstimate
 from live_eval.cli._flags import parse_pairs
 from live_eval.cli._help import Option
 from live_eval.cli._listing import NONE, output_console, plain_table, print_details, print_table
 from live_eval.cli._prices import price_option
 from live_eval.errors import UsageError
-from live_eval.scoring.llm.budget import Tokens
 from live_eval.text.durations import seconds_of
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted
+
+if TYPE_CHECKING:
+    from live_eval.analysis.run_estimate import Assumptions, JudgeEstimate, RunEstimate
+    from live_eval.scoring.llm.budget import Tokens
 
 _SECONDS = ("reply", "answer", "latency", "boundaries")
 _UNITS = {
@@ -60,6 +63,8 @@ def assumptions_of(text: str) -> Assumptions:
     Raises:
         UsageError: A key is unknown, or a value is not a number above 0.
     """
+    from live_eval.analysis.run_estimate import Assumptions
+
     found: dict[str, float] = {}
     for name, value in parse_pairs("--assume", filter(None, map(str.strip, text.split(",")))).items():
         if name not in _UNITS:

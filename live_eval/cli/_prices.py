@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from live_eval.cli._flags import parse_pairs
 from live_eval.cli._help import Option
 from live_eval.errors import UsageError
-from live_eval.scoring.llm.budget import Price
+
+if TYPE_CHECKING:
+    from live_eval.scoring.llm.budget import Price
 
 _EXPECTED = "expected input=USD,output=USD, and where they differ audio_input, audio_output and cached_input"
 
@@ -30,6 +34,8 @@ def price_of(text: str) -> Price:
     Raises:
         UsageError: A key is unknown or missing, or a value is not a price.
     """
+    from live_eval.scoring.llm.budget import Price
+
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all("=" in part for part in parts):
         raise UsageError(f"--price {text!r}: {_EXPECTED}")

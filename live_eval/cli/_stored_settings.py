@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from live_eval import registry
-from live_eval.cli._flags import FLAGS, configured, overlay, table_options
-from live_eval.cli._help import Option
+from live_eval.cli._flags import FLAGS, configured, overlay, table_options, trust_option
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import PluginError, UsageError
 from live_eval.http.hosts import is_loopback
@@ -37,15 +36,6 @@ _KEYS = ("key_from", "key_variable")
 _PORTS = {"https": 443, "wss": 443, "http": 80, "ws": 80}
 _ENCRYPTED = ("https", "wss")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
-
-trust_option = Option(
-    ["--trust-host", "trusted"],
-    rare=True,
-    multiple=True,
-    metavar="HOST",
-    help="Trust the run's stored address on this host, as if you had given it here; repeatable.",
-)
-"""The flag that allows a manifest's address to be used."""
 
 
 def judge_flags(

@@ -94,6 +94,7 @@ HEAVY = {
     ("statement", "allowed"),
     [
         ("import live_eval.cli; live_eval.cli.main(['--help'])", set()),
+        ("import live_eval.cli; live_eval.cli.main(['run', '--help'])", set()),
         ("import live_eval.pytest_plugin.plugin", set()),
         ("import live_eval.clients.specs, live_eval.judges.specs", {"numpy", "soundfile", "soxr"}),
     ],

@@ -1,9 +1,12 @@
 """Flags of a run: their keys in a run file, and errors."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from live_eval.cli import _flags
+from live_eval.cli._flag_table import flag_table
 from live_eval.cli._flags import FLAGS, configured, parse_pairs
 from live_eval.cli.run import command
 from live_eval.errors import RunFileError
@@ -26,6 +29,11 @@ def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
     assert len(set(FLAGS.values())) == len(FLAGS)
     options = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
     assert options == {*FLAGS.values(), *OWN}
+
+
+def test_the_stored_description_is_that_of_the_models() -> None:
+    path = Path(_flags.__file__).with_name("run_flags.json")
+    assert json.loads(path.read_text("utf-8")) == flag_table(), "run: python -m live_eval.cli._flag_table"
 
 
 def test_json_in_a_setting_is_parsed() -> None:

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli, main
-from live_eval.cli.run import _prompt_notes
+from live_eval.cli._run_command import _prompt_notes
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import make_plan
@@ -138,7 +138,7 @@ def test_an_early_interrupt_has_the_status_of_an_interrupt(monkeypatch: pytest.M
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("live_eval.cli.run.make_plan", interrupted)
+    monkeypatch.setattr("live_eval.cli._run_command.make_plan", interrupted)
     done = CliRunner().invoke(cli, ["run"])
     assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
 
@@ -161,7 +161,7 @@ def test_a_run_that_stops_says_how_to_continue(
         coroutine.close()
         raise stop
 
-    monkeypatch.setattr("live_eval.cli.run.run_loop", stopped)
+    monkeypatch.setattr("live_eval.cli._run_command.run_loop", stopped)
     out = tmp_path / "run"
     done = CliRunner().invoke(cli, ["run", "--limit", "1", "--out", str(out)])
     message = done.stderr if status is not None else str(done.exception)

@@ -90,7 +90,7 @@ def test_failed_turns_are_not_played_again_at_a_redacted_url(
         coroutine.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("live_eval.cli.run.run_loop", playing)
+    monkeypatch.setattr("live_eval.cli._run_command.run_loop", playing)
     out = tmp_path / "run"
     ended_run(out, base_url=url)
     again = ("run", "--retry-failed", "--out", str(out))

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from live_eval import registry
 from live_eval.cli import cli
 from live_eval.cli._resumed_run import check_same
-from live_eval.cli.run import _prompt_configs, _run_file, _unable_judges, _without_judges
+from live_eval.cli._run_command import _prompt_configs, _run_file, _unable_judges, _without_judges
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
@@ -57,8 +57,10 @@ def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("live_eval.cli.run.open_writer", open_writer)
-    monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu", "ves"]}})
+    monkeypatch.setattr("live_eval.cli._run_command.open_writer", open_writer)
+    monkeypatch.setattr(
+        "live_eval.cli._run_command.read_preset", lambda _: {"judges": {"names": ["bleu", "ves"]}}
+    )
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind"])
     assert str(done.exception) == "enough"
     assert "note: judge left out: ves: API key (set GEMINI_API_KEY)" in done.stderr
@@ -121,9 +123,9 @@ def test_a_failure_of_a_presets_judge_is_printed_and_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("live_eval.cli.run.read_preset", lambda _: {"judges": {"names": ["bleu"]}})
+    monkeypatch.setattr("live_eval.cli._run_command.read_preset", lambda _: {"judges": {"names": ["bleu"]}})
     failed = JudgeSummary(name="bleu", version="3", n_failed=1, reasons={"malformed: no number": 1})
-    monkeypatch.setattr("live_eval.cli.run.score_run", lambda *_, **__: ScoringSummary(1, (failed,)))
+    monkeypatch.setattr("live_eval.cli._run_command.score_run", lambda *_, **__: ScoringSummary(1, (failed,)))
     plan = make_plan(validate({"data": {"limit": 1}}))
     with RunWriter.create(Path("mine"), plan.manifest()) as writer:
         writer.commit(spoken_turn(plan.jobs[0].case))
@@ -168,7 +170,7 @@ def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
     def open_writer(plan: Plan, out: Path) -> None:
         raise UsageError(f"{out} {plan.config.task.prompt} {plan.config.output.resume}")
 
-    monkeypatch.setattr("live_eval.cli.run.open_writer", open_writer)
+    monkeypatch.setattr("live_eval.cli._run_command.open_writer", open_writer)
     flags = [
         "--prompt",
         "no,basic",

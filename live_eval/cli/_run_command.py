@@ -1,0 +1,371 @@
+"""Carry out ``live-eval run``: stream a data set to an endpoint and score the replies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import live_eval.report
+from live_eval.analysis.run_estimate import estimate_run, total
+from live_eval.analysis.summary.assertions import check_run
+from live_eval.analysis.summary.run_summary import summarise
+from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
+from live_eval.cli._assertions import parse_assertions
+from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
+from live_eval.cli._estimate import assumptions_of, print_estimate
+from live_eval.cli._flags import configured, overlay
+from live_eval.cli._options import folder_to_resume, new_folder, print_json
+from live_eval.cli._prices import price_of
+from live_eval.cli._progress import RunProgress, ScoringProgress
+from live_eval.cli._resumed_run import finished_outcome, manifest_to_retry, open_writer
+from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings
+from live_eval.cli.score import print_reasons
+from live_eval.cli.show import print_summary, print_summary_json
+from live_eval.errors import StoreError, UsageError
+from live_eval.impair import parse
+from live_eval.judging import score_name
+from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader
+from live_eval.redaction import public_url
+from live_eval.registry import CLIENTS, client, find_plugins, judge
+from live_eval.run.plan import Job, Plan, make_plan
+from live_eval.run.presets import read_preset
+from live_eval.run.prompts import load_prompt
+from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
+from live_eval.run.runner import RunOutcome, run_plan
+from live_eval.run.stop_signals import StopSignals, stop_with_stdin
+from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
+from live_eval.scoring.scoring_run import score_run
+from live_eval.session.event_loop import run as run_loop
+from live_eval.text.mappings import merged
+from live_eval.text.wording import counted
+from live_eval.types import Task
+
+if TYPE_CHECKING:
+    from live_eval.analysis.assertions import Assertion
+    from live_eval.cluster.ray_connection import Cluster
+    from live_eval.judging import JudgeSpec
+
+__all__ = ["run_command"]
+
+
+def run_command(
+    target: str | None,
+    trusted: tuple[str, ...],
+    asserts: tuple[str, ...],
+    is_estimate: bool,
+    price: str,
+    assume: str,
+    preset: str | None,
+    as_json: bool,
+    until_stdin_ends: bool,
+    **flags: Any,
+) -> None:
+    """Run ``live-eval run`` with the values of its flags, and exit with its status."""
+    if not is_estimate and (price or assume):
+        raise UsageError(f"{'--price' if price else '--assume'} is a flag of --estimate, which is missing")
+    stop = click.get_current_context().with_resource(StopSignals())
+    if until_stdin_ends:
+        stop_with_stdin()
+    runfile = _run_file(target, flags)
+    values = _run_values(runfile, flags, trusted)
+    named = "names" in overlay(values, flags).get("judges", {})
+    wanted = named or preset is not None  # their failures count
+    if preset is not None:
+        values = merged(read_preset(preset), values)
+    configs = _prompt_configs(configured(values, flags))
+    if as_json and len(configs) > 1 and not is_estimate:
+        raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
+    config = configs[0]
+    with located(runfile, flags, "endpoint.name"):
+        client(config.endpoint.name)
+    with located(runfile, flags, "judges.names"):
+        specs = [judge(name) for name in config.judges.names]  # reject unknown judges before the run
+    with located(runfile, flags, "judges.options"):
+        check_options(specs, judge_options(config.judges))
+    if is_estimate:
+        _estimate(configs, specs, price, assume, named=wanted, as_json=as_json)
+        return
+    left_out: Mapping[str, str] = {}
+    if config.cluster.ray is None:  # otherwise the nodes' judges count
+        left_out = _unable_judges(config, specs, named=named)
+        configs = [_without_judges(each, left_out) for each in configs]
+    scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
+    assertions = parse_assertions("run", asserts, scores)
+    with located(runfile, flags, "impair.specs"):
+        parse(config.impair.specs)
+    out = config.output.out or new_folder(config.endpoint.name)
+    with located(runfile, flags):
+        plans = [replace(make_plan(each), preset=preset or "", judges_left_out=left_out) for each in configs]
+    print_key(plans[0].key_recipient)
+    cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
+    continue_with = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
+    if len(plans) == 1:
+        sys.exit(
+            _run_plan(plans[0], out, continue_with, stop, cluster, assertions, named=wanted, as_json=as_json)
+        )
+    statuses = []
+    folders = [_folder_of(out, plan.config) for plan in plans]
+    for plan, folder in zip(plans, folders, strict=True):
+        click.echo(f"prompt {plan.config.task.prompt}: {folder}", err=True)
+        output = plan.config.output
+        resume = output.resume and (folder / RUN_FILE).exists()
+        output = output.model_copy(update={"out": folder, "resume": resume})
+        each = replace(plan, config=plan.config.model_copy(update={"output": output}))
+        statuses.append(_run_plan(each, folder, continue_with, stop, cluster, assertions, named=wanted))
+    click.echo(f"all prompts: live-eval leaderboard {' '.join(map(str, folders))}", err=True)
+    sys.exit(max(statuses))
+
+
+def _run_values(runfile: Path | None, flags: dict[str, Any], trusted: Sequence[str]) -> dict[str, Any]:
+    """Return the values of the run file, on top of those of the run whose failed turns are rerun."""
+    values = read_run_file(runfile) if runfile is not None else {}
+    if runfile is not None:
+        validate(values, runfile)  # before flags change the values: errors contain line numbers
+    if flags["output__resume"] or flags["output__retry_failed"]:
+        flags["output__out"] = folder_to_resume(flags["output__out"])
+    given = overlay(values, flags)
+    if not given.get("output", {}).get("retry_failed"):
+        return values
+    before = stored_settings(manifest_to_retry(given["output"].get("out")), given, trusted)
+    return {table: {**before.get(table, {}), **values.get(table, {})} for table in (*before, *values)}
+
+
+def _prompt_configs(config: RunConfig) -> list[RunConfig]:
+    """Return the settings of each prompt's run; only the first run includes tasks other than conversation.
+
+    Raises:
+        UsageError: A prompt does not exist or is repeated, or the task has no conversations.
+    """
+    text = config.task.prompt
+    prompts = [text] if Path(text).is_file() else [each.strip() for each in text.split(",") if each.strip()]
+    if len(prompts) < 2:
+        return [config]
+    if config.task.name not in (ALL_TASKS, Task.CONVERSATION):
+        raise UsageError(f"several prompts ({text}) need the task conversation or all")
+    if config.output.retry_failed:
+        raise UsageError(f"--retry-failed reruns the turns of one run; {text} are several prompts")
+    for each in prompts:
+        load_prompt(each)
+    found: list[RunConfig] = []
+    for each in prompts:
+        name = Task.CONVERSATION.value if found else config.task.name
+        task = config.task.model_copy(update={"prompt": each, "name": name})
+        found.append(config.model_copy(update={"task": task}))
+    if len({_folder_of(Path("run"), each) for each in found}) < len(found):
+        raise UsageError(f"expected prompts with different names, got {text}")
+    return found
+
+
+def _folder_of(out: Path, config: RunConfig) -> Path:
+    """Return the folder of a prompt's run, next to `out`."""
+    return out.with_name(f"{out.name}-{Path(config.task.prompt).stem}")
+
+
+def _run_plan(
+    plan: Plan,
+    out: Path,
+    continue_with: str,
+    stop: StopSignals,
+    cluster: Cluster | None,
+    assertions: Sequence[Assertion],
+    *,
+    named: bool,
+    as_json: bool = False,
+) -> int:
+    """Run a plan, score the run and print its summary; return the exit status.
+
+    Exits if the run was interrupted or could not be completed.
+    """
+    config = plan.config
+    stop.last_words = f"Interrupted. To continue, {continue_with}"
+    finished = finished_outcome(plan)
+    if finished is not None:
+        click.echo("note: every turn is recorded; only missing scores are added", err=True)
+        outcome = finished
+    else:
+        with open_writer(plan, out) as writer:
+            try:
+                outcome = _run_turns(plan, writer, out, stop, cluster)
+            except StoreError as error:
+                raise StoreError(f"{error}\nRecorded turns are kept. To continue, {continue_with}") from error
+            except KeyboardInterrupt:  # the second signal
+                outcome = RunOutcome(captured=0, failed=0, interrupted=True)
+    if outcome.interrupted:
+        click.echo(stop.last_words, err=True)
+        sys.exit(INTERRUPTED)
+    if not outcome.complete:
+        recorded = outcome.captured + outcome.failed
+        why = outcome.unreachable or "the others were not run, which is a bug in live-eval"
+        click.echo(
+            f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: "
+            f"{why}. To continue, {continue_with}",
+            err=True,
+        )
+        sys.exit(FAILED)
+    stop.last_words = f"Interrupted. All turns are recorded; to score them: live-eval score {out}"
+    try:
+        judged = _score(plan, out, cluster)
+    except KeyboardInterrupt:
+        click.echo(stop.last_words, err=True)
+        sys.exit(INTERRUPTED)
+    with RunReader.open(out) as run, ScoreReader.open(out) as judged_turns:
+        summary = summarise(run, judged_turns)
+        checked = check_run(assertions, summary, list(run.turns())) if assertions else []
+    if as_json:
+        print_summary_json(summary)
+    else:
+        print_summary(summary)
+    for each in checked:
+        click.echo(each.in_words, err=as_json)
+    click.echo(f"run: {out}", err=as_json)
+    if config.output.report:
+        page = out / "report.html"
+        live_eval.report.write_report([out], page)
+        click.echo(f"report: {page}", err=as_json)
+        if config.output.open_report:
+            click.launch(str(page.resolve()))
+    if not all(checked):
+        return ASSERTION_FAILED
+    return FAILED if outcome.failed or (named and not judged) else 0
+
+
+def _estimate(
+    configs: Sequence[RunConfig],
+    specs: Sequence[JudgeSpec],
+    price: str,
+    assume: str,
+    *,
+    named: bool,
+    as_json: bool,
+) -> None:
+    """Print the estimate of the runs; judges that cannot run here are included if they were named."""
+    if configs[0].output.retry_failed:
+        raise UsageError("--estimate does not support --retry-failed")
+    assumptions, paid = assumptions_of(assume), price_of(price) if price else None
+    options = judge_options(configs[0].judges)
+    left_out: Mapping[str, str] = {}
+    if named:
+        for name, reason in unable_judges(specs, options).items():
+            click.echo(f"note: {name} cannot run yet: {reason}", err=True)
+    else:
+        left_out = _unable_judges(configs[0], specs, named=False)
+    judges = [spec for spec in specs if spec.name not in left_out]
+    plans = [make_plan(config, needs_key=False) for config in configs]
+    for note in dict.fromkeys(note for plan in plans for note in (*plan.notes, *_prompt_notes(plan))):
+        click.echo(f"note: {note}", err=True)
+    found = total(
+        [
+            estimate_run(
+                plan,
+                _unrecorded_jobs(plan, several=len(plans) > 1),
+                judges,
+                options,
+                price=paid,
+                assumptions=assumptions,
+            )
+            for plan in plans
+        ]
+    )
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print_estimate(found)
+
+
+def _unrecorded_jobs(plan: Plan, *, several: bool) -> Sequence[Job]:
+    """Return the planned turns that the run to resume has not recorded."""
+    output = plan.config.output
+    if not output.resume or output.out is None:
+        return plan.jobs
+    folder = _folder_of(output.out, plan.config) if several else output.out
+    if several and not (folder / RUN_FILE).exists():
+        return plan.jobs
+    with RunReader.open(folder) as run:
+        return [job for job in plan.jobs if job.turn_id not in run]
+
+
+def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
+    """Return the run file that `target` names; if it names an endpoint, set the endpoint's flag instead."""
+    if target is None:
+        return None
+    if "://" in target:
+        raise UsageError(
+            f"{public_url(target)}: expected an endpoint or a run file; pass an address with --base-url"
+        )
+    path = Path(target)
+    if (path / RUN_FILE).exists():
+        raise UsageError(
+            f"{path} is a recorded run: to continue it, run its endpoint with --out {path} --resume"
+        )
+    is_endpoint = any(plugin.name == target for plugin in find_plugins(CLIENTS))
+    if not is_endpoint and (path.name != target or path.suffix or path.exists()):
+        return path
+    if flags["endpoint__name"] not in (None, target):
+        raise UsageError(f"expected one endpoint, got {target} and --endpoint {flags['endpoint__name']}")
+    flags["endpoint__name"] = target
+    return None
+
+
+def _unable_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> Mapping[str, str]:
+    """Return and print the default judges that cannot run on this machine, with reasons.
+
+    Raises:
+        UsageError: A judge that the user named cannot run.
+    """
+    options = judge_options(config.judges)
+    check_named(specs if named else (), options)
+    if named:
+        return {}
+    unable = unable_judges(specs, options)
+    for name, reason in unable.items():
+        click.echo(f"note: judge left out: {name}: {reason}", err=True)
+    return unable
+
+
+def _without_judges(config: RunConfig, left_out: Mapping[str, str]) -> RunConfig:
+    names = tuple(name for name in config.judges.names if name not in left_out)
+    return config.model_copy(update={"judges": config.judges.model_copy(update={"names": names})})
+
+
+def _run_turns(
+    plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: Cluster | None
+) -> RunOutcome:
+    with RunProgress() as progress:
+        for note in (*plan.notes, *_prompt_notes(plan)):
+            click.echo(f"note: {note}", err=True)
+        with stop.gently():
+            retry_failed = plan.config.output.retry_failed
+            runner = cluster_runner(cluster, plan, writer.manifest)
+            turns = run_plan(plan, writer, out, progress, stop=stop, runner=runner, retry_failed=retry_failed)
+            outcome = run_loop(turns)
+            writer.end(finished=outcome.complete)
+    return outcome
+
+
+def _prompt_notes(plan: Plan) -> Iterator[str]:
+    """Yield a note if no turn uses the system prompt."""
+    if plan.prompt.text and all(job.case.task is not Task.CONVERSATION for job in plan.jobs):
+        tasks = ", ".join(dict.fromkeys(job.case.task.value for job in plan.jobs))
+        yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
+
+
+def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
+    """Score the run; return whether every judge could run and failed on no turn."""
+    config, root = plan.config, plan.data.root
+    if not config.judges.names:
+        return True
+    options = judge_options(config.judges)
+    data_folders = filter(None, (root if root.is_dir() else root.parent, config.data.audio_root))
+    options = replace(options, recordings=(*options.recordings, *data_folders))
+    print_judges_keys(config.judges.names, options)
+    with judging_on(cluster, options, config.judges) as pool, ScoringProgress() as progress:
+        summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
+    for line in summary.judges:
+        if line.reason is not None or line.n_failed:
+            print_reasons(line, err=True)
+    return all(line.reason is None and not line.n_failed for line in summary.judges)
