@@ -163,27 +163,29 @@ class Utmos:
             for turn, mos in zip(turns, ratings, strict=True)
         ]
 
-    def rate(self, sounds: Sequence[NDArray[np.float32]]) -> list[float]:
+    def rate(self, sounds: Sequence[NDArray[np.float32]], *, most_frames: int | None = None) -> list[float]:
         """Return the MOS of each recording.
 
         Args:
             sounds: Recordings, each float32 mono, shape (samples,) with samples >= 400, at 16_000 Hz;
                 all are in memory at once.
+            most_frames: Maximum number of frames per convolution; None for the device's default.
         """
         import torch
 
         with exact_inference():
             audio, _ = padded(sounds, self._device)
             frames = torch.tensor([self._stack.frames(len(sound)) for sound in sounds])
-            features = self._features(audio, frames, [self._first_layer(sounds), *self._rest])
+            layers = [self._first_layer(sounds), *self._rest]
+            local = self._stack.run(layers, audio, most_frames or _MOST_FRAMES[self._device.type])
+            features = self._features(local, frames)
             scores = self._frame_scores(features, frames).double().sum(dim=1).cpu() / frames
             return [float(score) * 2 + 3 for score in scores]
 
-    def _features(self, audio: torch.Tensor, frames: torch.Tensor, layers: Sequence[Layer]) -> torch.Tensor:
+    def _features(self, local: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
         """Return the wav2vec 2.0 features of each frame, shape (recordings, frames, 768)."""
         import torch
 
-        local = self._stack.run(layers, audio, _MOST_FRAMES[self._device.type])
         local = self._ssl.post_extract_proj(self._ssl.layer_norm(local))
         beyond = torch.arange(local.shape[1])[None] >= frames[:, None]
         mask = beyond.to(self._device) if beyond.any() else None

@@ -3,7 +3,7 @@
 Source: Ma, Zheng, Ye, Li, Gao, Zhang and Chen, "emotion2vec: Self-Supervised Pre-Training for Speech Emotion
 Representation" (ACL Findings 2024). funasr runs the network on one recording at a time. Attention memory
 grows with the square of the duration (14 GB per layer for five minutes; 60 s need 4.4 GB, including the
-network), so a recording longer than `LONGEST_S` is split into windows of equal length, whose probabilities
+network), so a recording longer than `WINDOW_S` is split into windows of equal length, whose probabilities
 are averaged.
 
 Only the loader is our own: funasr's loader leaves tensors that are missing from a checkpoint at random
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     import torch
 
 RATE_HZ = 16_000
-LONGEST_S = 60
-"""The longest recording that is classified as a whole, in seconds."""
+WINDOW_S = 60.0
 
 
 class Emotion2vec:
@@ -45,16 +44,18 @@ class Emotion2vec:
     Args:
         folder: Folder with ``model.pt``, ``config.yaml`` and ``tokens.txt``.
         device: Torch device.
+        window_s: The longest recording that is classified as a whole, in seconds.
 
     Raises:
         JudgeError: The package is missing, or the folder does not contain such a network.
     """
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
+    def __init__(self, folder: Path, device: torch.device, *, window_s: float = WINDOW_S) -> None:
         tokens = [line.rstrip() for line in _text(folder / "tokens.txt").splitlines()]
         config = _config(folder / "config.yaml")
         self._tokenizer = SimpleNamespace(token_list=tokens)
         self._device = device
+        self._window_s = window_s
         self._network: Any = _network(config, len(tokens), folder).to(device).eval()
         # funasr assigns no probability to unused classes.
         self.labels = tuple(label_of(token) for token in tokens if not token.startswith("unuse"))
@@ -65,7 +66,7 @@ class Emotion2vec:
         Args:
             sound: float32 mono, shape (samples,) with samples >= 400, at 16_000 Hz.
         """
-        windows = np.array_split(sound, math.ceil(len(sound) / (LONGEST_S * RATE_HZ)))
+        windows = np.array_split(sound, math.ceil(len(sound) / (self._window_s * RATE_HZ)))
         with exact_inference():
             results, _ = self._network.inference(
                 windows,

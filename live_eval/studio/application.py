@@ -87,7 +87,14 @@ class _Threads(ThreadPoolExecutor):
         super().shutdown(wait=False, cancel_futures=True)
 
 
-async def serve(app: web.Application, host: str, port: int, announce: Callable[[int], None]) -> None:
+async def serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    announce: Callable[[int], None],
+    *,
+    most_connections: int = _MOST_CONNECTIONS,
+) -> None:
     """Serve an application on an address; see `live_eval.http.connections.serve`.
 
     Returns without waiting for threads that are still computing a response; Python joins them at exit.
@@ -97,7 +104,7 @@ async def serve(app: web.Application, host: str, port: int, announce: Callable[[
     app.middlewares.insert(0, connections.middleware)
 
     def site(runner: web.AppRunner) -> LimitedSite:
-        return LimitedSite(runner, host, port, most=_MOST_CONNECTIONS, connections=connections)
+        return LimitedSite(runner, host, port, most=most_connections, connections=connections)
 
     def announced(port: int) -> None:
         announce(port)

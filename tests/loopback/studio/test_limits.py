@@ -19,11 +19,11 @@ REQUEST = b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[int]:
+async def served(folder: Path, **limits: int) -> AsyncIterator[int]:
     """Serve the studio as its command does, and yield its port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     app = studio.application((folder,), Guard(Secret(TOKEN)))
-    serving = asyncio.create_task(studio.serve(app, "127.0.0.1", 0, port.set_result))
+    serving = asyncio.create_task(studio.serve(app, "127.0.0.1", 0, port.set_result, **limits))
     try:
         yield await port
     finally:
@@ -52,11 +52,8 @@ async def test_a_client_that_never_ends_its_headers_is_disconnected(
         writer.close()
 
 
-async def test_a_new_connection_displaces_one_that_sends_no_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(studio, "_MOST_CONNECTIONS", 3)
-    async with served(tmp_path) as port:
+async def test_a_new_connection_displaces_one_that_sends_no_request(tmp_path: Path) -> None:
+    async with served(tmp_path, most_connections=3) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
         for reader, _ in held[:2]:
             assert await reader.read() == b""

@@ -87,12 +87,11 @@ def test_gives_the_numbers_of_funasr(shape: dict[str, Any], tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_long_recording_is_classified_in_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = Emotion2vec(emotion2vec_folder(tmp_path, **SMALL), CPU)
+def test_a_long_recording_is_classified_in_windows(tmp_path: Path) -> None:
+    folder = emotion2vec_folder(tmp_path, **SMALL)
     sound = SOUNDS[2]
-    halves = rows(ours, np.array_split(sound, 2))
-    monkeypatch.setattr("live_eval.judges.networks._emotion2vec.LONGEST_S", 1.5)
-    [windowed] = rows(ours, [sound])
+    halves = rows(Emotion2vec(folder, CPU), np.array_split(sound, 2))
+    [windowed] = rows(Emotion2vec(folder, CPU, window_s=1.5), [sound])
     np.testing.assert_allclose(windowed, np.mean(halves, axis=0), atol=1e-6)
 
 

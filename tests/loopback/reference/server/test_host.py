@@ -62,9 +62,8 @@ async def test_new_connections_of_another_machine_are_limited(monkeypatch: pytes
         def admits(self, address: str, at_ns: int) -> bool:
             return super().admits(address.replace("127.", "10."), at_ns)
 
-    monkeypatch.setattr("live_eval.reference.server.site.ConnectionRate", Strict)
-    monkeypatch.setattr("live_eval.reference.server.site._NEW_AT_ONCE", 2)
-    monkeypatch.setattr("live_eval.reference.server.site._NEW_PER_S", 0.1)
+    strict = Strict(per_s=0.1, burst=2)
+    monkeypatch.setattr("live_eval.reference.server.site.ConnectionRate", lambda **_: strict)
     async with reference() as address:
         url = f"ws://{address}/v1/realtime?model=m"
         for _ in range(2):

@@ -52,27 +52,22 @@ def test_tails_are_moved_out_by_students_t(scripts: int) -> None:
     assert statistics._tail(scripts) == pytest.approx(scipy.stats.norm.sf(reach), rel=1e-9)
 
 
-def test_a_resampled_quantile_is_numpys_of_the_resampled_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weighted form draws nothing out; spelled out it must give the same figures."""
+def test_a_resampled_quantile_is_numpys_of_the_resampled_values() -> None:
+    """Quantiles of weighted values equal those of values that are repeated as often as they are drawn."""
     random = np.random.default_rng(3)
     values = random.normal(size=60)
     clusters = random.integers(0, 12, size=60)
-    figures: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
-    interval = statistics._interval
 
-    def spy(statistic, count, seed, **words):  # type: ignore[no-untyped-def]
-        draws = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=50)
-        figures.append(statistic(draws))
-        numbers = {c: i for i, c in enumerate(sorted(set(clusters.tolist())))}
-        members = np.asarray([numbers[c] for c in clusters.tolist()])
-        spelled = [np.quantile(np.repeat(values, draw[members]), 0.7) for draw in draws]
-        np.testing.assert_allclose(figures[-1], spelled)
-        return interval(statistic, count, seed, **words)
+    def repeated(draws: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.array([np.quantile(np.repeat(values, draw.astype(int)), 0.7) for draw in draws])
 
-    monkeypatch.setattr(statistics, "_interval", spy)
     estimate = estimate_quantile(values, clusters.tolist(), 0.7, seed=5)
-    assert figures
+    expected = estimate_statistic(repeated, clusters.tolist(), seed=5)
     assert estimate.value == pytest.approx(np.quantile(values, 0.7))
+    assert estimate.interval is not None
+    assert expected.interval is not None
+    ours, theirs = ((found.low, found.high) for found in (estimate.interval, expected.interval))
+    assert ours == pytest.approx(theirs)
 
 
 def test_the_interval_of_a_mean_of_independent_values_is_scipys() -> None:
