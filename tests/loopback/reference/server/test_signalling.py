@@ -148,7 +148,7 @@ async def test_barge_in_clears_and_truncates(tmp_path: Path) -> None:
         cleared = await client.event("output_audio_buffer.cleared")
         (truncated,) = await client.event("conversation.item.truncated")
         second = await client.event("output_audio_buffer.started")
-    assert "response.done" in types(first + cleared)  # it was generated long before its playout
+    assert "response.done" in types(first + cleared + second)  # it was generated faster than it was played
     assert cleared[-1]["response_id"] == first[-1]["response_id"] != second[-1]["response_id"]
     assert 0 < truncated["audio_end_ms"] < 3_000
     before, _ = await served.turns()
