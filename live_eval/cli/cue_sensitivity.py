@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from live_eval.analysis.cue_sensitivity.measures import Embedder
     from live_eval.analysis.cue_sensitivity.sensitivity import CueSensitivity
 
-__all__ = ["command"]
+__all__ = ["command", "measured_sensitivity", "print_sensitivity"]
 
 
 @click.command(cls=Command)
@@ -42,6 +42,26 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
     RUN must contain each script in several styles, and each recording at least twice (--repeat 2).
     Differences between styles are compared with differences between repeats.
     """
+    found, missing = measured_sensitivity(run, by_words=by_words, seed=seed)
+    if missing:
+        click.echo(f"note: {run} {missing}", err=True)
+    if as_json:
+        _options.print_json(found.as_json())
+    else:
+        print_sensitivity(found)
+
+
+def measured_sensitivity(
+    run: Path, *, by_words: bool | None = None, seed: int = 0
+) -> tuple[CueSensitivity, str]:
+    """Measure a run's cue sensitivity; return it with a note if the run has not ended.
+
+    Args:
+        by_words: Whether to compare replies by their words; None for their meaning if its model runs here.
+
+    Raises:
+        UsageError: Replies cannot be compared by their meaning, which was asked for.
+    """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 
     name = next(iter(judges_with(JudgeRole.SENTENCE_EMBEDDING)), "")
@@ -56,13 +76,7 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
             no_embedder = f"{name} cannot run here: {error}"
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=no_embedder, seed=seed)
-        missing = unfinished(reader)
-    if missing:
-        click.echo(f"note: {run} {missing}", err=True)
-    if as_json:
-        _options.print_json(found.as_json())
-    else:
-        _print(found)
+        return found, unfinished(reader)
 
 
 def _embedder(name: str) -> Embedder:
@@ -78,7 +92,8 @@ def _embedder(name: str) -> Embedder:
     return loaded
 
 
-def _print(found: CueSensitivity) -> None:
+def print_sensitivity(found: CueSensitivity) -> None:
+    """Print a run's cue sensitivity."""
     table = plain_table("", "effect", "95 % interval", "p", "d_z", "scripts")
     table.add_row("overall", *_cells(found.overall))
     for name, effect in found.measures.items():

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,18 @@ import click
 from live_eval.cli import _options
 from live_eval.cli._flags import configured, table_options
 from live_eval.cli._help import Command
+from live_eval.cli._performance import print_outcome
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
 from live_eval.cli._stored_settings import print_judges_keys, print_key
+from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
+from live_eval.live.performance import Performance, plan_performance
 from live_eval.live.quick_scores import QuickScorer, live_judges, live_options, quick_judges
 from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
@@ -30,11 +34,12 @@ from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import Screen, converse, key_help
 from live_eval.live.updates import AudioSide
 from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan, make_live_plan, make_plan
+from live_eval.run.plan import Plan, data_facts, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
 from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
 from live_eval.session.event_loop import run as run_loop
+from live_eval.text.wording import counted
 from live_eval.types import TurnMode
 
 __all__ = ["command"]
@@ -78,6 +83,9 @@ def _live(
     lists: bool,
     loopback_test: bool,
     data: str | None,
+    scripts: str | None,
+    takes: Path | None,
+    consent: str | None,
     half_duplex: bool,
     score: bool,
     plain: bool,
@@ -92,16 +100,30 @@ def _live(
         return
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    if scripts is not None and data is not None:
+        raise UsageError("--perform and --from: expected one of them")
     config = configured({"endpoint": {"name": endpoint}}, flags)
     options = live_options(judge_options(config.judges))
     judges = _judges(config, options, score=score)
-    plan, recorded = _planned(config, data, loudspeaker)
+    folder = out or _options.new_folder(f"{endpoint}-live")
+    performed: PerformedSet | None = None
+    recorded: list[RecordedUser] | None = None
+    if scripts is not None:
+        performed = PerformedSet(takes or folder.with_name(f"{folder.name}-takes"))
+        plan = plan_performance(_with_data(config, scripts), performed)
+        find_device(list_devices(), microphone, AudioSide.USER)
+        if not _consents(plan, performed, consent):
+            click.echo("Nothing is recorded or sent without consent.")
+            return
+    elif takes is not None or consent is not None:
+        raise UsageError("--takes and --consent require --perform")
+    else:
+        plan, recorded = _planned(config, data, loudspeaker)
     print_key(plan.key_recipient)
     print_judges_keys([spec.name for spec in judges], options)
-    folder = out or _options.new_folder(f"{endpoint}-live")
     with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
-        if recorded is None and not half_duplex:
+        if recorded is None and performed is None and not half_duplex:
             click.echo(
                 "Wear headphones: if the microphone hears the reply, it interrupts the reply.", err=True
             )
@@ -110,6 +132,7 @@ def _live(
             scorer = QuickScorer(folder, [spec.name for spec in judges], options) if judges else None
             if scorer is not None:
                 stack.callback(scorer.close)
+            performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None
             conversation = LiveConversation(
                 plan,
                 writer,
@@ -117,16 +140,32 @@ def _live(
                 device_hz=card.rate_hz,
                 half_duplex=half_duplex,
                 recorded=recorded,
+                performance=performance,
                 scorer=scorer,
                 device_spread_ns=round(delay.spread_ms * 1e6) if delay is not None else 0,
             )
             try:
-                with _screen(plan, plain=plain) as screen:
+                with _screen(plan, plain=plain, performs=performed is not None) as screen:
                     manual = plan.turn_mode is TurnMode.MANUAL
-                    run_loop(_converse(conversation, card, screen, manual=manual, half_duplex=half_duplex))
+                    run_loop(
+                        _converse(
+                            conversation,
+                            card,
+                            screen,
+                            manual=manual,
+                            half_duplex=half_duplex,
+                            performance=performance,
+                        )
+                    )
             finally:
+                data_set = performed.load() if performed is not None else None
+                if data_set is not None:
+                    writer.describe_data(data_facts(data_set))
                 writer.end()
                 click.echo(f"run: {folder}")
+    if performed is not None and data_set is not None:
+        click.echo(f"takes: {performed.folder} ({counted(len(data_set.cases), 'recording')})\n")
+        print_outcome(folder)
 
 
 def _judges(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[JudgeSpec]:
@@ -142,25 +181,50 @@ def _planned(
     """Return the plan, and the recordings that replace the user's speech, if `data` is given."""
     if data is None:
         return make_live_plan(config), None
-    plan = make_plan(config.model_copy(update={"data": config.data.model_copy(update={"path": data})}))
+    plan = make_plan(_with_data(config, data))
     find_device(list_devices(), loudspeaker, AudioSide.REPLY)  # reading the recordings takes longer
     with RunProgress() as progress:
         return plan, run_loop(load_recorded_users(plan, progress.preparing))
 
 
+def _with_data(config: RunConfig, data: str) -> RunConfig:
+    return config.model_copy(update={"data": config.data.model_copy(update={"path": data})})
+
+
+def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:
+    """Ask the person for consent, and begin the data set; return whether they consent.
+
+    `given_by` is the name of a person who has consented before, or None.
+    """
+    question = consent_question(performed.folder, plan.spec.title)
+    click.echo(question, err=True)
+    if given_by is None:
+        if not sys.stdin.isatty():
+            raise UsageError("expected the person's consent: pass --consent NAME, or use a terminal")
+        given_by = click.prompt(
+            "To consent, type your name or initials; to decline, press enter",
+            "",
+            show_default=False,
+            err=True,
+        )
+    if not given_by.strip():
+        return False
+    given_at = datetime.now(UTC).isoformat(timespec="seconds")
+    performed.begin(Consent(question, given_by.strip(), given_at))
+    return True
+
+
 @contextlib.contextmanager
-def _screen(plan: Plan, *, plain: bool) -> Iterator[Screen]:
+def _screen(plan: Plan, *, plain: bool, performs: bool) -> Iterator[Screen]:
     if plain or not sys.stdout.isatty():
         yield Lines(click.echo)
         return
-    keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL)
+    keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL, performs=performs)
     with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys, console()) as screen:
         yield screen
 
 
-async def _converse(
-    conversation: LiveConversation, card: SoundCard, screen: Screen, *, manual: bool, half_duplex: bool
-) -> None:
+async def _converse(conversation: LiveConversation, card: SoundCard, screen: Screen, **settings: Any) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -169,7 +233,7 @@ async def _converse(
 
     for number in stop_signals():
         loop.add_signal_handler(number, stop)
-    await converse(conversation, card, screen, manual=manual, half_duplex=half_duplex)
+    await converse(conversation, card, screen, **settings)
 
 
 def _print_devices() -> None:
@@ -236,6 +300,22 @@ command = Command(
             ["--from", "data"],
             metavar="DATA",
             help="Stream the recordings of a data set instead of your voice; both sides are audible.",
+        ),
+        click.Option(
+            ["--perform", "scripts"],
+            metavar="DATA",
+            help="Perform the scripts of a data set in each style. Each take is checked before it is sent, "
+            "and stored as a data set.",
+        ),
+        click.Option(
+            ["--takes"],
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder of the takes. Default: next to the run folder.",
+        ),
+        click.Option(
+            ["--consent"],
+            metavar="NAME",
+            help="Name of the person who performs and has agreed to be recorded. Default: ask.",
         ),
         click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(

@@ -12,6 +12,7 @@ from live_eval.data.check import DataReport, FileCheck, check, check_readable
 from live_eval.data.dataset import DataKind, DataOptions, DataSet, select
 from live_eval.data.echomind import PARTS, load_echomind, parts_of
 from live_eval.data.manifest import MANIFEST_SUFFIXES, load_folder, load_manifest, recordings
+from live_eval.data.performing import Consent, PerformedSet, consent_question, direction, performable
 from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, VOCAL_SOUNDS, Attribute, cue_of
 from live_eval.errors import DataError
@@ -26,17 +27,22 @@ __all__ = [
     "SAMPLE_DIALOGUES",
     "VOCAL_SOUNDS",
     "Attribute",
+    "Consent",
     "DataKind",
     "DataOptions",
     "DataReport",
     "DataSet",
     "FileCheck",
+    "PerformedSet",
     "check",
     "check_readable",
+    "consent_question",
     "cue_of",
+    "direction",
     "load",
     "locate",
     "may_leave",
+    "performable",
     "sample_path",
     "select",
 ]

@@ -8,22 +8,24 @@ thread times and writes turns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.clock import Clock, SystemClock
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, LiveEvalError
 from live_eval.live.captures import LiveCaptures, UserAudio
 from live_eval.live.live_session import LiveSession
 from live_eval.live.microphone import Microphone
+from live_eval.live.performance import Performance
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.recorded_user import RecordedUser
 from live_eval.live.recorder import LiveRecorder
-from live_eval.live.reply import AudioSink
+from live_eval.live.reply import AudioSink, HeardAudio
 from live_eval.live.updates import State, StateChanged, Update, UpdateQueue
 from live_eval.live.watcher import Watcher
 from live_eval.recording import RunWriter
@@ -52,6 +54,7 @@ class LiveConversation:
         half_duplex: Whether the microphone is muted while a reply plays.
         recorded: Recordings to stream instead of a live user; None for a person. With recordings, `push` is a
             no-op, and the conversation ends after the last recording.
+        performance: Performance of scripts, to which `push` passes the audio; the conversation ends after it.
         scorer: Scorer of stored turns; None for no scores.
         delay_ns: Time from a sample's capture until it counts as spoken; see
             `live_eval.session.live_speaker`.
@@ -67,6 +70,7 @@ class LiveConversation:
         device_hz: int,
         half_duplex: bool = False,
         recorded: Sequence[RecordedUser] | None = None,
+        performance: Performance | None = None,
         scorer: QuickScorer | None = None,
         delay_ns: int = 120_000_000,
         device_spread_ns: int = 0,
@@ -84,6 +88,7 @@ class LiveConversation:
             half_duplex=half_duplex,
         )
         self._recorded = recorded
+        self._performance = performance
         self._greetings = Greetings.of(plan)
         self._updates = UpdateQueue()
         self._watcher = Watcher(self._microphone)
@@ -101,6 +106,7 @@ class LiveConversation:
             device_spread_ns=device_spread_ns,
         )
         self._session: LiveSession | None = None  # the last one
+        self._silence = HeardAudio()  # before the first session
         self._sessions = self._turns = 0
         self._again = asyncio.Event()
         self._stopping = False
@@ -114,7 +120,10 @@ class LiveConversation:
             pcm: int16 mono, shape (samples,), at `device_hz`.
             at_ns: Arrival time on the conversation's clock.
         """
-        if self._recorded is None:
+        if self._performance is not None:
+            self._microphone.measure(pcm)
+            self._performance.push(pcm)
+        elif self._recorded is None:
             plays = self._session is not None and self._session.reply.is_playing(at_ns)
             self._microphone.push(pcm, at_ns, reply_plays=plays)
 
@@ -141,6 +150,8 @@ class LiveConversation:
         """
         self._stopping = True
         self._recorder.abandon_scores()
+        if self._performance is not None:
+            self._performance.stop()
         if self._session is not None:
             self._session.leave()
         self._again.set()
@@ -162,9 +173,10 @@ class LiveConversation:
 
         Raises:
             StoreError: A turn cannot be timed or written; earlier turns are kept.
-            LiveEvalError: The endpoint cannot be launched.
+            LiveEvalError: The endpoint cannot be launched, or a take cannot be stored.
         """
         tell = self._updates.put
+        failed: LiveEvalError | None = None
         try:
             tell(StateChanged(State.STARTING))
             with undisturbed():
@@ -175,7 +187,13 @@ class LiveConversation:
                     probe = LoopProbe(self._clock)
                     watching = [tasks.create_task(probe.run()), tasks.create_task(self._watch())]
                     if self._recorded is not None:
-                        await self._run_recorded(self._recorded, base_url, probe)
+                        await self._run_recorded(_each(self._recorded), base_url, probe)
+                    elif self._performance is not None:
+                        try:
+                            await self._run_recorded(self._performance.users(tell), base_url, probe)
+                        except LiveEvalError as error:
+                            failed = error
+                            self.stop()
                     while not self._stopping:
                         failure = (await self._run_session(base_url, probe)).failure
                         if not self._stopping:
@@ -189,24 +207,27 @@ class LiveConversation:
         finally:
             await asyncio.to_thread(self._thread.shutdown)
             tell(StateChanged(State.ENDED))
-        if self._recorder.error is not None:
-            raise self._recorder.error
+        if (problem := self._recorder.error or failed) is not None:
+            raise problem
 
-    async def _run_recorded(self, users: Sequence[RecordedUser], base_url: str, probe: LoopProbe) -> None:
+    async def _run_recorded(
+        self, users: AsyncGenerator[RecordedUser], base_url: str, probe: LoopProbe
+    ) -> None:
         """Run the recorded sessions, then stop; turns that a session did not reach are recorded as failed."""
-        for user in users:
-            if self._stopping:
-                return
-            session = await self._run_session(base_url, probe, user)
-            if self._stopping:
-                return  # turns skipped because the user hung up have not failed
-            if session.first is not None:
-                self._greetings.observe(session.first)
-            ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")
-            rest = user.jobs[len(session.captures) :]
-            for record in skipped_turns(rest, 1, ended, self._clock) if rest else ():
-                self._turns += 1
-                self._recorder.record_unreached(self._turns, record)
+        async with aclosing(users):
+            async for user in users:
+                if self._stopping:
+                    return
+                session = await self._run_session(base_url, probe, user)
+                if self._stopping:
+                    return  # turns skipped because the user hung up have not failed
+                if session.first is not None:
+                    self._greetings.observe(session.first)
+                ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")
+                rest = user.jobs[len(session.captures) :]
+                for record in skipped_turns(rest, 1, ended, self._clock) if rest else ():
+                    self._turns += 1
+                    self._recorder.record_unreached(self._turns, record)
         self.stop()
 
     async def _run_session(
@@ -261,10 +282,12 @@ class LiveConversation:
         while True:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
-            if self._session is None:
+            heard, replying = self._silence, False
+            if self._session is not None:
+                self._session.check(due_ns)
+                heard, replying = self._session.reply.heard, self._session.reply.is_speaking(due_ns)
+            elif self._performance is None:
                 continue
-            self._session.check(due_ns)
-            heard, replying = self._session.reply.heard, self._session.reply.is_speaking(due_ns)
             for update in self._watcher.levels(due_ns, heard, replying=replying):
                 self._updates.put(update)
             search = self._watcher.echo_search(due_ns, heard)
@@ -272,3 +295,8 @@ class LiveConversation:
                 echo = await asyncio.get_running_loop().run_in_executor(self._thread, search)
                 if echo is not None:
                     self._updates.put(echo)
+
+
+async def _each(users: Sequence[RecordedUser]) -> AsyncGenerator[RecordedUser]:
+    for user in users:
+        yield user

@@ -13,6 +13,8 @@ from live_eval.live.updates import (
     SpeechDetected,
     State,
     StateChanged,
+    TakeAsked,
+    TakeChecked,
     TranscriptPiece,
     Update,
     Xruns,
@@ -28,6 +30,7 @@ __all__ = [
     "plain",
     "score_lines",
     "stopped",
+    "take_line",
     "voice_to_voice",
 ]
 
@@ -35,6 +38,8 @@ _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses"
 _STATES = {
     State.STARTING: "connecting …",
     State.TALKING: "ready: speak",
+    State.RECORDING: "recording",
+    State.REPEATING: "streaming the takes again, to compare styles with repeats; press q or Ctrl-C to omit",
     State.DISCONNECTED: "disconnected",
     State.SCORING: "waiting for scores; press q or Ctrl-C to exit now and run `live-eval score` later",
     State.ENDED: "ended",
@@ -64,6 +69,8 @@ class Lines:
 def in_words(update: Update) -> str:
     """Format an update as a line; empty for updates that are not printed, such as levels."""
     match update:
+        case StateChanged(State.RECORDING):
+            return ""  # the take's line follows
         case StateChanged(state, None):
             return _STATES[state]
         case StateChanged(state, failure) if failure is not None:
@@ -77,6 +84,12 @@ def in_words(update: Update) -> str:
         case QuickScores():
             scores = score_lines(update)
             return f"scores of {update.turn_id}: {'; '.join(scores)}{duration(update)}" if scores else ""
+        case TakeAsked():
+            again = f", attempt {update.attempt}" if update.attempt > 1 else ""
+            number = f"take {update.number} of {update.total}{again}"
+            return f"{number}: say this {update.direction}: {update.text}"
+        case TakeChecked():
+            return take_line(update)
         case EchoDetected():
             return (
                 f"echo: the microphone picks up the reply after {update.delay_ms:.0f} ms. Use headphones, or "
@@ -93,6 +106,15 @@ def in_words(update: Update) -> str:
             return f"audio was lost, counted so far: {lost}"
         case _:
             return ""
+
+
+def take_line(take: TakeChecked) -> str:
+    """Return the result of a take's check."""
+    if not take.usable:
+        return f"repeat the take: {'; '.join(take.problems)}"
+    heard = f", heard: {take.heard or 'nothing'}" if take.heard is not None else ""
+    verdict = f"problems: {'; '.join(take.problems)}" if take.problems else "no problems"
+    return f"the take has {verdict} ({take.seconds:.1f} s, {take.level_dbfs:.0f} dBFS{heard})"
 
 
 def plain(text: str) -> str:

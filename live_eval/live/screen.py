@@ -13,7 +13,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from live_eval.live.lines import duration, in_words, plain, score_lines, stopped, voice_to_voice
+from live_eval.live.lines import (
+    duration,
+    in_words,
+    plain,
+    score_lines,
+    stopped,
+    take_line,
+    voice_to_voice,
+)
 from live_eval.live.updates import (
     AudioSide,
     EchoDetected,
@@ -23,6 +31,8 @@ from live_eval.live.updates import (
     SpeechDetected,
     State,
     StateChanged,
+    TakeAsked,
+    TakeChecked,
     TranscriptPiece,
     Update,
     Xruns,
@@ -37,6 +47,7 @@ _SCALE_NS = 3_000_000_000  # the end of the bars' scale: the same for all turns,
 _FRAME = 4  # width in columns
 _FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
 _FEWEST = 3
+_TOLD = (State.DISCONNECTED, State.REPEATING, State.SCORING)
 
 
 class LiveScreen:
@@ -59,6 +70,8 @@ class LiveScreen:
         self._turn: LatencyMeasured | None = None
         self._scores: QuickScores | None = None
         self._notes: dict[type, str] = {}
+        self._asked: TakeAsked | None = None
+        self._checked: TakeChecked | None = None
 
     def __enter__(self) -> Self:
         self._display.start()
@@ -86,9 +99,13 @@ class LiveScreen:
                     self._end_line(side, self._pieces[side])
             case QuickScores():
                 self._scores = update.merged(self._scores)
+            case TakeAsked():
+                self._asked, self._checked = update, None
+            case TakeChecked():
+                self._checked = update
             case StateChanged():
                 self._state = update.state
-                if update.failure is not None or update.state in (State.DISCONNECTED, State.SCORING):
+                if update.failure is not None or update.state in _TOLD:
                     self._transcript.append((None, in_words(update)))
             case Xruns() | EchoDetected():
                 self._notes[type(update)] = in_words(update)
@@ -122,6 +139,8 @@ class LiveScreen:
             below += [Text(), *_scores(self._scores)]
         below += [Text(note, style="yellow") for note in self._notes.values()]
         lines = [*self._transcript, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
+        take = [] if self._asked is None else _take(self._asked, self._checked)
+        below = [*take, *below] if self._state is State.RECORDING else below
         parts = [
             meters,
             Text(),
@@ -185,6 +204,19 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
     if stopped(turn):
         table.add_row("", Text(stopped(turn), style="yellow"), "")
     return table
+
+
+def _take(asked: TakeAsked, checked: TakeChecked | None) -> list[Text]:
+    """Return the script of a take, and the result of its check."""
+    again = f", attempt {asked.attempt}" if asked.attempt > 1 else ""
+    lines = [
+        Text(f"take {asked.number} of {asked.total}{again}: say this", style="dim")
+        + Text(f" {plain(asked.direction)}", style="bold yellow"),
+        Text(plain(asked.text), style="bold"),
+    ]
+    if checked is not None:
+        lines.append(Text(plain(take_line(checked)), style="red" if checked.problems else "green"))
+    return [*lines, Text()]
 
 
 def _scores(scores: QuickScores) -> list[Text]:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
+from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import State, StateChanged, Update
 
@@ -19,6 +20,11 @@ __all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_key
 HANG_UP = "\x04"
 """The key reported when the terminal is closed; equal to Ctrl-D."""
 
+_CHOICES = {
+    **dict.fromkeys("\n\r ", TakeChoice.ACCEPT),
+    "r": TakeChoice.REPEAT,
+    "s": TakeChoice.SKIP,
+}
 _MOST_BYTES = 1024
 _POLL_S = 0.005
 
@@ -31,8 +37,10 @@ class Screen(Protocol):
         ...
 
 
-def key_help(*, manual: bool) -> str:
-    """Return the list of keys for manual or automatic turns."""
+def key_help(*, manual: bool, performs: bool = False) -> str:
+    """Return the list of keys for manual or automatic turns, or for a performance."""
+    if performs:
+        return "enter end or accept take · r repeat · s skip · q quit"
     end_turn = "space end turn · " if manual else ""
     return f"m mute · {end_turn}h half-duplex · r reconnect · q quit"
 
@@ -40,14 +48,27 @@ def key_help(*, manual: bool) -> str:
 class Keyboard:
     """The keys that control a conversation."""
 
-    def __init__(self, conversation: LiveConversation, *, manual: bool, half_duplex: bool) -> None:
+    def __init__(
+        self,
+        conversation: LiveConversation,
+        *,
+        manual: bool,
+        half_duplex: bool,
+        performance: Performance | None = None,
+    ) -> None:
         self._conversation = conversation
+        self._performance = performance
         self._manual = manual
         self._half_duplex = half_duplex
         self._muted = False
 
     def press(self, key: str) -> None:
         """Handle a key; ignore unassigned keys."""
+        if self._performance is not None and key in _CHOICES:
+            if _CHOICES[key] is TakeChoice.ACCEPT:
+                self._performance.end_take()
+            self._performance.choose(_CHOICES[key])
+            return
         match key:
             case "m":
                 self._muted = not self._muted
@@ -111,6 +132,7 @@ async def converse(
     *,
     manual: bool = False,
     half_duplex: bool = False,
+    performance: Performance | None = None,
 ) -> None:
     """Run a conversation on a sound card until it is stopped.
 
@@ -118,6 +140,8 @@ async def converse(
 
     Args:
         manual: Whether a key ends the user's turn.
+        performance: The conversation's performance, in which takes are accepted without a person if keys
+            cannot be read.
 
     Raises:
         UsageError: A device has stopped; earlier turns are kept.
@@ -145,8 +169,10 @@ async def converse(
             await asyncio.sleep(_POLL_S)
         conversation.stop()
 
-    keyboard = Keyboard(conversation, manual=manual, half_duplex=half_duplex)
+    keyboard = Keyboard(conversation, manual=manual, half_duplex=half_duplex, performance=performance)
     with reading_keys(keyboard.press) as reconnects:
+        if performance is not None:
+            performance.unattended = not reconnects
         async with asyncio.TaskGroup() as tasks:
             showing, listening = tasks.create_task(show(reconnects=reconnects)), tasks.create_task(listen())
             await conversation.run()

@@ -22,6 +22,8 @@ __all__ = [
     "SpeechDetected",
     "State",
     "StateChanged",
+    "TakeAsked",
+    "TakeChecked",
     "TranscriptPiece",
     "Update",
     "UpdateQueue",
@@ -45,6 +47,10 @@ class State(StrEnum):
     """The endpoint is being launched or dialled."""
     TALKING = "talking"
     """The session is ready: the user may speak."""
+    RECORDING = "recording"
+    """A person performs a take; no session runs."""
+    REPEATING = "repeating"
+    """All takes are streamed again, to compare replies to different styles with replies to one recording."""
     DISCONNECTED = "disconnected"
     """The session has ended by itself; `LiveConversation.reconnect` begins another."""
     SCORING = "scoring"
@@ -181,6 +187,46 @@ class QuickScores:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeAsked:
+    """A person is asked for a take, and the microphone records.
+
+    Args:
+        number: Number of the take, from 1.
+        total: Number of takes in the performance.
+        text: The script.
+        direction: How to say it, as in "Say this …".
+        attempt: Attempt at this take, from 1.
+    """
+
+    number: int
+    total: int
+    text: str
+    direction: str
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TakeChecked:
+    """A take has been checked; the person accepts it, repeats it or skips it.
+
+    Args:
+        heard: The recogniser's transcript; None without a recogniser.
+        level_dbfs: Level of the active speech.
+        seconds: Length of the speech.
+        problems: Reasons to repeat the take.
+        notes: Remarks that are no reason to repeat it.
+        usable: Whether the take can be accepted.
+    """
+
+    heard: str | None
+    level_dbfs: float
+    seconds: float
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class EchoDetected:
     """The microphone picks up the reply: the user needs headphones or half-duplex.
 
@@ -221,6 +267,8 @@ Update: TypeAlias = (
     | LatencyMeasured
     | RecordStored
     | QuickScores
+    | TakeAsked
+    | TakeChecked
     | EchoDetected
     | Xruns
 )

@@ -244,6 +244,14 @@ class RunWriter:
         """
         self._extend_manifest("machine", {**self.manifest.get("machine", {}), **facts})
 
+    def describe_data(self, facts: Mapping[str, Any]) -> None:
+        """Replace facts in the manifest's ``data``, for a data set that is recorded during the run.
+
+        Raises:
+            StoreError: The manifest cannot be written.
+        """
+        self._extend_manifest("data", {**self.manifest.get("data", {}), **facts})
+
     def add_outage(self, facts: Mapping[str, Any]) -> None:
         """Add an outage of the endpoint to the manifest's ``outages``.
 

@@ -35,7 +35,7 @@ from live_eval.text.wording import alternatives, counted
 from live_eval.timing import TIMING_VERSION
 from live_eval.types import RUN_TASKS, AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
 
-__all__ = ["Job", "Plan", "make_live_plan", "make_plan"]
+__all__ = ["Job", "Plan", "data_facts", "make_live_plan", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +141,7 @@ class Plan:
         """Return the manifest of the run, without secrets."""
         config = self.config.model_dump(mode="json")
         public = public_config(config)
-        data = {
-            "name": self.data.name,
-            "kind": self.data.kind,
-            "fingerprint": self.data.fingerprint,
-            "cases": len(self.data.cases),
-            "notes": list(self.notes),
-        }
+        data = {**data_facts(self.data), "notes": list(self.notes)}
         if self.data.licence:
             data["licence"] = self.data.licence
         if any(job.case.task.asks for job in self.jobs):
@@ -187,11 +181,22 @@ class Plan:
         }
 
 
-def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
+def data_facts(data: DataSet) -> dict[str, Any]:
+    """Return a data set's facts for the manifest."""
+    return {
+        "name": data.name,
+        "kind": data.kind,
+        "fingerprint": data.fingerprint,
+        "cases": len(data.cases),
+    }
+
+
+def make_plan(config: RunConfig, *, needs_key: bool = True, needs_recordings: bool = True) -> Plan:
     """Plan a run, and check its requirements.
 
     Args:
         needs_key: Whether to require the endpoint's API key; an estimate does not.
+        needs_recordings: Whether to require the data's recordings; a person who performs scripts does not.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -215,8 +220,10 @@ def make_plan(config: RunConfig, *, needs_key: bool = True) -> Plan:
         case_ids=table.cases,
         limit=table.limit,
     )
-    missing = data.check_recordings(cases)
-    check_readable(data, cases, max_s=table.max_recording)
+    missing: list[str] = []
+    if needs_recordings:
+        missing = data.check_recordings(cases)
+        check_readable(data, cases, max_s=table.max_recording)
     _check_instructions(spec, cases)
     _check_dialogues(spec, config, cases)
     turn_mode = config.turns.mode or spec.turn_modes[0]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from live_eval.audio import Audio, frames_of, read_audio, resample
@@ -62,10 +63,21 @@ class Recordings:
         """
         distinct = {case.case_id: case for case in cases}
         loop = asyncio.get_running_loop()
-        self._recogniser = await loop.run_in_executor(self._threads, self._load_recogniser)
+        if self._recogniser is None:
+            self._recogniser = await loop.run_in_executor(self._threads, self._load_recogniser)
         for number, case in enumerate(distinct.values(), 1):
             self._boundaries[case.case_id] = await loop.run_in_executor(self._threads, self._find, case)
             prepared(number, len(distinct))
+
+    async def transcribe(self, audio: Audio) -> str | None:
+        """Return the words in a recording; None without a recogniser. Call `prepare` first."""
+        if self._recogniser is None:
+            return None
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._threads, partial(self._recogniser.transcribe, audio, words=False)
+        )
+        return found.text
 
     def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
         """Yield each case's speech boundaries, or the reason why it cannot be run.

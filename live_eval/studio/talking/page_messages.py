@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from live_eval.live.lines import in_words, main_scores
@@ -13,6 +14,8 @@ from live_eval.live.updates import (
     RecordStored,
     SpeechDetected,
     StateChanged,
+    TakeAsked,
+    TakeChecked,
     TranscriptPiece,
     Update,
     Xruns,
@@ -37,6 +40,16 @@ def as_json(update: Update) -> dict[str, Any]:
             return {"type": "transcript", "side": side.value, "text": text, "final": final}
         case LatencyMeasured():
             return _turn(update)
+        case TakeAsked():
+            return {"type": "take", **asdict(update)}
+        case TakeChecked():
+            return {
+                "type": "checked",
+                "usable": update.usable,
+                "problems": list(update.problems),
+                "notes": list(update.notes),
+                "text": in_words(update),
+            }
         case RecordStored(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
         case Xruns(underruns=late, overruns=dropped):

@@ -19,6 +19,8 @@ from live_eval.live.updates import (
     SpeechDetected,
     State,
     StateChanged,
+    TakeAsked,
+    TakeChecked,
     TranscriptPiece,
     Update,
     Xruns,
@@ -41,6 +43,21 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (
             StateChanged(State.DISCONNECTED, LOST),
             "disconnected: closed: the endpoint closed the connection",
+        ),
+        (StateChanged(State.RECORDING), ""),
+        (TakeAsked(2, 15, "I am home.", "with a sigh"), "take 2 of 15: say this with a sigh: I am home."),
+        (
+            TakeAsked(2, 15, "I am home.", "with a sigh", attempt=3),
+            "take 2 of 15, attempt 3: say this with a sigh: I am home.",
+        ),
+        (TakeChecked(None, -23.2, 1.24), "the take has no problems (1.2 s, -23 dBFS)"),
+        (
+            TakeChecked("", -60.0, 1.2, ("too quiet", "clipped")),
+            "the take has problems: too quiet; clipped (1.2 s, -60 dBFS, heard: nothing)",
+        ),
+        (
+            TakeChecked(None, -90.0, 0.0, ("no speech was heard",), usable=False),
+            "repeat the take: no speech was heard",
         ),
         (SpeechDetected(speaking=True, barge_in=True), "you interrupt the reply"),
         (SpeechDetected(speaking=False), ""),
@@ -174,3 +191,25 @@ def test_the_screen_shows_levels_transcript_and_notes(screen: LiveScreen) -> Non
     for part in ("toy · manual · disconnected", "muted", "-12 dB", "[bold]Hello", "you: What?", "echo:"):
         assert part in text
     assert "\x1b" not in text
+
+
+def test_a_take_stays_on_the_screen_until_it_is_streamed() -> None:
+    output = StringIO()
+    screen = LiveScreen("model", "keys", Console(file=output, width=80, height=24, force_terminal=False))
+    screen.show(StateChanged(State.RECORDING))
+    screen.show(TakeAsked(1, 3, "I am \x1b[2Jhome.", "in a whisper"))
+    screen.show(Levels(-30, -90))
+    shown = rendered(screen)
+    assert "take 1 of 3: say this in a whisper" in shown
+    assert "I am  [2Jhome." in shown
+    screen.show(TakeChecked("I am home", -30, 1.0, ("too quiet",)))
+    assert "too quiet" in rendered(screen)
+    screen.show(StateChanged(State.STARTING))
+    assert "whisper" not in rendered(screen)
+
+
+def rendered(screen: LiveScreen) -> str:
+    console = Console(file=StringIO(), width=80, height=24)
+    with console.capture() as captured:
+        console.print(screen.render())
+    return captured.get()

@@ -10,6 +10,7 @@ import pytest
 from blockbuster import BlockBuster
 
 from live_eval.live.conversation import LiveConversation
+from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.terminal import HANG_UP, Keyboard, key_help, reading_keys
 
 pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
@@ -51,6 +52,26 @@ def test_a_key_ends_the_turn_only_with_manual_turns(key: str) -> None:
     assert pressed(key) == []
     assert "end turn" in key_help(manual=True)
     assert "end turn" not in key_help(manual=False)
+
+
+def test_keys_of_a_performance() -> None:
+    conversation, performance = Asked(), Asked()
+    keyboard = Keyboard(
+        cast("LiveConversation", conversation),
+        manual=False,
+        half_duplex=False,
+        performance=cast("Performance", performance),
+    )
+    for key in "\nrsq":
+        keyboard.press(key)
+    assert performance.calls == [
+        ("end_take",),
+        ("choose", TakeChoice.ACCEPT),
+        ("choose", TakeChoice.REPEAT),
+        ("choose", TakeChoice.SKIP),
+    ]
+    assert conversation.calls == [("stop",)]
+    assert "accept take" in key_help(manual=False, performs=True)
 
 
 def test_the_first_h_switches_off_half_duplex_that_was_on() -> None:

@@ -18,6 +18,8 @@ from live_eval.live.updates import (
     SpeechDetected,
     State,
     StateChanged,
+    TakeAsked,
+    TakeChecked,
     TranscriptPiece,
     Xruns,
 )
@@ -53,6 +55,8 @@ def test_every_update_becomes_a_json_message() -> None:
         as_json(QuickScores("turn-0001", {"dnsmos.ovrl": 3.2}, judge="dnsmos", seconds=0.25, late=True)),
         as_json(EchoDetected(12.0, 0.9)),
         as_json(Xruns(underruns=2)),
+        as_json(TakeAsked(1, 15, "I am home.", "with a sigh")),
+        as_json(TakeChecked("I am", -23.21, 1.234, ("too quiet",), ("a note",))),
     ]
     assert json.loads(json.dumps(messages)) == messages
     assert [each["type"] for each in messages] == [
@@ -66,7 +70,10 @@ def test_every_update_becomes_a_json_message() -> None:
         "scores",
         "note",
         "note",
+        "take",
+        "checked",
     ]
+    assert messages[11]["problems"] == ["too quiet"]
     assert messages[7]["scores"] == [{"title": "overall quality (P.835)", "value": "3.2 MOS"}]
     assert (messages[7]["seconds"], messages[7]["late"]) == (0.25, True)
     assert "12 ms later" in messages[8]["text"]

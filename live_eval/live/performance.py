@@ -1,0 +1,242 @@
+"""Ask a person to perform scripts, check each take, and stream the accepted takes to the endpoint.
+
+Each take is recorded and checked before the endpoint hears it, so the endpoint replies to exactly the
+recording in the data set, as it does in a later `run` of the set. After the last take, all takes are streamed
+again: cue sensitivity compares replies to different styles with replies to the same recording.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.audio import Audio, int16_to_float
+from live_eval.data import PerformedSet, direction, performable
+from live_eval.errors import TurnError, UsageError
+from live_eval.live.recorded_user import RecordedUser
+from live_eval.live.take import TakeRecorder, check_take
+from live_eval.live.updates import (
+    SpeechDetected,
+    State,
+    StateChanged,
+    TakeAsked,
+    TakeChecked,
+    Update,
+)
+from live_eval.run.plan import Job, Plan, make_plan
+from live_eval.run.recordings import PlayableCase, Recordings
+from live_eval.run.run_file import RunConfig
+from live_eval.speech.recognition import available
+from live_eval.types import Case
+
+__all__ = ["Performance", "TakeChoice", "plan_performance"]
+
+_REPEATS = 2
+_ATTEMPTS = 3  # of a take, without a person to accept it
+
+
+class TakeChoice(StrEnum):
+    """A person's decision on a checked take."""
+
+    ACCEPT = "accept"
+    REPEAT = "repeat"
+    SKIP = "skip"
+
+
+def plan_performance(config: RunConfig, takes: PerformedSet) -> Plan:
+    """Plan a performance of the scripts in a data set, whose recordings need not exist.
+
+    Each take is run twice.
+
+    Raises:
+        UsageError: A person can perform none of the scripts, or the settings are invalid.
+        DataError: The data set cannot be read.
+    """
+    scripts = make_plan(config, needs_recordings=False)
+    chosen, notes = performable(job.case for job in scripts.jobs)
+    if not chosen:
+        reasons = "; ".join(notes) or "it has no conversations"
+        raise UsageError(f"{scripts.data.root}: expected scripts that a person can perform: {reasons}")
+    cases = [takes.take_of(case) for case in chosen]
+    data = config.data.model_copy(update={"path": str(takes.folder)})
+    return replace(
+        scripts,
+        config=config.model_copy(
+            update={"data": data, "turns": config.turns.model_copy(update={"repeat": _REPEATS})}
+        ),
+        data=takes.planned(cases),
+        notes=(*scripts.notes, *notes),
+        jobs=tuple(Job(case, repeat) for repeat in range(_REPEATS) for case in cases),
+    )
+
+
+class Performance:
+    """A performance; `LiveConversation` runs it. Call all methods on the event loop.
+
+    Args:
+        plan: Plan made by `plan_performance`.
+        takes: The data set to which accepted takes are added.
+        device_hz: Sample rate of the blocks passed to `push`.
+    """
+
+    def __init__(self, plan: Plan, takes: PerformedSet, *, device_hz: int) -> None:
+        self.unattended = False
+        """Whether nobody can decide: takes without problems are accepted, others repeated twice."""
+        self._plan = plan
+        self._set = takes
+        self._device_hz = device_hz
+        self._take: TakeRecorder | None = None  # while the microphone records
+        self._candidate: Case | None = None  # the stored take that is not accepted yet
+        self._choice: TakeChoice | None = None
+        self._decides = False
+        self._stopped = False
+        self._changed = asyncio.Event()
+        self._tell: Callable[[Update], None] = lambda _update: None
+
+    def push(self, pcm: NDArray[np.int16]) -> None:
+        """Accept a microphone block: int16 mono, shape (samples,)."""
+        take = self._take
+        if take is None or take.complete:
+            return
+        if take.push(pcm):
+            self._tell(SpeechDetected(speaking=True))
+        if take.complete:
+            self.end_take()
+
+    def end_take(self) -> None:
+        """End the take in progress now; no-op otherwise."""
+        if self._take is not None:
+            self._take.end()
+            self._changed.set()
+
+    def choose(self, choice: TakeChoice) -> None:
+        """Accept, repeat or skip the checked take. A take in progress can only be skipped."""
+        if self._decides or (choice is TakeChoice.SKIP and self._take is not None):
+            self._choice = choice
+            self._changed.set()
+
+    def stop(self) -> None:
+        """End the performance; accepted takes are kept."""
+        self._stopped = True
+        self._changed.set()
+
+    async def users(self, tell: Callable[[Update], None]) -> AsyncGenerator[RecordedUser]:
+        """Yield the simulated user of each accepted take, and all of them again after the last take.
+
+        Raises:
+            DataError: A take cannot be written.
+            UsageError: Speech boundaries cannot be found on this machine.
+        """
+        self._tell = tell
+        jobs = [job for job in self._plan.jobs if job.repeat == 0]
+        accepted: dict[str, PlayableCase] = {}
+        recordings = Recordings(self._plan.config, self._plan.spec)
+        try:
+            for number, job in enumerate(jobs, 1):
+                asked = TakeAsked(
+                    number, len(jobs), job.case.text or "", direction(job.case.cue) or "", attempt=1
+                )
+                playable = await self._performed(job.case, asked, recordings)
+                if self._stopped:
+                    return
+                if playable is not None:
+                    accepted[job.case.case_id] = playable
+                    yield self._user(job, playable)
+            again = [job for job in self._plan.jobs if job.repeat and job.case.case_id in accepted]
+            if again:
+                tell(StateChanged(State.REPEATING))
+            for job in again:
+                if not self._stopped:
+                    yield self._user(job, accepted[job.case.case_id])
+        finally:
+            if self._candidate is not None:
+                await asyncio.to_thread(self._set.discard, self._candidate)
+            await asyncio.to_thread(recordings.close)
+
+    def _user(self, job: Job, playable: PlayableCase) -> RecordedUser:
+        pause_ns = round(self._plan.config.turns.pause * 1e9)
+        return RecordedUser(jobs=[job], cases=[playable], pause_ns=pause_ns)
+
+    async def _performed(self, case: Case, asked: TakeAsked, recordings: Recordings) -> PlayableCase | None:
+        """Record takes of a case until one is accepted; return None if it is skipped."""
+        while True:
+            pcm = await self._recorded(asked)
+            if pcm is None:
+                return None
+            playable, checked = await self._checked(case, pcm, recordings)
+            self._tell(checked)
+            choice = await self._chosen(checked, asked.attempt)
+            if choice is TakeChoice.ACCEPT and checked.usable and playable is not None:
+                await asyncio.to_thread(self._set.accept, case)
+                self._candidate = None
+                return playable
+            await asyncio.to_thread(self._set.discard, case)
+            self._candidate = None
+            if choice is TakeChoice.SKIP or self._stopped:
+                return None
+            asked = replace(asked, attempt=asked.attempt + 1)
+
+    async def _recorded(self, asked: TakeAsked) -> NDArray[np.int16] | None:
+        """Record a take; return None if it is skipped."""
+        self._choice, self._take = None, TakeRecorder(self._device_hz)
+        take = self._take
+        self._tell(StateChanged(State.RECORDING))
+        self._tell(asked)
+        await self._until(lambda: take.complete or self._choice is TakeChoice.SKIP)
+        self._take = None
+        if self._stopped or self._choice is TakeChoice.SKIP:
+            return None
+        self._tell(SpeechDetected(speaking=False))
+        return take.audio()
+
+    async def _checked(
+        self, case: Case, pcm: NDArray[np.int16], recordings: Recordings
+    ) -> tuple[PlayableCase | None, TakeChecked]:
+        """Store a take as a candidate, and check the stored recording."""
+        if not len(pcm):
+            return None, TakeChecked(None, -90.0, 0.0, ("no speech was heard",), usable=False)
+        audio = Audio(int16_to_float(pcm), self._device_hz)
+        self._candidate = case
+        await asyncio.to_thread(self._set.record, case, pcm, self._device_hz)
+        try:
+            await recordings.prepare([case], lambda _done, _total: None)
+            playable = await recordings.load(case)
+        except TurnError as error:
+            return None, TakeChecked(None, -90.0, 0.0, (error.message,), usable=False)
+        heard, unheard = None, f"the language is {case.language}"
+        if case.language == "en":
+            heard = await recordings.transcribe(audio)
+            unheard = await asyncio.to_thread(lambda: available() or "turns.word_times is off")
+        checked = await asyncio.to_thread(
+            check_take,
+            audio,
+            playable.utterance.boundaries,
+            text=case.text or "",
+            heard=heard,
+            unheard=unheard,
+        )
+        return playable, checked
+
+    async def _chosen(self, checked: TakeChecked, attempt: int) -> TakeChoice:
+        """Return the decision on a checked take."""
+        if not self.unattended:
+            self._decides = True
+            await self._until(
+                lambda: self._choice is not None and (checked.usable or self._choice is not TakeChoice.ACCEPT)
+            )
+            self._decides = False
+            return self._choice or TakeChoice.SKIP
+        if checked.problems and attempt < _ATTEMPTS:
+            return TakeChoice.REPEAT
+        return TakeChoice.ACCEPT if checked.usable else TakeChoice.SKIP
+
+    async def _until(self, happened: Callable[[], bool]) -> None:
+        """Wait until something has happened or the performance is stopped."""
+        while not (happened() or self._stopped):
+            self._changed.clear()
+            await self._changed.wait()
