@@ -300,7 +300,8 @@ PIPECAT_WEBSOCKET = _websocket(
     input_rate_hz=16_000,
     turn_modes=(TurnMode.SERVER_VAD,),
     takes_instructions=False,
-    limits="protobuf serializer; a single-client server accepts one session at a time",
+    sessions=1,
+    limits="protobuf serializer; a single-client server accepts one session at a time, the runner several",
     docs_url="https://docs.pipecat.ai/server/services/transport/fastapi-websocket",
 )
 

@@ -40,7 +40,7 @@ class PhoneBot:
     def run(self, behaviour: str = "tone") -> Iterator[str]:
         """Run the bot; the value is the address of its server, such as ``127.0.0.1:7860``."""
         flags = ["-t", "twilio", "-x", "127.0.0.1:9", "--host", "127.0.0.1", "--port", "0"]
-        command: list[str | Path] = [python_of("voice"), STRANGERS / "pipecat_phone_bot.py", *flags]
+        command: list[str | Path] = [python_of("voice"), STRANGERS / "pipecat_tone_bot.py", *flags]
         environment = {"ANSWERS": str(self._log), "BOT": behaviour}
         with self._serving(command, r"Uvicorn running on http://(\S+)", environment) as address:
             yield address

@@ -1,8 +1,10 @@
-"""A pipecat phone bot behind a telephony provider: answers each utterance with a tone, and logs when.
+"""A pipecat bot over WebSocket or a phone line: answers each utterance with a tone, and logs when.
 
 Runs in the strangers' environment and imports nothing of ours. Usage::
 
-    ANSWERS=answers.jsonl python pipecat_phone_bot.py -t twilio -x HOST --host 127.0.0.1 --port PORT
+    ANSWERS=answers.jsonl python pipecat_tone_bot.py -t twilio -x HOST --host 127.0.0.1 --port PORT
+    ANSWERS=answers.jsonl python pipecat_tone_bot.py -t websocket --host 127.0.0.1 --port PORT
+    ANSWERS=answers.jsonl python pipecat_tone_bot.py single-client PORT
 
 Each line of the log has the call, and the monotonic time at which an answer or a clear went to the socket.
 ``BOT`` selects another behaviour: ``mute`` never answers, ``hangup`` ends the call after the first utterance.
@@ -13,6 +15,7 @@ import asyncio
 import json
 import math
 import os
+import sys
 import time
 
 from pipecat.frames.frames import Frame, InputAudioRawFrame, InterruptionFrame, OutputAudioRawFrame
@@ -24,12 +27,19 @@ from pipecat.runner.utils import parse_telephony_websocket
 from pipecat.serializers.base_serializer import FrameSerializer
 from pipecat.serializers.exotel import ExotelFrameSerializer
 from pipecat.serializers.plivo import PlivoFrameSerializer
+from pipecat.serializers.protobuf import ProtobufFrameSerializer
 from pipecat.serializers.telnyx import TelnyxFrameSerializer
 from pipecat.serializers.twilio import TwilioFrameSerializer
+from pipecat.transports.base_transport import BaseTransport
 from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
+from pipecat.transports.websocket.server import (
+    SingleClientWebsocketServerParams,
+    SingleClientWebsocketServerTransport,
+)
 from pipecat.workers.runner import WorkerRunner
 
-RATE_HZ = 8_000
+PHONE = "-x" in sys.argv  # the provider's proxy
+RATE_HZ = 8_000 if PHONE else 16_000
 LOUD = 300  # RMS of speech
 PAUSE_S, DELAY_S = 0.6, 0.2  # silence that ends an utterance, and the time to think
 REPLY_S = float(os.environ.get("REPLY_S", "1.0"))
@@ -129,17 +139,17 @@ def serializer_of(provider: str, stream: str, call: str) -> FrameSerializer:
 
 async def bot(arguments: WebSocketRunnerArguments) -> None:
     """Serve one call; pipecat's runner calls this for each."""
-    provider, call = await parse_telephony_websocket(arguments.websocket)
-    serializer = serializer_of(provider, call["stream_id"], call["call_id"])
-    log = Log(arguments.websocket, serializer, call["call_id"])
+    if PHONE:
+        provider, call = await parse_telephony_websocket(arguments.websocket)
+        serializer = serializer_of(provider, call["stream_id"], call["call_id"])
+        log = Log(arguments.websocket, serializer, call["call_id"])
+    else:
+        log = Log(arguments.websocket, ProtobufFrameSerializer(), "")
     transport = FastAPIWebsocketTransport(
         websocket=arguments.websocket,
         params=FastAPIWebsocketParams(audio_in_enabled=True, audio_out_enabled=True, serializer=log),
     )
-    worker = PipelineWorker(
-        Pipeline([transport.input(), Answers(log), transport.output()]),
-        params=PipelineParams(audio_in_sample_rate=RATE_HZ, audio_out_sample_rate=RATE_HZ),
-    )
+    worker = pipeline(transport, log)
 
     @transport.event_handler("on_client_disconnected")
     async def on_client_disconnected(transport: FastAPIWebsocketTransport, client: object) -> None:
@@ -150,7 +160,27 @@ async def bot(arguments: WebSocketRunnerArguments) -> None:
     await runner.run()
 
 
-if __name__ == "__main__":
-    from pipecat.runner.run import main
+async def serve_single_client(port: int) -> None:
+    """Serve one client at a time, with pipecat's own server; later clients are closed with 1013."""
+    log = Log(None, ProtobufFrameSerializer(), "")
+    params = SingleClientWebsocketServerParams(serializer=log, audio_in_enabled=True, audio_out_enabled=True)
+    runner = WorkerRunner(handle_sigint=False)
+    await runner.add_workers(pipeline(SingleClientWebsocketServerTransport(params, "127.0.0.1", port), log))
+    await runner.run()
 
-    main()
+
+def pipeline(transport: BaseTransport, log: Log) -> PipelineWorker:
+    """Return the bot between the two sides of a transport."""
+    return PipelineWorker(
+        Pipeline([transport.input(), Answers(log), transport.output()]),
+        params=PipelineParams(audio_in_sample_rate=RATE_HZ, audio_out_sample_rate=RATE_HZ),
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "single-client":
+        asyncio.run(serve_single_client(int(sys.argv[2])))
+    else:
+        from pipecat.runner.run import main
+
+        main()
