@@ -13,11 +13,10 @@ from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.run.plan import Plan
 from live_eval.run.runner import RunOutcome
-from live_eval.text.wording import counted
+from live_eval.text.wording import counted, limited
 
 __all__ = ["check_same", "finished_outcome", "manifest_to_retry", "open_writer"]
 
-_NAMED = 5
 _MAY_CHANGE = {
     "endpoint": {"key_from", "key_variable"},
     "data": {"max_recording"},
@@ -69,9 +68,9 @@ def _note_lost(writer: RunWriter) -> None:
     """Print the turns that are rerun because their audio is missing."""
     again = writer.to_repeat()
     if again:
-        turns = f"{', '.join(again[:_NAMED])}{', …' if len(again) > _NAMED else ''}"
         click.echo(
-            f"note: the audio of {counted(len(again), 'captured turn')} is missing; rerunning: {turns}",
+            f"note: the audio of {counted(len(again), 'captured turn')} is missing; rerunning: "
+            f"{limited(again, ', ')}",
             err=True,
         )
 

@@ -28,7 +28,7 @@ from live_eval.data.benchmarks import (
 )
 from live_eval.data.benchmarks.fetching import fetch_benchmark
 from live_eval.errors import DataError, UsageError
-from live_eval.text.wording import counted
+from live_eval.text.wording import counted, limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -276,7 +276,7 @@ def _print_details(report: DataReport, console: Console) -> None:
     for file in report.files:
         for note in file.notes:
             odd.setdefault(note, []).append(file.path.name)
-    remarks = [f"{len(names)} × {note}: {_some(names)}" for note, names in odd.items()]
+    remarks = [f"{len(names)} × {note}: {limited(names, ', ', 3)}" for note, names in odd.items()]
     failed = [f"{file.kind}: {file.message} ({file.role} of {file.case_id})" for file in report.unreadable]
     problems = [f"{case.case_id}: {case.problem}" for case in report.problems]
     unasked = [f"{case.case_id}: {case.problem}" for case in report.question_problems]
@@ -288,7 +288,7 @@ def _print_details(report: DataReport, console: Console) -> None:
         ),
     ):
         if cases:
-            remarks.append(f"{len(cases)} × {note}: {_some([case.case_id for case in cases])}")
+            remarks.append(f"{len(cases)} × {note}: {limited([case.case_id for case in cases], ', ', 3)}")
     for title, lines in (
         ("notes", [*report.dataset.notes, *remarks]),
         ("cases with a problem", problems),
@@ -355,8 +355,3 @@ def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Render
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _some(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

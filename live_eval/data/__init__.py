@@ -17,6 +17,7 @@ from live_eval.data.questions import QUESTION_TYPES
 from live_eval.data.taxonomy import ATTRIBUTES, FINE_DIMENSIONS, NEUTRAL, VOCAL_SOUNDS, Attribute, cue_of
 from live_eval.errors import DataError
 from live_eval.text.suggestions import did_you_mean
+from live_eval.text.wording import limited
 
 __all__ = [
     "ATTRIBUTES",
@@ -90,8 +91,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
         names = sorted(os.listdir(path))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    raise DataError(f"{path}: {_EXPECTED}, found {', '.join(names[:10]) or 'nothing'}{more}")
+    raise DataError(f"{path}: {_EXPECTED}, found {limited(names, ', ', 10) or 'nothing'}")
 
 
 def locate(name: str) -> Path:

@@ -203,7 +203,7 @@ def select(
             spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
             raise UsageError(
                 f"no case with the {what} {', '.join(map(repr, unknown))}"
-                f"{did_you_mean(unknown[0], spelled)}; expected one of {_listed(spelled)}"
+                f"{did_you_mean(unknown[0], spelled)}; expected one of {limited(spelled, ', ', 60)}"
             )
         keys = {value.casefold() for value in wanted}
         chosen = [case for case in chosen if any(name.casefold() in keys for name in names_of(case))]
@@ -232,8 +232,3 @@ def _first_of_each_task(cases: Sequence[Case], limit: int | None) -> list[Case]:
 def _cue_names(case: Case) -> list[str]:
     cue = case.cue
     return [name for name in (cue.attribute, cue.phrase, cue.fine, cue.coarse) if name] if cue else []
-
-
-def _listed(names: Sequence[str], most: int = 60) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

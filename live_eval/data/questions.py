@@ -19,6 +19,7 @@ from typing import Any
 from live_eval.data._choices import parse_answer, parse_options
 from live_eval.data._rows import FieldMap, Row, field_names, inside, read_entries, relative_name, unique
 from live_eval.errors import DataError
+from live_eval.text.wording import limited
 from live_eval.types import Case, Question, Task, Variant
 
 __all__ = [
@@ -76,7 +77,6 @@ QUESTION_TYPES: Mapping[Task, Mapping[str, tuple[str, ...]]] = {
 }
 """The paper's types by task, each with words that identify it in the data's spelling."""
 
-_MOST_SHOWN = 5
 _SCRIPT_ID = re.compile(r"id_\d+")
 
 
@@ -189,7 +189,7 @@ def _repeated_ids(file: QuestionFile, cases: Sequence[Case]) -> Iterator[str]:
     ids = Counter(case.question.question_id for case in cases if case.question is not None)
     repeated = [question_id for question_id, count in ids.items() if count > 1]
     if repeated:
-        shown = ", ".join(repeated[:_MOST_SHOWN]) + (", …" if len(repeated) > _MOST_SHOWN else "")
+        shown = limited(repeated, ", ")
         yield f"{file.where}: several questions have the id {shown}; repeated ids are numbered"
 
 

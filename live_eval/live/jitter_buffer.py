@@ -44,8 +44,6 @@ class PlayoutBuffer:
         """The index, among all samples read, at which audio last began after silence."""
         self.lost = 0
         """Samples dropped because the buffer was full."""
-        self.slipped = 0
-        """Samples omitted or repeated to compensate clock drift."""
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """Add samples: int16 mono, shape (samples,), at `rate_hz`."""
@@ -106,7 +104,6 @@ class PlayoutBuffer:
         if self._window >= _WINDOW_S * self._rate_hz:
             self._slip = (self._least > self._wait + samples) - (self._least < self._wait // 4 + samples)
             self._least, self._window = there, 0
-        self.slipped += self._slip != 0
         return self._slip
 
 

@@ -23,6 +23,7 @@ from live_eval.recording.schema import (
     USER_FOLDER,
     WIRE_FOLDER,
 )
+from live_eval.text.wording import limited
 
 __all__ = [
     "FolderForms",
@@ -42,7 +43,6 @@ _FORMS = {
 }
 """Name patterns of recorded files, by folder; the first two start with a `file_stem`."""
 _ATTEMPT_FOLDERS = (AUDIO_FOLDER, WIRE_FOLDER)
-_NAMED = 5
 
 
 class FolderForms(NamedTuple):
@@ -137,9 +137,9 @@ def check_new(
     except OSError as error:
         raise StoreError(f"cannot use {folder} as a folder for {what}: {error.strerror}") from None
     if there:
-        found = ", ".join(there[:_NAMED]) + (f" and {len(there) - _NAMED} more" if there[_NAMED:] else "")
         raise StoreError(
-            f"{folder}: expected a new or empty folder for {what}, found {found}; choose another folder"
+            f"{folder}: expected a new or empty folder for {what}, found {limited(there, ', ')}; "
+            "choose another folder"
         )
 
 

@@ -23,6 +23,7 @@ from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError, UsageError
 from live_eval.files import atomic_text, read_text
 from live_eval.text.suggestions import did_you_mean
+from live_eval.text.wording import limited
 from live_eval.types import ScoringRule
 
 __all__ = [
@@ -45,7 +46,6 @@ __all__ = [
 
 FOLDER_VARIABLE = "LIVE_EVAL_BENCHMARKS"
 RECORD_FILE = "benchmark.json"
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,13 +283,10 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():
         changed = changed_files(recorded)
         if changed:
-            shown = ", ".join(changed[:_NAMED]) + (
-                f" and {len(changed) - _NAMED} more" * (len(changed) > _NAMED)
-            )
             notes.append(
                 f"{len(changed)} of {len(recorded.files)} files differ from revision "
-                f"{recorded.revision[:12]} ({shown}): results are not comparable with those of the published "
-                f"data; live-eval data add {placed.spec.name} --again restores them"
+                f"{recorded.revision[:12]} ({limited(changed, ', ', 3)}): results are not comparable with "
+                f"those of the published data; live-eval data add {placed.spec.name} --again restores them"
             )
     return replace(data, notes=tuple(notes), licence=placed.spec.licence_note)
 

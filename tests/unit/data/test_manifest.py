@@ -283,7 +283,7 @@ class TestNoDataSet:
     def test_a_folder_of_other_things(self, tmp_path: Path) -> None:
         for number in range(12):
             (tmp_path / f"{number:02}.pdf").touch()
-        with pytest.raises(DataError, match=r"found 00\.pdf, .*, 09\.pdf and 2 more"):
+        with pytest.raises(DataError, match=r"found 00\.pdf, .*, 09\.pdf, … and 2 more"):
             load(tmp_path)
 
     @pytest.mark.parametrize("name", ["x.json", "x.parquet", "x.wav"])
