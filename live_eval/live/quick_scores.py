@@ -233,7 +233,7 @@ def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScore
             run, [name], options=kept.options, pool=kept, turn_ids=[turn_id], budget=kept.budget
         )
         with ScoreReader.open(run) as scores:
-            rows = list(scores.read([name], turn_id=turn_id))
+            rows = [row for row in scores.of_turn(turn_id, scores.versions()) if row.judge == name]
     except LiveEvalError as error:
         return QuickScores(turn_id, {}, {name: str(error)}, name)
     values = {score_name(row.judge, key): value for row in rows for key, value in row.values.items()}

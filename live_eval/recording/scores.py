@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -41,6 +42,7 @@ __all__ = [
 SCORES_LOCK_FILE = ".scores.lock"
 
 _BATCH = 2_000
+_COLUMNS = 'judge, version, turn_id, status, "values", reason, detail, id'
 
 ScoreStatus: TypeAlias = Literal["scored", "unscored", "failed"]
 _STATUS: TypeAdapter[ScoreStatus] = TypeAdapter(ScoreStatus)
@@ -148,7 +150,7 @@ class ScoreReader:
     def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
         """Return each judge's chosen version, and each later version with its turn count and the maximum."""
         rows = self._rows(
-            """SELECT judge, version, count(DISTINCT turn_id) AS turns
+            """SELECT judge, version, count(*) AS turns
                FROM scores GROUP BY judge, version ORDER BY max(id)"""
         )
         by_judge: dict[str, list[tuple[str, int]]] = {}
@@ -169,33 +171,32 @@ class ScoreReader:
         )
         return [(row["judge"], row["output"]) for row in rows if versions.get(row["judge"]) == row["version"]]
 
-    def read(
-        self, judges: Collection[str] | None = None, *, turn_id: str | None = None
-    ) -> Iterator[ScoreRow]:
+    def read(self, judges: Collection[str] | None = None) -> Iterator[ScoreRow]:
         """Yield the scores of all versions, in the order in which they were written.
 
         Args:
             judges: Judges to include; all if None.
-            turn_id: Turn to include; all if None.
         """
-        for row in self._score_rows(turn_id):
+        for row in self._score_rows():
             if judges is None or row["judge"] in judges:
-                try:
-                    score = _score(row)
-                except Exception:  # name the row in the message; too slow to do for every row
-                    with encoding.decoding(
-                        f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"
-                    ):
-                        raise
-                yield score
+                yield self._decoded(row)
 
-    def _score_rows(self, turn_id: str | None) -> Iterator[sqlite3.Row]:
+    def of_turn(self, turn_id: str, versions: Mapping[str, str]) -> Iterator[ScoreRow]:
+        """Yield the scores of a turn by these versions of judges, in the order in which they were written."""
+        query = f"SELECT {_COLUMNS} FROM scores WHERE judge = ? AND version = ? AND turn_id = ?"
+        rows = [row for each in versions.items() for row in self._rows(query, (*each, turn_id))]
+        yield from map(self._decoded, sorted(rows, key=itemgetter("id")))
+
+    def _decoded(self, row: sqlite3.Row) -> ScoreRow:
+        try:
+            return _score(row)
+        except Exception:  # name the row in the message; too slow to do for every row
+            with encoding.decoding(f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"):
+                raise
+
+    def _score_rows(self) -> Iterator[sqlite3.Row]:
         """Yield rows in batches, since all rows of a large run would take hundreds of megabytes."""
-        columns = 'judge, version, turn_id, status, "values", reason, detail, id'
-        if turn_id is not None:
-            yield from self._rows(f"SELECT {columns} FROM scores WHERE turn_id = ? ORDER BY id", (turn_id,))
-            return
-        query = f"SELECT {columns} FROM scores WHERE id > ? ORDER BY id LIMIT {_BATCH}"
+        query = f"SELECT {_COLUMNS} FROM scores WHERE id > ? ORDER BY id LIMIT {_BATCH}"
         last = -1
         while rows := self._rows(query, (last,)):
             yield from rows

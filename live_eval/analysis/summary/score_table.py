@@ -336,7 +336,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     if turn_id is not None:
         for judge, output in scores.outputs(versions):
             given[judge][output] = None
-    for row in scores.read(turn_id=turn_id):
+    for row in scores.read() if turn_id is None else scores.of_turn(turn_id, versions):
         if versions[row.judge] != row.version:
             continue
         rows.add(row)
