@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
 from live_eval.analysis.summary.latencies import LATENCIES, has_uncertain_start
@@ -26,6 +27,9 @@ __all__ = [
     "score_series",
     "series_of",
 ]
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 CAPTURED = "captured"
 """1 for a captured turn, 0 for a failed turn; no value if live-eval itself was the cause of the failure."""
@@ -116,14 +120,34 @@ def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table:
         path=run.path,
         manifest=run.manifest,
         ended=run.ended,
-        scripts={turn.key: turn.script_id for turn in turns},
-        contents={turn.key: (turn.text, turn.question) for turn in turns},
+        scripts=_Deferred(lambda: {turn.key: turn.script_id for turn in turns}),
+        contents=_Deferred(lambda: {turn.key: (turn.text, turn.question) for turn in turns}),
         tasks=frozenset(turn.task for turn in turns),
         timing_version=versions.pop() if len(versions) == 1 else None,
-        series=series_of(turns, table),
+        series=_Deferred(lambda: series_of(turns, table)),
         flagged=frozenset(turn.key for turn in turns if turn.captured and turn.timing.flagged),
-        speech_ends=speech_ends(turns),
+        speech_ends=_Deferred(lambda: speech_ends(turns)),
     )
+
+
+class _Deferred(Mapping[_K, _V]):
+    """A mapping that is made on first access: a run that is not compared needs no series."""
+
+    def __init__(self, make: Callable[[], Mapping[_K, _V]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[_K, _V]:
+        return self._make()
+
+    def __getitem__(self, key: _K) -> _V:
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:

@@ -102,6 +102,23 @@ def _number(value: float) -> str:
     return f"{value:z.2f}".replace("-", "−")
 
 
+class Repeated:
+    """Values of which many are equal, shape (n,), stored as distinct values and small places.
+
+    Six replies have 15 permutations, so the values of a script take an eighth of their usual memory.
+    """
+
+    __slots__ = ("_distinct", "_places")
+
+    def __init__(self, values: NDArray[np.float64]) -> None:
+        self._distinct, places = np.unique(values, return_inverse=True)
+        self._places = places.astype(np.min_scalar_type(len(self._distinct)))
+
+    def values(self) -> NDArray[np.float64]:
+        """Return the values, shape (n,)."""
+        return self._distinct[self._places]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ScriptEffect:
     """The contribution of a script to an effect.
@@ -110,14 +127,14 @@ class ScriptEffect:
         between: Mean distance between its replies to different styles.
         within: Mean distance between its replies to the same recording.
         far: Mean distance of its replies from replies to other scripts.
-        exchanged: Values of ``between − within`` with permuted styles, shape (`PERMUTATIONS`,).
+        exchanged: Values of ``between − within`` with permuted styles.
     """
 
     script_id: str
     between: float
     within: float
     far: float
-    exchanged: NDArray[np.float64]
+    exchanged: Repeated
 
 
 def scripts_of(
@@ -145,7 +162,7 @@ def _scripts(
     random: np.random.Generator,
 ) -> list[list[ScriptEffect]]:
     neighbours = _neighbours(replies, measurable, random)
-    parts: dict[str, list[list[tuple[float, float, NDArray[np.float64]]]]] = defaultdict(list)
+    parts: dict[str, list[list[tuple[float, float, Repeated]]]] = defaultdict(list)
     for (script_id, _), places in _groups(replies, measurable).items():
         if script_id in neighbours and _usable(replies, places):
             parts[script_id].append(_contrasts(measures, replies, places, random))
@@ -155,13 +172,25 @@ def _scripts(
                 script_id,
                 between=float(np.mean([by_measure[number][0] for by_measure in of_sources])),
                 within=float(np.mean([by_measure[number][1] for by_measure in of_sources])),
-                far=float(np.mean([measure.distance(*pair) for pair in neighbours[script_id]])),
-                exchanged=np.mean([by_measure[number][2] for by_measure in of_sources], axis=0),
+                far=_far(measure, neighbours[script_id]),
+                exchanged=_mean([by_measure[number][2] for by_measure in of_sources]),
             )
             for script_id, of_sources in parts.items()
         ]
         for number, measure in enumerate(measures)
     ]
+
+
+def _mean(of_sources: Sequence[Repeated]) -> Repeated:
+    if len(of_sources) == 1:
+        return of_sources[0]
+    return Repeated(np.mean([each.values() for each in of_sources], axis=0))
+
+
+def _far(measure: Measure, neighbours: Sequence[tuple[int, NDArray[np.int32]]]) -> float:
+    return float(
+        np.mean([measure.distance(place, other) for place, others in neighbours for other in others.tolist()])
+    )
 
 
 def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0) -> Effect:
@@ -183,7 +212,7 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
 
     exchanged = np.zeros(PERMUTATIONS)
     for each in scripts:
-        exchanged += each.exchanged
+        exchanged += each.exchanged.values()
     # at least the observed effect, up to rounding
     as_much = int((exchanged >= deltas.sum() - 1e-9 * max(1.0, abs(float(deltas.sum())))).sum())
     # If no script changes, the effect is 0 and its interval has zero width.
@@ -243,26 +272,27 @@ def _usable(replies: Sequence[Reply], places: Sequence[int]) -> bool:
 
 def _neighbours(
     replies: Sequence[Reply], measurable: frozenset[int], random: np.random.Generator
-) -> Mapping[str, list[tuple[int, int]]]:
-    """Return random pairs of each script's replies with replies to other scripts in the same style."""
+) -> Mapping[str, list[tuple[int, NDArray[np.int32]]]]:
+    """Return each script's replies, each with random replies to other scripts in the same style."""
     by_style: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place in sorted(measurable):
         by_style[replies[place].source, replies[place].variant].append(place)
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    found: dict[str, list[tuple[int, NDArray[np.int32]]]] = defaultdict(list)
     for places in by_style.values():
-        drawn = random.integers(0, len(places), (len(places), NEIGHBOURS)).tolist()
-        for place, numbers in zip(places, drawn, strict=True):
-            script_id = replies[place].script_id
-            others = (places[number] for number in numbers)
-            pairs = [(place, other) for other in others if replies[other].script_id != script_id]
-            if pairs:
-                found[script_id] += pairs
+        drawn = random.integers(0, len(places), (len(places), NEIGHBOURS))
+        numbers: dict[str, int] = {}
+        scripts = np.asarray([numbers.setdefault(replies[place].script_id, place) for place in places])
+        others = np.asarray(places, np.int32)[drawn]
+        foreign = scripts[drawn] != scripts[:, None]
+        for row, place in enumerate(places):
+            if foreign[row].any():
+                found[replies[place].script_id].append((place, others[row, foreign[row]]))
     return found
 
 
 def _contrasts(
     measures: Sequence[Measure], replies: Sequence[Reply], places: Sequence[int], random: np.random.Generator
-) -> list[tuple[float, float, NDArray[np.float64]]]:
+) -> list[tuple[float, float, Repeated]]:
     """Return the contribution to `ScriptEffect` of a script's replies to one source, by measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
     pairs = list(combinations(range(len(places)), 2))
@@ -276,5 +306,5 @@ def _contrasts(
         inside_sums = same @ distances
         within = inside_sums / inside
         between = (distances.sum() - inside_sums) / (len(pairs) - inside)
-        found.append((float(between[0]), float(within[0]), (between - within)[1:]))
+        found.append((float(between[0]), float(within[0]), Repeated((between - within)[1:])))
     return found

@@ -438,14 +438,15 @@ def _intervals(
 
 
 @lru_cache(maxsize=8)
-def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64] | NDArray[np.uint16]:
+def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64] | NDArray[np.uint8]:
     """Return the number of draws of each cluster in each resample; a run's metrics share the draws.
 
-    Many clusters are counted in small integers, which saves memory and costs a conversion for each use.
+    Many clusters are counted in small integers, which saves memory and costs a conversion for each use. Of
+    many, none is drawn 256 times.
     """
     random = np.random.default_rng(seed)
     few = resamples * clusters <= _MOST_FLOATS
-    counts = np.empty((resamples, clusters), np.float64 if few else np.uint16)
+    counts = np.empty((resamples, clusters), np.float64 if few else np.uint8)
     for at in range(0, resamples, _BLOCK):
         rows = min(_BLOCK, resamples - at)
         chosen = random.integers(0, clusters, size=(rows, clusters))
