@@ -63,7 +63,7 @@ class Prosody:
             return Unscored("the reply is silent: nothing above 50 Hz")
         reply_rate = syllable_rate(turn.reply_text, reply)
         if other_language(turn.reply_text or "", "en") is not None:
-            reply_rate = None  # syllables are counted by English spelling
+            reply_rate = None  # syllables are counted with English spelling rules
         values = {
             "pitch_hz": reply.pitch_hz,
             "pitch_range": reply.pitch_range_st,

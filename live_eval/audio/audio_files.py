@@ -58,7 +58,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     """Read any file that libsndfile reads (WAV, FLAC, Ogg, MP3, AIFF, …) and mix it down to mono.
 
     A file whose header states a wrong length (0xFFFFFFFF from a streaming writer, 0 from a crashed writer, or
-    more than the file contains) is read to its end, with a note.
+    more than the file contains) is read to the end, with a note.
 
     Args:
         path: Audio file.

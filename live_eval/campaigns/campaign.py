@@ -222,7 +222,7 @@ class Campaign(ABC):
     async def _run_jobs(
         self, name: str, jobs: Sequence[Job], observer: Observer, stop: StopSignals, **options: Any
     ) -> RunOutcome:
-        """Run a run's jobs that are not recorded yet; `options` are passed to the runner."""
+        """Run the jobs of a run that have not been recorded; `options` are passed to the runner."""
         writer = await asyncio.to_thread(self._begin, name)
         outcome = await run_plan(
             replace(self._plans[name], jobs=tuple(jobs)),

@@ -139,7 +139,7 @@ async def _places(
 
 
 async def _problem(place: Place) -> str:
-    """Start a worker in a place; return the reason if it did not start, or an empty string."""
+    """Start a worker in a slot; return the reason if it did not start, or an empty string."""
     try:
         await place.worker()
     except LiveEvalError as error:

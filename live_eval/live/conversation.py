@@ -233,7 +233,7 @@ class LiveConversation:
     async def _run_session(
         self, base_url: str, probe: LoopProbe, user: RecordedUser | None = None
     ) -> LiveSession:
-        """Run a session with a person or recordings to its end."""
+        """Run a whole session with a person or recordings."""
         plan = self._plan
         if user is None:
             settings = replace(plan.settings(base_url), instructions=plan.live_instructions)

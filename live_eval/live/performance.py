@@ -91,7 +91,7 @@ class Performance:
         self._set = takes
         self._device_hz = device_hz
         self._take: TakeRecorder | None = None  # while the microphone records
-        self._candidate: Case | None = None  # the stored take that is not accepted yet
+        self._candidate: Case | None = None  # the stored take that has not been accepted
         self._choice: TakeChoice | None = None
         self._decides = False
         self._stopped = False

@@ -159,7 +159,7 @@ class IncomingReply:
         self._drop(at_ns)
 
     def ended(self, at_ns: int) -> int | None:
-        """Return, once, the time at which a reply was heard to its end; None if not before `at_ns`."""
+        """Return, once, the time at which a reply finished playing; None if not before `at_ns`."""
         ends_ns = self._ends_ns
         if ends_ns is None or self._open or at_ns < ends_ns:
             return None

@@ -117,7 +117,7 @@ class TranscriptPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyMeasured:
-    """A reply has been heard to its end, or a turn has failed. Sent again if a value changes.
+    """A reply has been played to the end, or a turn has failed. Sent again if a value changes.
 
     Args:
         number: Turn number, from 1.

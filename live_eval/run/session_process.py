@@ -90,7 +90,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionAnswer:
-    """The result or failure of a session, and the processor time spent so far."""
+    """The result or failure of a session, and the CPU time spent so far."""
 
     number: int
     outcome: SessionResult | Failure

@@ -27,7 +27,7 @@ class SessionWorker(Protocol):
     ended: bool
     """Whether the worker is known to have died."""
     spent: Cpu
-    """The worker's processor time since it was ready."""
+    """The worker's CPU time since it was ready."""
 
     @property
     def process_id(self) -> int:
@@ -56,7 +56,7 @@ class SessionWorker(Protocol):
 
 
 class Place:
-    """A place for a worker and its replacements; `new` creates a worker."""
+    """A slot for a worker and its replacements; `new` creates a worker."""
 
     def __init__(self, new: Callable[[], SessionWorker]) -> None:
         self._new = new
@@ -64,12 +64,12 @@ class Place:
         self.running: SessionWorker | None = None
         self.sessions = 0
         self.is_down = False
-        """Whether the last attempt to start a worker in this place failed."""
+        """Whether the last attempt to start a worker in this slot failed."""
         self.priority = Priority.NORMAL
         self._before = Cpu(0.0, 0.0)  # spent by dead workers
 
     def cpu(self) -> Cpu:
-        """Return the processor time of the place's workers."""
+        """Return the CPU time of the slot's workers."""
         now = self.running.spent if self.running is not None else Cpu(0.0, 0.0)
         return Cpu(self._before.total_s + now.total_s, self._before.loops_s + now.loops_s)
 
@@ -95,11 +95,11 @@ class Place:
             return self.running
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
-        """Run a session in this place; see `SessionRunner.run`.
+        """Run a session in this slot; see `SessionRunner.run`.
 
         Raises:
             TurnError: The session failed, or the worker died.
-            DownError: No worker starts in this place.
+            DownError: No worker starts in this slot.
         """
         try:
             worker = await self.worker()
@@ -117,7 +117,7 @@ class Place:
 
 
 class DownError(LiveEvalError):
-    """No worker starts in a place; another place can run the order."""
+    """No worker starts in a slot; another slot can run the order."""
 
 
 class SpreadSessions:
@@ -163,7 +163,7 @@ class SpreadSessions:
 
 @contextlib.asynccontextmanager
 async def spread_sessions(places: Sequence[Place]) -> AsyncIterator[SpreadSessions]:
-    """Start a worker in each place; stop the workers and their sessions on exit.
+    """Start a worker in each slot; stop the workers and their sessions on exit.
 
     Raises:
         LiveEvalError: A worker did not start.

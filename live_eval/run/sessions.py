@@ -136,7 +136,7 @@ class SessionRunner(Protocol):
         ...
 
     def cpu(self) -> Cpu:
-        """Return the processor time spent so far."""
+        """Return the CPU time spent so far."""
         ...
 
 

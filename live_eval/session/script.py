@@ -38,7 +38,7 @@ _SECOND_NS = 1_000_000_000
 class ScriptPlayback:
     """A `Speaker` that streams recordings, each at its anchor. Each utterance begins a new turn.
 
-    The script ends when the reply of the last turn was heard to its end, or when the next utterance's anchor
+    The script ends when the last turn's reply has been played to the end, or when the next utterance's anchor
     does not occur.
 
     Args:

@@ -140,7 +140,7 @@ class Session:
         Args:
             utterances: The user's recordings, at least one.
             pause_ns: Pause from the end of a reply, as heard, to the next recording.
-            greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to its end; 0 to speak
+            greeting_ns: Maximum wait for the endpoint's greeting, which is then played to the end; 0 to speak
                 at once.
 
         Returns:

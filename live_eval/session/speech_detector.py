@@ -1,4 +1,4 @@
-"""Detect the start and end of user speech as the audio arrives, by webrtcvad with a hangover. Pure."""
+"""Detect the start and end of user speech as the audio arrives, using webrtcvad with a hangover. Pure."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ class Timeline:
                 earlier.source.user_speaks_until(user.voice_end_ns)
 
     def interrupted(self, at_ns: int, *, backchannel: bool) -> None:
-        """Record that the user begins to speak over each reply that has not been heard to its end."""
+        """Record that the user begins to speak over each reply that has not been played to the end."""
         for turn in self._audible:
             user = turn.user
             if (user.barge_in_ns is None or user.backchannel) and turn.answering(at_ns):

@@ -171,11 +171,11 @@ class _Parser:
             return equal if how == "==" else lambda row: not equal(row)
         if how == "contains":
             if field.kind not in ("text", "texts"):
-                raise FilterError(f"where: contains is for texts, and {name} is a {field.kind}")
+                raise FilterError(f"where: contains applies to text, but {name} is a {field.kind}")
             part = value.text.casefold()
             return lambda row: any(part in each.casefold() for each in _texts(field.value(row)))
         if field.kind != "number":
-            raise FilterError(f"where: {how} is for numbers, and {name} is a {field.kind.rstrip('s')}")
+            raise FilterError(f"where: {how} applies to numbers, but {name} is a {field.kind.rstrip('s')}")
         order, limit = _ORDERS[how], self._number(name, value)
         return lambda row: (found := field.value(row)) is not None and order(found, limit)
 

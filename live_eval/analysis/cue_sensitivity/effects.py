@@ -42,11 +42,11 @@ _UNDEFINED = "undefined: replies do not depend on the words"
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The voice's effect on replies by one measure.
+    """The effect of the voice on replies, according to one measure.
 
     Args:
         estimate: Effect with its interval, or the reason why it is missing.
-        p: p of the permutation test, or None.
+        p: The permutation test's p value, or None.
         consistency: Cohen's d_z of δ over scripts; None with fewer than 8 scripts, or if all δ are equal.
         between: Mean distance of replies to different styles of a script.
         within: Mean distance of replies to the same recording.

@@ -171,7 +171,7 @@ class LatencyCampaign(Campaign):
         return ""
 
     def _note_sustained(self, point: CampaignPoint) -> None:
-        """Record the load of a condition that was sustained to its end."""
+        """Record the load of a condition that was sustained throughout."""
         if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
             self._sustained = max(self._sustained or 0, point.concurrency)
 

@@ -111,7 +111,7 @@ class LoadWatch:
         if busy < _SAFE_LOAD or about >= self._concurrency:
             return f"its event loop was busy only {busy:.0%} of the time, so other programs slow it down"
         return (
-            f"by the processor time of its event loop ({busy:.0%}), it could sustain at most about "
+            f"by the CPU time of its event loop ({busy:.0%}), it could sustain at most about "
             f"{max(1, about)}, or fewer with other programs running: sweep from lower values"
         )
 
@@ -260,7 +260,7 @@ class StepWatch(Observer):
         self._observer.preparing(done, total)
 
     def running(self, total: int, already: int) -> None:
-        """Record the processor time at the start of the turns."""
+        """Record the CPU time at the start of the turns."""
         self._began_ns, self._cpu_ns = self._clock.now_ns(), time.thread_time_ns()
         self._observer.running(total, already)
 

@@ -2,7 +2,7 @@
 
 Inputs include a time; outputs are work for the host and events for the client, in order (`events`). The host
 runs the models and returns their results. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
-`Engine.react` runs scheduled reactions to overlapping speech at `Engine.reacts_ns`.
+`Engine.react` applies scheduled reactions to overlapping speech at `Engine.reacts_ns`.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class Engine:
         return [DropUnplayed(), self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected"))]
 
     def react(self, at_ns: int) -> list[Output]:
-        """Run the reactions to overlapping speech and pauses that are due by `at_ns`."""
+        """Apply the reactions to overlapping speech and pauses that are due at `at_ns`."""
         return self._heard(self._listening.expire(at_ns), at_ns)
 
     def _overlapped(self, at_ns: int) -> list[Output]:

@@ -441,7 +441,7 @@ def _details(tokens: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _explain(error: ValidationError) -> str:
-    """Describe the first problem of a message, in Google's wording."""
+    """Describe the first problem in a message, in Google's wording."""
     first = min(error.errors(include_url=False, include_input=False), key=lambda found: len(found["loc"]))
     *path, name = map(str, first["loc"]) if first["loc"] else ("",)
     if first["type"] == "extra_forbidden":

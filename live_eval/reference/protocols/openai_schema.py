@@ -303,7 +303,7 @@ def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]])
 
 
 def explain(error: ValidationError) -> MessageError:
-    """Describe the first problem of a message, in OpenAI's wording."""
+    """Describe the first problem in a message, in OpenAI's wording."""
     first = min(error.errors(include_url=False, include_context=True), key=lambda found: len(found["loc"]))
     param = _param(first["loc"])
     kind = first["type"]

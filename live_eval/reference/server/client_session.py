@@ -163,7 +163,7 @@ class ServerSession:
                 await self._clock.sleep_until(now_ns)
 
     async def _react(self) -> None:
-        """Run scheduled reactions to the user's speech when they are due."""
+        """Apply scheduled reactions to the user's speech when they are due."""
         while True:
             self._reaction_changed.clear()
             self._reacts_ns = self._engine.reacts_ns

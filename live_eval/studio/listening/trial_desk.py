@@ -167,7 +167,7 @@ class TrialDesk:
         """Record a vote.
 
         Raises:
-            UsageError: A reply was not played to its end, or the opinion does not match the trial.
+            UsageError: A reply was not played to the end, or the opinion does not match the trial.
             StoreError: The test file cannot be written.
         """
         lengths_s = {label: given.sounds[name].seconds for label, name in given.replies.items()}
@@ -260,7 +260,7 @@ def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dic
 def why_not_heard(
     lengths_s: Mapping[str, float], played: Mapping[str, Sequence[tuple[float, float]]], elapsed_s: float
 ) -> str:
-    """Return which reply was not played to its end; empty if all were.
+    """Return which reply was not played to the end; empty if all were.
 
     Args:
         lengths_s: Length of each reply by label ("A").
@@ -268,14 +268,14 @@ def why_not_heard(
         elapsed_s: Seconds since the replies were presented; must be at least their total length.
 
     >>> why_not_heard({"A": 2.0, "B": 1.0}, {"A": [(0.0, 2.0)], "B": [(0.0, 0.5)]}, 9.0)
-    'B was not heard to its end: 0.5 of 1.0 s'
+    'B was not heard to the end: 0.5 of 1.0 s'
     >>> why_not_heard({"A": 2.0}, {"A": [(1.0, 2.0), (0.0, 1.5)]}, 1.0)
     'A lasts 2.0 s, but the vote came after 1.0 s'
     """
     for label, length_s in lengths_s.items():
         heard_s = _covered(played.get(label, ()), length_s)
         if heard_s < length_s - _MISSED_S:
-            return f"{label} was not heard to its end: {heard_s:.1f} of {length_s:.1f} s"
+            return f"{label} was not heard to the end: {heard_s:.1f} of {length_s:.1f} s"
     needed_s = sum(lengths_s.values())
     if elapsed_s * _FASTEST < needed_s - _MISSED_S * len(lengths_s):
         last = "lasts" if len(lengths_s) == 1 else "last"

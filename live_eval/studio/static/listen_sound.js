@@ -34,7 +34,7 @@ export class Sound {
     const text = `${this.audio.paused ? "Play" : "Pause"} ${this.title}`;
     if (this.button.textContent !== text) this.button.textContent = text;
     this.bar.value = this.audio.duration ? this.audio.currentTime / this.audio.duration : 0;
-    this.state.textContent = this.heard ? "heard" : this.needed ? "not heard to its end yet" : "";
+    this.state.textContent = this.heard ? "heard" : this.needed ? "not yet heard to the end" : "";
   }
 
   close() {
