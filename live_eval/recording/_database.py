@@ -19,7 +19,7 @@ from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.files import OTHER_NAMES, has_other_names, open_regular, private_file, private_opener
 from live_eval.recording._encoding import DAMAGED, blocking_reason, in_one_line, without_secrets
 from live_eval.recording._files import own_file
-from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, column_types
+from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, column_types, is_own_definition
 from live_eval.redaction import SECRETS
 
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
@@ -400,11 +400,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sqlite3.Connection:
-    """Return the connection if the database has one of the versions and only plain tables; else close it."""
+    """Return the connection if the database has one of the versions and only our tables; else close it."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        # Views and virtual tables could run forever. Like triggers, they have no root page.
-        computed = db.execute("SELECT name FROM sqlite_master WHERE coalesce(rootpage, 0) = 0").fetchone()
         if found == 0 and db.execute(_ANY_READ).fetchone() is None:
             raise StoreError(f"{path} is empty: it is being created, or its creation was interrupted")
         if found not in versions:
@@ -412,8 +410,11 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
                 f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; use the "
                 "version of live-eval that wrote it"
             )
-        if computed is not None:
-            raise StoreError(f"{path}: expected only plain tables, found {computed[0]!r}")
+        # Others may compute without an end: views, triggers, virtual tables, generated columns, indexes of
+        # expressions. The limit on steps does not hold inside a function. The index of a key has no statement.
+        for name, statement in db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
+            if not is_own_definition(str(statement)):
+                raise StoreError(f"{path}: expected only the tables of a run, found another {name!r}")
     return db
 
 

@@ -8,6 +8,7 @@ the only wall-clock time of a turn. Arrays are little-endian int64 blobs.
 from __future__ import annotations
 
 import functools
+import re
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -28,6 +29,7 @@ __all__ = [
     "USER_FOLDER",
     "WIRE_FOLDER",
     "column_types",
+    "is_own_definition",
 ]
 
 RUN_FILE = "run.sqlite"
@@ -185,7 +187,24 @@ SCORES_TABLES = (
     """,
 )
 
+# A text in quotes is kept, so that it cannot hide the begin of a comment.
+_COMMENT_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|(?:--[^\n]*|\s)+""")
+
 _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
+
+
+def is_own_definition(statement: str) -> bool:
+    """Return whether a statement creates one of these tables, in any version read, apart from comments."""
+    return _without_comments(statement) in _own_definitions()
+
+
+@functools.cache
+def _own_definitions() -> frozenset[str]:
+    return frozenset(map(_without_comments, (*RUN_TABLES, *SCORES_TABLES)))
+
+
+def _without_comments(statement: str) -> str:
+    return _COMMENT_OR_SPACE.sub(lambda found: found[1] or " ", statement).strip()
 
 
 @functools.cache

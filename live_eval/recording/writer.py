@@ -43,6 +43,7 @@ from live_eval.recording.schema import (
     RUN_SCHEMA_VERSION,
     RUN_TABLES,
     RUN_VERSIONS_READ,
+    USER_FOLDER,
     WIRE_FOLDER,
 )
 from live_eval.recording.scores import SCORES_LOCK_FILE, ScoreReader, forget_scores
@@ -420,6 +421,9 @@ class RunWriter:
         """Remove the audio of uncommitted turns."""
         try:
             own_folder(self.path, private_folder(self._audio))
+            for name in (WIRE_FOLDER, USER_FOLDER):
+                if os.path.lexists(self.path / name):
+                    own_folder(self.path, self.path / name)
             with self._reading():
                 unused = orphans(self._db, self.path, AUDIO_FOLDER)
             for path in unused:

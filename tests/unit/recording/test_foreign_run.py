@@ -18,13 +18,14 @@ from live_eval.recording import (
     RUN_FILE,
     RUN_SCHEMA_VERSION,
     SCORES_FILE,
+    WIRE_FOLDER,
     RunReader,
     RunWriter,
     ScoreReader,
     ScoreStore,
 )
 from live_eval.recording._database import create_database
-from live_eval.recording.schema import RUN_TABLES
+from live_eval.recording.schema import RUN_TABLES, USER_FOLDER, is_own_definition
 from live_eval.types import Failure
 from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import MANIFEST, a_case
@@ -131,6 +132,15 @@ def test_a_lock_that_is_a_symlink_is_not_written_through(one_turn: Path, lock: s
         (RunWriter.resume if lock == ".run.lock" else ScoreStore.open)(one_turn)
 
 
+@pytest.mark.parametrize("name", [WIRE_FOLDER, USER_FOLDER])
+def test_nothing_is_written_through_a_symlinked_folder(one_turn: Path, name: str) -> None:
+    other = one_turn.parent / "letters"
+    other.mkdir()
+    (one_turn / name).symlink_to(other)
+    with pytest.raises(StoreError, match="points outside the run folder"):
+        RunWriter.resume(one_turn)
+
+
 def test_nothing_is_removed_from_a_symlinked_folder(one_turn: Path) -> None:
     other = one_turn.parent / "music"
     (one_turn / AUDIO_FOLDER).rename(other)
@@ -151,8 +161,32 @@ def test_views_and_virtual_tables_are_refused(one_turn: Path) -> None:
     change(one_turn, "DROP TABLE failures")
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id FROM c"
     change(one_turn, f"CREATE VIEW failures AS {endless}")
-    with pytest.raises(StoreError, match=r"expected only plain tables, found 'failures'"):
+    with pytest.raises(StoreError, match=r"expected only the tables of a run, found another 'failures'"):
         RunReader.open(one_turn)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE failures ADD COLUMN slow TEXT AS (hex(zeroblob(300000000)))",
+        "CREATE INDEX slow ON failures (hex(zeroblob(attempt)))",
+        "CREATE TRIGGER slow AFTER INSERT ON failures BEGIN SELECT zeroblob(300000000); END",
+        "CREATE TABLE more (id INTEGER CHECK (id < length(hex(zeroblob(300000000)))))",
+    ],
+)
+def test_a_schema_that_computes_is_refused(one_turn: Path, statement: str) -> None:
+    """SQLite's limit on steps does not hold inside a function."""
+    change(one_turn, statement)
+    with pytest.raises(StoreError, match="expected only the tables of a run"):
+        RunReader.open(one_turn)
+
+
+def test_a_comment_hides_no_definition() -> None:
+    (own,) = (each for each in RUN_TABLES if "CREATE TABLE run (" in each)
+    assert is_own_definition(own.replace("-- the", "-- another comment: the").strip())
+    assert not is_own_definition(own.replace("'running'", "'--' || x ||\n 'running'"))
+    assert not is_own_definition(own.replace("'running'", "'run--\nning'"))
+    assert not is_own_definition(own.replace("id = 1", "id = 1 /* -- */ OR x()"))
 
 
 def test_audio_longer_than_a_turn_can_be_is_refused(one_turn: Path) -> None:
