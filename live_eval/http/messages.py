@@ -59,6 +59,12 @@ class Head:
             raise FramingError("expected header lines of the form NAME: VALUE")
         return cls(line, fields, tuple(lines))
 
+    @property
+    def version(self) -> bytes:
+        """The version in a request line or status line."""
+        parts = self.line.split(b" ")
+        return parts[0] if parts[0].startswith(b"HTTP/") else parts[-1]
+
     def values(self, name: bytes) -> list[bytes]:
         """Return the values of a header."""
         return [value for each, value in self.fields if each == name]
@@ -103,7 +109,7 @@ class Body:
         if len(lengths) + len(codings) > 1:
             raise FramingError("expected one Content-Length or one Transfer-Encoding")
         if codings:
-            if codings[0].lower() != b"chunked" or b"HTTP/1.1" not in head.line:
+            if codings[0].lower() != b"chunked" or head.version != b"HTTP/1.1":
                 raise FramingError("expected the Transfer-Encoding chunked, and HTTP/1.1")
             return cls(None)
         if lengths:

@@ -269,7 +269,7 @@ def _opens_websocket(head: Head, method: bytes) -> bool:
     upgrades = [value.lower() for value in head.values(b"upgrade")] == [b"websocket"]
     return (
         method == b"GET"
-        and head.line.endswith(b"HTTP/1.1")
+        and head.version == b"HTTP/1.1"
         and upgrades
         and head.lists(b"connection", b"upgrade")
         and len(nonce) == _KEY_BYTES

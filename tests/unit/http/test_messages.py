@@ -35,6 +35,14 @@ def head(*lines: bytes) -> Head:
     return Head.read(b"\r\n".join((b"POST / HTTP/1.1", *lines)) + b"\r\n\r\n")
 
 
+def test_a_version_is_not_read_from_a_path() -> None:
+    lines = b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert Body.after(Head.read(b"POST / HTTP/1.1" + lines)) is not None
+    assert Body.after(Head.read(b"HTTP/1.1 200 HTTP/1.0" + lines)) is not None
+    with pytest.raises(FramingError, match=r"and HTTP/1\.1"):
+        Body.after(Head.read(b"POST /HTTP/1.1 HTTP/1.0" + lines))
+
+
 def ours(line: bytes, data: bytes, step: int) -> tuple[str, int]:
     """Return how a body ended, and how many bytes it has."""
     length = 0
