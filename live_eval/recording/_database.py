@@ -411,7 +411,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
                 "version of live-eval that wrote it"
             )
         # Others may compute without an end: views, triggers, virtual tables, generated columns, indexes of
-        # expressions. The limit on steps does not hold inside a function. The index of a key has no statement.
+        # expressions. The limit on steps does not hold inside a function. A key has an index without one.
         for name, statement in db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
             if not is_own_definition(str(statement)):
                 raise StoreError(f"{path}: expected only the tables of a run, found another {name!r}")

@@ -49,7 +49,7 @@ __all__ = [
     "unspoken",
 ]
 
-RULES_VERSION = 5
+RULES_VERSION = 6
 """Version of the rules and of the segmentation into replies, shared with the published metrics."""
 
 YIELD_WITHIN_NS = 2_000_000_000
@@ -300,7 +300,8 @@ def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
     if reply.unsure and outcome in (Outcome.FELL_SILENT, Outcome.TRIGGERED):
         outcome, reason = Outcome.UNKNOWN, reply.unsure
     heard_stop = stopped or outcome is Outcome.FELL_SILENT
-    next_ns = min((each.sounds[0].start_ns for each in later if each.sounds), default=None)
+    new = [] if reply.unsure else [each.sounds[0].start_ns for each in later if each.sounds]
+    next_ns = min(new, default=None)
     said_ns = reply.cancelled_ns if stopped else None
     resume_ns = None if next_ns is None or not heard_stop else next_ns - silent_ns
     return Judgement(

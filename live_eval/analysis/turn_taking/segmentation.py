@@ -5,6 +5,7 @@ user has spoken over a reply, audio after a pause is either the rest of that rep
 
 * the same reply, if it resumes before the user has finished the interruption, or after a gap between words
   (250 ms);
+* another reply, if the endpoint reported between the two that it had stopped;
 * another reply, if the pause is longer than the endpoint's own pauses by the factor `_MARGIN`, or than the
   silence that ends every reply of the run (`SessionLimits.silence_s`);
 * the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`_SOONER`);
@@ -150,10 +151,12 @@ def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
             else:
                 ended = replace(last, unsure=why)
                 if parts[-1].sounds:
-                    parts[-1:] = [
-                        replace(ended, cancelled_ns=None, discarded_ns=0),
-                        replace(speech, sounds=(sound,), text=""),
-                    ]
+                    rest = replace(speech, sounds=(sound,), text="")
+                    if last.cancelled_ns is not None and last.cancelled_ns < sound.start_ns:
+                        rest = replace(rest, cancelled_ns=None, discarded_ns=0)
+                    else:
+                        ended = replace(ended, cancelled_ns=None, discarded_ns=0)
+                    parts[-1:] = [ended, rest]
                 else:
                     replies[-1] = ended
                     parts[-1] = replace(parts[-1], sounds=(sound,))
@@ -187,11 +190,13 @@ def _judged(
     interrupts = [each for each in over if began_ns - SIMULTANEOUS_NS <= each.start_ns]
     if not interrupts:  # the endpoint began while the user spoke, for example with a backchannel
         return (_Pause.OWN if not divided and pause_ns <= BREATH_NS else _Pause.END), ""
+    if any(each.kind is SpeechKind.TURN and after.start_ns < each.end_ns for each in interrupts):
+        return _Pause.OWN, ""
+    if reply.cancelled_ns is not None and interrupts[0].start_ns <= reply.cancelled_ns < after.start_ns:
+        return _Pause.END, ""
     if all(before_ns >= max(each.start_ns + _FOLLOWS_NS, each.end_ns) for each in interrupts):
         ends = divided and pause_ns > max(BREATH_NS, own.pause_limit_ns)
         return (_Pause.END if ends else _Pause.OWN), ""
-    if any(each.kind is SpeechKind.TURN and after.start_ns < each.end_ns for each in interrupts):
-        return _Pause.OWN, ""
     if pause_ns <= _WORD_GAP_NS:
         return _Pause.OWN, ""
     known = own.knows_pauses(before_ns - began_ns)

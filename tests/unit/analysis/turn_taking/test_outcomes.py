@@ -151,6 +151,14 @@ def test_without_an_event_a_silent_reply_may_have_stopped_or_ended() -> None:
     assert ms(found.durations_ns, "audible_stop") == 500
 
 
+def test_what_may_be_the_rest_of_a_reply_is_no_new_reply() -> None:
+    unsure = replies((2000, 5100), unsure="it may be its own pause")
+    found = judge(talk([ASKED, STOP], [unsure, replies((5900, 9000))]), Rule.INTERRUPTION)
+    assert found.outcome is Outcome.KEPT_TALKING
+    assert found.durations_ns["new_reply"] is None
+    assert "new_reply" not in found.marks_ns
+
+
 @pytest.mark.parametrize("rule", [Rule.INTERRUPTION, Rule.BACKCHANNEL])
 @pytest.mark.parametrize(
     ("sounds", "cancelled_ms", "n", "why"),

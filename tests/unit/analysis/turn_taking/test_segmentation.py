@@ -62,6 +62,23 @@ def test_a_reply_that_the_session_divided_keeps_its_words_and_marks() -> None:
     assert sounds(stream([], one)) == [[(2000, 3200), (3900, 9000), (9200, 9500)]]
 
 
+@pytest.mark.parametrize("user", [HUM, STOP])
+def test_a_reported_stop_ends_the_reply_before_it(user: UserSpeech) -> None:
+    """A phone agent's `clear`, 60 ms after the user's start, and another reply within one response."""
+    reply = replace(replies((2000, 3100), (4200, 9000), text="Yes."), discarded_ns=400 * MS)
+    stopped = replace(reply, cancelled_ns=START + 3060 * MS)
+    first, second = segmented(stream([ASKED, user], stopped), OWN).agent
+    assert sounds(stream([], first, second)) == [[(2000, 3100)], [(4200, 9000)]]
+    assert (first.cancelled_ns, first.discarded_ns, first.unsure) == (START + 3060 * MS, 400 * MS, "")
+    assert (second.cancelled_ns, second.discarded_ns) == (None, 0)
+
+
+def test_a_stop_that_is_reported_later_belongs_to_the_later_reply() -> None:
+    reply = replace(replies((2000, 2500), (4300, 9000)), cancelled_ns=START + 9000 * MS)
+    first, second = segmented(stream([ASKED, STOP], reply), OWN).agent
+    assert (first.cancelled_ns, second.cancelled_ns) == (None, START + 9000 * MS)
+
+
 def test_an_endpoint_that_separates_its_replies_is_trusted() -> None:
     conversation = talk([ASKED, STOP], [replies((2000, 3200)), replies((3900, 9000))])
     assert segmented(conversation, OWN) is conversation
