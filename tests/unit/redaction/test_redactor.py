@@ -155,6 +155,7 @@ def test_secrets_of_settings_are_hidden_and_learned() -> None:
         "tools": [{"type": "mcp", "server_url": "https://me:pw@h/x?t=1", "headers": {"X-Any": "quiet-4711"}}],
         "accessToken": "quiet-0815",
         "password": "pw",
+        "passphrase": "two quiet words-1",
         "max_output_tokens": 5,
         "key_variable": "MY_KEY",
         "token": None,
@@ -163,13 +164,14 @@ def test_secrets_of_settings_are_hidden_and_learned() -> None:
         "tools": [{"type": "mcp", "server_url": "https://h/x?t=***", "headers": "***"}],
         "accessToken": "***",
         "password": "***",
+        "passphrase": "***",
         "max_output_tokens": 5,
         "key_variable": "MY_KEY",
         "token": None,
     }
     redactor = Redactor()
     redactor.learn_settings(settings)
-    assert redactor.text("quiet-4711 quiet-0815") == "*** ***"
+    assert redactor.text("quiet-4711 quiet-0815, two quiet words-1") == "*** ***, ***"
     assert redactor.body({"password": "pw", "note": "pw"}) == {"password": "***", "note": "pw"}
     assert redactor.body({"password": ""}) == {"password": ""}
 
@@ -190,6 +192,7 @@ def test_a_secret_in_pieces_of_one_field_is_found() -> None:
     found = [message["item"][0]["text"] for message in redactor.series(messages)]
     assert found == ["The key is ***", "et-4711", "", ", quiet-4711 ", "and quiet"]
     assert redactor.series(messages)[1] is messages[1]
+    assert redactor.series([["qui"], ["et-4711"]]) == [["***"], [""]]
 
 
 def test_a_secret_in_a_long_message_is_found_fast() -> None:
@@ -212,6 +215,22 @@ def test_a_message_keeps_its_form_and_loses_its_secrets() -> None:
     assert concealer.message(b'{"a": "quiet\\u002d4711"}') == b'{"a": "***"}'
     assert concealer.message('{"quiet\\u002d4711": 1}') == '{"***": 1}'
     assert concealer.message(b"\xffquiet-4711") == b"\xff***"
+    assert concealer.message(b'["quiet\\u002d4711"]') == b'["***"]'
+    assert concealer.message("no key sk-ab***cd") == "no key ***"
+    assert Concealer(Secret("quiet-0815")).text("quiet-0815") == "***"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("access_token", "api_key", "authorization", "client_secret", "handle", "headers", "newHandle"),
+        *("new_handle", "resume_token"),
+    ],
+)
+def test_a_secret_field_of_a_message_is_hidden_and_learned(field: str) -> None:
+    concealer = Concealer(None)
+    assert concealer.text(f'{{"{field}": "quiet-4711", "n": 1}}') == f'{{"{field}":"***","n":1}}'
+    assert concealer.text("quiet-4711") == "***"
 
 
 def test_numbers_of_a_message_stay_numbers() -> None:
@@ -219,12 +238,15 @@ def test_numbers_of_a_message_stay_numbers() -> None:
     found = Concealer(None).message('{"at":123456789,"said":"12345678"}')
     assert json.loads(found) == {"at": 123456789, "said": "***"}
     assert SECRETS.values({"at": 12345678}) == {"at": 12345678}
+    assert Concealer(None).message('{"at" : 123456789}') == '{"at" : 123456789}'
 
 
 def test_variables_named_as_secrets_are_learned_from_the_environment() -> None:
     redactor = Redactor()
-    redactor.learn_environment({"MY_API_KEY": "quiet-4711", "PWD": "/home/quiet-4712", "LANG": "quiet-4713"})
-    assert redactor.text("quiet-4711 quiet-4712 quiet-4713") == "*** quiet-4712 quiet-4713"
+    folders = {"PWD": "/home/quiet-4712", "OLDPWD": "/home/quiet-4713"}
+    redactor.learn_environment({"MY_API_KEY": "quiet-4711", "LANG": "quiet-4714", **folders})
+    others = "/home/quiet-4712 /home/quiet-4713 quiet-4714"
+    assert redactor.text(f"quiet-4711 {others}") == f"*** {others}"
 
 
 @pytest.mark.parametrize("text", ["***bold*** text*** here", "foo***bar"])
