@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Event
@@ -123,6 +123,12 @@ class QuickScorer:
         async with self._turn:
             for name in tuple(self._judges):
                 tell(await self._judged(name, turn_id))
+
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Wait for the scores in progress, and score nothing meanwhile: they lock the run's scores."""
+        async with self._turn:
+            yield
 
     async def _judged(self, name: str, turn_id: str) -> QuickScores:
         try:

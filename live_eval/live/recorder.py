@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +70,8 @@ class LiveRecorder:
         self._spread_ns = device_spread_ns
         self._writes: set[asyncio.Task[None]] = set()
         self._scores: set[asyncio.Task[None]] = set()
-        self._awaits_scores = False
+        self._awaits_scores = self._abandoned = False
+        self._submitted: set[int] = set()  # numbers of the turns that were given to the writer
         self._last_ended = 0  # number of the last turn whose reply has ended
         self._shown: dict[int, tuple[object, ...]] = {}  # values last shown, by turn number
         self._stored: dict[int, tuple[object, ...]] = {}
@@ -92,16 +93,17 @@ class LiveRecorder:
 
     async def finish(self) -> None:
         """Wait until every turn is stored, and scored unless `abandon_scores` is called meanwhile."""
+        self._awaits_scores = True
         while self._writes:
             await asyncio.wait(self._writes)
         if self._scores:
-            self._awaits_scores = True
             self._tell(StateChanged(State.SCORING))
             await asyncio.wait(self._scores)
 
     def abandon_scores(self) -> None:
         """Stop waiting for scores; no-op unless `finish` is waiting for them."""
         if self._awaits_scores and self._scorer is not None:
+            self._abandoned = True
             self._scorer.abandon()
             for task in self._scores:
                 task.cancel()
@@ -120,10 +122,20 @@ class LiveRecorder:
         with self._ending_if_broken(f"turn {turn.number}"):
             record = await run(self._thread, lambda: self._finished(turn, log()))
             self._show(turn.number, record, ended_ns)
-            if await run(self._thread, self._write, turn, record):
+            async with self._unscored(turn.number):
+                written = await run(self._thread, self._write, turn, record)
+            if written:
                 self._tell(RecordStored(record))
-                if self._scorer is not None and record.failure is None:
+                if self._scorer is not None and record.failure is None and not self._abandoned:
                     self._start(self._scores, self._score(self._scorer, turn.number, record.turn_id))
+
+    @contextlib.asynccontextmanager
+    async def _unscored(self, number: int) -> AsyncIterator[None]:
+        """Pause scoring while a stored turn is replaced, since its earlier scores are deleted."""
+        replaces, scorer = number in self._submitted, self._scorer
+        self._submitted.add(number)
+        async with scorer.paused() if scorer is not None and replaces else contextlib.nullcontext():
+            yield
 
     async def _store_unreached(self, record: TurnRecord) -> None:
         with self._ending_if_broken(record.turn_id):
@@ -189,6 +201,7 @@ class LiveRecorder:
         if turn.job is None:
             _write_user(record.case.audio_path, turn)
         self._writer.commit(record)
+        self._writer.release_scores()
         self._stored[turn.number] = state
         return True
 

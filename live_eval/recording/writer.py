@@ -222,6 +222,12 @@ class RunWriter:
             why = encoding.in_one_line(error)
             raise StoreError(f"{self.path}: cannot store turn {record.turn_id!r}: {why}") from error
 
+    def release_scores(self) -> None:
+        """Let other processes score the run again after `commit` has replaced a turn."""
+        if self._scores_lock is not None:
+            self._scores_lock.release()
+            self._scores_lock = None
+
     def attempt_failed(self, record: TurnRecord) -> None:
         """Write only the failure of an attempt that will be retried, not its turn.
 

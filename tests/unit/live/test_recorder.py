@@ -1,7 +1,8 @@
 """Timing, reporting, storing and scoring turns."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
@@ -14,7 +15,7 @@ from live_eval.live.captures import LiveCapture
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.recorder import LiveRecorder
 from live_eval.live.updates import LatencyMeasured, QuickScores, RecordStored, State, StateChanged, Update
-from live_eval.recording import RunReader, RunWriter, TurnRecord
+from live_eval.recording import RunReader, RunWriter, ScoreStore, TurnRecord
 from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.testing import FakeClock
 from live_eval.timing import TurnTrace
@@ -23,10 +24,17 @@ from live_eval.types import Failure
 MS = 1_000_000
 
 
-def turn(number: int = 1, failure: Failure | None = None) -> LiveCapture:
+def turn(number: int = 1, failure: Failure | None = None, barge_in_ns: int | None = None) -> LiveCapture:
     return LiveCapture(
         capture=TurnCapture(
-            trace=TurnTrace(dial_ns=0, ready_ns=1, t0_ns=10 * MS, onset_ns=10 * MS, voice_end_ns=900 * MS),
+            trace=TurnTrace(
+                dial_ns=0,
+                ready_ns=1,
+                t0_ns=10 * MS,
+                onset_ns=10 * MS,
+                voice_end_ns=900 * MS,
+                barge_in_ns=barge_in_ns,
+            ),
             wall_ns=0,
             failure=failure,
         ),
@@ -59,6 +67,30 @@ class Scorer:
 
     def abandon(self) -> None:
         self.abandoned = True
+
+
+class BusyScorer(Scorer):
+    """Locks the run's scores while it scores a turn, as the scoring process does."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__()
+        self.scored: list[str] = []
+        self.begun = asyncio.Event()
+        self._run = run
+        self._turn = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        async with self._turn:
+            yield
+
+    async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+        async with self._turn:
+            store = await asyncio.to_thread(ScoreStore.open, self._run)
+            self.begun.set()
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(store.close)
+            self.scored.append(turn_id)
 
 
 class Recorded:
@@ -144,6 +176,25 @@ async def test_a_turn_that_cannot_be_stored_ends_the_conversation(
     assert isinstance(recorder.error, StoreError)
     assert str(recorder.error) == "cannot store turn 1: OSError: the disk is on fire"
     assert not recorded.of(RecordStored)
+
+
+async def test_a_turn_that_changes_while_it_is_scored_is_stored_and_scored_again(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    scorer = recorded.scorer = BusyScorer(tmp_path / "run")
+
+    async def work(recorder: LiveRecorder) -> None:
+        recorder.record(turn(), no_messages, 0)
+        await scorer.begun.wait()
+        recorder.record(turn(barge_in_ns=800 * MS), no_messages, 0)
+        await recorder.finish()
+
+    recorder = await recorded.use(work, scores=True)
+    assert recorder.error is None
+    assert recorded.broken == 0
+    assert scorer.scored == ["turn-0001", "turn-0001"]
+    [stored] = await asyncio.to_thread(stored_turns, tmp_path / "run")
+    assert stored.trace.barge_in_ns == 800 * MS
 
 
 async def test_scores_are_awaited_unless_they_are_abandoned(recorded: Recorded) -> None:
