@@ -110,7 +110,7 @@ def _live(
     recorded: list[RecordedUser] | None = None
     if scripts is not None:
         performed = PerformedSet(takes or folder.with_name(f"{folder.name}-takes"))
-        plan = plan_performance(_with_data(config, scripts), performed)
+        plan = plan_performance(config.with_data(scripts), performed)
         find_device(list_devices(), microphone, AudioSide.USER)
         if not _consents(plan, performed, consent):
             click.echo("Nothing is recorded or sent without consent.")
@@ -181,14 +181,10 @@ def _planned(
     """Return the plan, and the recordings that replace the user's speech, if `data` is given."""
     if data is None:
         return make_live_plan(config), None
-    plan = make_plan(_with_data(config, data))
+    plan = make_plan(config.with_data(data))
     find_device(list_devices(), loudspeaker, AudioSide.REPLY)  # reading the recordings takes longer
     with RunProgress() as progress:
         return plan, run_loop(load_recorded_users(plan, progress.preparing))
-
-
-def _with_data(config: RunConfig, data: str) -> RunConfig:
-    return config.model_copy(update={"data": config.data.model_copy(update={"path": data})})
 
 
 def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:

@@ -122,7 +122,7 @@ class LiveConversation:
         """
         if self._performance is not None:
             self._microphone.measure(pcm)
-            self._performance.push(pcm)
+            self._performance.push(np.zeros_like(pcm) if self._microphone.muted else pcm)
         elif self._recorded is None:
             plays = self._session is not None and self._session.reply.is_playing(at_ns)
             self._microphone.push(pcm, at_ns, reply_plays=plays)

@@ -48,29 +48,35 @@ class TakeChoice(StrEnum):
     SKIP = "skip"
 
 
-def plan_performance(config: RunConfig, takes: PerformedSet) -> Plan:
+def plan_performance(
+    config: RunConfig, takes: PerformedSet, *, scripts: int | None = None, has_flags: bool = True
+) -> Plan:
     """Plan a performance of the scripts in a data set, whose recordings need not exist.
 
     Each take is run twice.
+
+    Args:
+        scripts: Maximum number of scripts; the first ones are used.
+        has_flags: Whether the error message about a missing key may mention flags.
 
     Raises:
         UsageError: A person can perform none of the scripts, or the settings are invalid.
         DataError: The data set cannot be read.
     """
-    scripts = make_plan(config, needs_recordings=False)
-    chosen, notes = performable(job.case for job in scripts.jobs)
+    written = make_plan(config, needs_recordings=False, has_flags=has_flags)
+    chosen, notes = performable(job.case for job in written.jobs)
+    wanted = list(dict.fromkeys(case.script_id for case in chosen))[:scripts]
+    chosen = [case for case in chosen if case.script_id in wanted]
     if not chosen:
         reasons = "; ".join(notes) or "it has no conversations"
-        raise UsageError(f"{scripts.data.root}: expected scripts that a person can perform: {reasons}")
+        raise UsageError(f"{written.data.root}: expected scripts that a person can perform: {reasons}")
     cases = [takes.take_of(case) for case in chosen]
-    data = config.data.model_copy(update={"path": str(takes.folder)})
+    turns = config.turns.model_copy(update={"repeat": _REPEATS})
     return replace(
-        scripts,
-        config=config.model_copy(
-            update={"data": data, "turns": config.turns.model_copy(update={"repeat": _REPEATS})}
-        ),
+        written,
+        config=config.with_data(str(takes.folder)).model_copy(update={"turns": turns}),
         data=takes.planned(cases),
-        notes=(*scripts.notes, *notes),
+        notes=(*written.notes, *notes),
         jobs=tuple(Job(case, repeat) for repeat in range(_REPEATS) for case in cases),
     )
 

@@ -191,12 +191,15 @@ def data_facts(data: DataSet) -> dict[str, Any]:
     }
 
 
-def make_plan(config: RunConfig, *, needs_key: bool = True, needs_recordings: bool = True) -> Plan:
+def make_plan(
+    config: RunConfig, *, needs_key: bool = True, needs_recordings: bool = True, has_flags: bool = True
+) -> Plan:
     """Plan a run, and check its requirements.
 
     Args:
         needs_key: Whether to require the endpoint's API key; an estimate does not.
         needs_recordings: Whether to require the data's recordings; a person who performs scripts does not.
+        has_flags: Whether the error message about a missing key may mention flags.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -244,7 +247,7 @@ def make_plan(config: RunConfig, *, needs_key: bool = True, needs_recordings: bo
         impairment=_impairment(spec, config),
     )
     _load(plan)
-    return replace(plan, key=_key(spec, config)) if needs_key else plan
+    return replace(plan, key=_key(spec, config, has_flags=has_flags)) if needs_key else plan
 
 
 def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
@@ -259,7 +262,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
     _check_endpoint(spec, config)
     if spec.transport_kind is TransportKind.HTTP:
         raise UsageError(f"{spec.name} makes one request per turn and has no session for a live conversation")
-    config = config.model_copy(update={"data": config.data.model_copy(update={"path": DataKind.LIVE.value})})
+    config = config.with_data(DataKind.LIVE.value)
     prompt = _prompt(config)
     case = Case(case_id="live", script_id="live", variant=Variant.TARGET, audio_path=Path())
     plan = Plan(

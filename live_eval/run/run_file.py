@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -310,6 +310,10 @@ class RunConfig(_Table):
     cluster: ClusterTable = Field(default_factory=ClusterTable)
     judges: JudgesTable = Field(default_factory=JudgesTable)
     output: OutputTable = Field(default_factory=OutputTable)
+
+    def with_data(self, path: str) -> Self:
+        """Return a copy that uses another data set."""
+        return self.model_copy(update={"data": self.data.model_copy(update={"path": path})})
 
 
 def read_run_file(path: Path) -> dict[str, Any]:

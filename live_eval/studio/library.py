@@ -12,6 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from live_eval.campaigns.folders import FolderKind, FoundFolder, find_folders, kind_of
+from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.studio.answers import NotFoundError
 
@@ -52,6 +53,11 @@ class Library:
     def roots(self) -> tuple[Path, ...]:
         """The folders given by the user."""
         return tuple(root.resolve() for root in self._roots)
+
+    @property
+    def data_choices(self) -> list[str]:
+        """The data sets that a page may choose."""
+        return [SAMPLE, SAMPLE_DIALOGUES, *map(str, self.data)]
 
     @property
     def recordings(self) -> tuple[Path, ...]:

@@ -19,7 +19,7 @@ from live_eval.scoring.judge_runner import JudgeOptions, unable_judges
 from live_eval.studio.answers import BusyError, answer
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
 from live_eval.studio.runs_api import folder_facts
-from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
+from live_eval.studio.starting.run_command import arguments_of
 from live_eval.studio.starting.started_runs import StartedRun, StartedRuns
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
 from live_eval.types import RUN_TASKS
@@ -63,7 +63,7 @@ async def _choices(request: web.Request) -> web.Response:
                 "concurrency": TurnsTable().concurrency,
                 "repeat": TurnsTable().repeat,
             },
-            "data": _data(library),
+            "data": library.data_choices,
             "tasks": [*(task.value for task in RUN_TASKS), ALL_TASKS],
             "prompts": PROMPTS,
             "judges": [
@@ -120,15 +120,10 @@ def _prepared(
     given: Mapping[str, Any], library: Library, settings: TalkSettings
 ) -> tuple[ListedFolder, list[str]]:
     """Return the folder and the arguments of a new run."""
-    arguments = arguments_of(given, _data(library), settings.address)
+    arguments = arguments_of(given, library.data_choices, settings.address)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     folder = library.new_run(f"{began}-{arguments[1]}")
     return folder, [*arguments, f"--out={folder.path}"]
-
-
-def _data(library: Library) -> list[str]:
-    """Return the data sets that a page may choose."""
-    return [*BUNDLED_DATA, *map(str, library.data)]
 
 
 def _check_idle(library: Library) -> None:

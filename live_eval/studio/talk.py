@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
+from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
+from live_eval.live.performance import plan_performance
 from live_eval.live.quick_scores import live_judges, live_options
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, validate
@@ -26,6 +28,9 @@ __all__ = ["add_routes"]
 
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",), "judges": ("names",)}
 """Run-file settings that a page may choose; addresses and environment variables are excluded."""
+_PERFORM = ("data", "scripts", "consent")
+"""Settings of a performance: a data set of the studio, a number of scripts, and the person's name."""
+_MOST_SCRIPTS = 2_000
 _STOP_TIMEOUT_S = 10.0
 _CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
 
@@ -93,21 +98,31 @@ async def _stop(app: web.Application) -> None:
 async def _endpoints(request: web.Request) -> web.Response:
     """Return the endpoints and the default one, the judges, and whether a page is connected."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
-    addresses = request.app[TALK].addresses
-    return await answer(
-        lambda: {
+    addresses, library = request.app[TALK].addresses, request.app[LIBRARY]
+    performs = request.query.get("perform") == "1"
+
+    def choices() -> dict[str, Any]:
+        choices = {
             **found,
             "endpoints": endpoint_choices(addresses, sessions=True),
-            "judges": judge_choices(),
+            "judges": judge_choices(scripted=performs),
         }
-    )
+        if performs:
+            choices |= {"data": library.data_choices, "consent": _consent_question(library)}
+        return choices
+
+    return await answer(choices)
+
+
+def _consent_question(library: Library) -> str:
+    return consent_question(library.new_run("run").path.parent, "the endpoint")
 
 
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The request body contains ``offer`` and the run-file tables ``endpoint``, ``turns`` and ``judges``. The
-    error is ``busy`` (409) while another page is connected.
+    The request body contains ``offer`` and the run-file tables ``endpoint``, ``turns`` and ``judges``; for a
+    performance, also ``perform``. The error is ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
     offer, tables = _parts(await request.read())
@@ -132,11 +147,44 @@ def _prepare(
     """
     from live_eval.studio.talking.page_conversation import PageConversation
 
-    plan = make_live_plan(validate(_with_address(tables, settings)), has_flags=False)
+    perform = tables.pop("perform")
+    config = validate(_with_address(tables, settings))
+    began = datetime.now(UTC)
+    named = f"{began.strftime('%Y-%m-%dT%H-%M-%SZ')}-{config.endpoint.name}-live"
+    run = library.new_run(named)
+    performed: PerformedSet | None = None
+    consent: Consent | None = None
+    if perform:
+        consent = _consent(perform, library, began)
+        performed = PerformedSet(run.path.with_name(f"{run.path.name}-takes"))
+        config = config.with_data(_chosen_data(perform, library))
+        plan = plan_performance(config, performed, scripts=_scripts(perform), has_flags=False)
+    else:
+        plan = make_live_plan(config, has_flags=False)
     judges = live_judges(plan.config.judges.names if "names" in tables["judges"] else (), live_options())
-    began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    run = library.new_run(f"{began}-{plan.spec.name}-live")
-    return partial(PageConversation, plan, run, judges)
+    return partial(PageConversation, plan, run, judges, performed=performed, consent=consent)
+
+
+def _chosen_data(perform: Mapping[str, Any], library: Library) -> str:
+    """Return the data set that a page has chosen among the studio's."""
+    choices = library.data_choices
+    if perform.get("data") not in choices:
+        raise UsageError(f"perform.data: expected one of {', '.join(choices)}")
+    return str(perform["data"])
+
+
+def _scripts(perform: Mapping[str, Any]) -> int:
+    number = perform.get("scripts")
+    if type(number) is not int or not 1 <= number <= _MOST_SCRIPTS:
+        raise UsageError(f"perform.scripts: expected a number from 1 to {_MOST_SCRIPTS}")
+    return number
+
+
+def _consent(perform: Mapping[str, Any], library: Library, at: datetime) -> Consent:
+    given_by = perform.get("consent")
+    if not isinstance(given_by, str) or not given_by.strip():
+        raise UsageError("expected your consent: type your name or initials")
+    return Consent(_consent_question(library), given_by.strip(), at.isoformat(timespec="seconds"))
 
 
 def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> dict[str, dict[str, Any]]:
@@ -163,4 +211,8 @@ def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
         if not isinstance(values, dict) or not set(values) <= set(keys):
             raise UsageError(f"{table}: expected an object with some of the keys {', '.join(keys)}")
         tables[table] = values
+    perform = given.get("perform", {})
+    if not isinstance(perform, dict) or not set(perform) <= set(_PERFORM):
+        raise UsageError(f"perform: expected an object with some of the keys {', '.join(_PERFORM)}")
+    tables["perform"] = perform
     return given["offer"], tables

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.registry import judge
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import validate
 
-__all__ = ["BUNDLED_DATA", "arguments_of"]
+__all__ = ["arguments_of"]
 
 _MOST_CHARACTERS = 1_000
 _MOST_REPEATS = 1_000
-BUNDLED_DATA = (SAMPLE, SAMPLE_DIALOGUES)
 
 _FLAGS = {
     ("endpoint", "model"): "--model",

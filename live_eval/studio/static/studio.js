@@ -12,6 +12,7 @@ const VIEWS = [
   { name: "start", title: "New run", load: () => import("./start.js") },
   { name: "talk", title: "Talk", load: () => import("./talk.js") },
   { name: "stage", title: "Stage", load: () => import("./stage.js") },
+  { name: "perform", title: "Perform", load: () => import("./perform.js") },
   { name: "listen", title: "Listen", load: () => import("./listen.js") },
   { name: "latency", title: "Latency", load: () => import("./pages.js") },
   { name: "duplex", title: "Duplex", load: () => import("./pages.js") },

@@ -11,7 +11,9 @@ const inWords = (endpoint) => ({
   idle: "",
   opening: "opening the microphone …",
   starting: `connecting to ${endpoint} …`,
+  recording: "your turn: say the script",
   talking: `${endpoint} is ready: speak`,
+  repeating: "streaming the takes again, to compare styles with repeats; End to omit this",
   disconnected: "disconnected",
   scoring: "waiting for scores; End again to skip them",
   ended: "ended; the run is being stored …",
@@ -21,8 +23,8 @@ const inWords = (endpoint) => ({
 export const show = (place, view) => showTalk(place, view, "Talk", Conversation);
 
 /** Fill a view with the choice of an endpoint and with conversations, each shown as a `Shown`. */
-export async function showTalk(place, { signal }, title, Shown) {
-  const talk = new Talk(await read("/api/talk", { signal }), Shown);
+export async function showTalk(place, { signal }, title, Shown, Chosen = Setup, choices = "/api/talk") {
+  const talk = new Talk(await read(choices, { signal }), Shown, Chosen);
   fill(place, make("h1", {}, title), talk.element);
   signal.addEventListener("abort", () => {
     talk.leave();
@@ -35,10 +37,11 @@ export async function showTalk(place, { signal }, title, Shown) {
 
 /** The view: a form before the conversation, then the conversation. */
 class Talk {
-  constructor({ endpoints, default: usual, judges, taken }, Shown) {
+  constructor(choices, Shown, Chosen) {
+    const { taken } = choices;
     this.Shown = Shown;
     this.connection = null;
-    this.setup = new Setup(endpoints, usual, judges, (request) => this.start(request));
+    this.setup = new Chosen(choices, (request) => this.start(request));
     this.state = make("p", { class: "talk-state", role: "status", "data-state": "idle" });
     this.alert = make(
       "div",

@@ -6,7 +6,7 @@ import { make } from "./web/elements.js";
 
 /** The choices before a conversation. */
 export class Setup {
-  constructor(endpoints, usual, judges, start) {
+  constructor({ endpoints, default: usual, judges }, start) {
     this.judges = new JudgeChoice(judges, "none", undefined, false);
     this.chosen = new EndpointChoice(endpoints, usual, {
       missing: "; an endpoint on this machine needs none",

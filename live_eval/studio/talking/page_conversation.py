@@ -12,13 +12,15 @@ import orjson
 
 from live_eval.audio.codecs import OPUS_RATE_HZ
 from live_eval.clock import SystemClock
+from live_eval.data import Consent, PerformedSet
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.judging import JudgeSpec
 from live_eval.live import LiveConversation
+from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.quick_scores import QuickScorer, live_options
 from live_eval.live.updates import State, StateChanged
 from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan
+from live_eval.run.plan import Plan, data_facts
 from live_eval.scoring.judge_runner import unable_judges
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
@@ -39,18 +41,32 @@ class PageConversation:
     """Run a conversation between a page and an endpoint, and store it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``. It receives messages of `page_messages.as_json`; ``failed`` with a
+    ``commit``, ``reconnect`` and ``end``; in a performance, ``take`` with a ``choice``: ``end``, ``accept``,
+    ``repeat`` or ``skip``. It receives messages of `page_messages.as_json`; ``failed`` with a
     ``message`` on an error that ends the conversation; and finally ``stored`` with the run's id and name.
 
     Args:
         run: Run to store; its folder is created once the page is connected.
         judges: Judges to score turns, in the order in which they run; those that cannot run are reported.
+        performed: Data set of the takes, for a performance.
+        consent: Consent of the person who performs.
     """
 
-    def __init__(self, plan: Plan, run: ListedFolder, judges: Sequence[JudgeSpec] = ()) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run: ListedFolder,
+        judges: Sequence[JudgeSpec] = (),
+        *,
+        performed: PerformedSet | None = None,
+        consent: Consent | None = None,
+    ) -> None:
         self._plan = plan
         self._run = run
         self._judges = judges
+        self._performed = performed
+        self._consent = consent
+        self._performance: Performance | None = None
         self._missing = unable_judges(judges, live_options())
         self._clock = SystemClock()
         self._connection = RtcConnection(self._clock)
@@ -130,20 +146,32 @@ class PageConversation:
         finally:
             if scorer is not None:
                 await asyncio.to_thread(scorer.close)
-            await asyncio.to_thread(writer.end)
+            await asyncio.to_thread(self._end, writer)
             await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
 
+    def _end(self, writer: RunWriter) -> None:
+        """End the stored run, and describe the data set that was recorded for it."""
+        takes = self._performed.load() if self._performed is not None else None
+        if takes is not None:
+            writer.describe_data(data_facts(takes))
+        writer.end()
+
     def _writer(self) -> RunWriter:
+        if self._performed is not None and self._consent is not None:
+            self._performed.begin(self._consent)
         manifest = {**self._plan.manifest(), "source": "live", "devices": {"microphone": "browser"}}
         return RunWriter.create(self._run.path, manifest)
 
     async def _converse(self, writer: RunWriter, scorer: QuickScorer | None) -> None:
         loudspeaker = TrackLoudspeaker(self._connection, self._clock)
+        if self._performed is not None:
+            self._performance = Performance(self._plan, self._performed, device_hz=OPUS_RATE_HZ)
         live = LiveConversation(
             self._plan,
             writer,
             loudspeaker,
             device_hz=OPUS_RATE_HZ,
+            performance=self._performance,
             scorer=scorer,
             delay_ns=_DELAY_NS,
             clock=self._clock,
@@ -186,7 +214,13 @@ class PageConversation:
             try:
                 message = orjson.loads(arrival.message)
                 kind = message["type"]
-                if kind in switches:
+                if kind == "take" and self._performance is not None:
+                    choice = message["choice"]
+                    if choice == "end":
+                        self._performance.end_take()
+                    else:
+                        self._performance.choose(TakeChoice(choice))
+                elif kind in switches:
                     switches[kind](message["on"] is True)
                 else:
                     actions[kind]()

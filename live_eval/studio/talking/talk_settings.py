@@ -95,15 +95,17 @@ def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[di
     ]
 
 
-def judge_choices() -> list[dict[str, Any]]:
+def judge_choices(*, scripted: bool = False) -> list[dict[str, Any]]:
     """Return the judges that can score turns of a conversation, with their missing requirements.
 
-    Judges that need more than the reply and the user's audio, such as a script, are omitted.
+    Args:
+        scripted: Whether the user performs scripts. Otherwise, judges that need more than the reply and the
+            user's audio are omitted.
     """
     specs = [
         spec
         for spec in installed_judges()
-        if spec.kind is not JudgeKind.PAIRWISE and spec.needs and spec.needs <= _CONVERSATION
+        if spec.kind is not JudgeKind.PAIRWISE and spec.needs and (scripted or spec.needs <= _CONVERSATION)
     ]
     missing = unable_judges(specs, live_options())
     return [{"name": spec.name, "title": spec.title, "missing": missing.get(spec.name)} for spec in specs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, resample
+from live_eval.data import direction, load, sample_path
 from live_eval.recording import RUN_FILE, RunReader, TurnRecord
 from live_eval.reference.faults.fault_script import parse_faults
 from tests.support.rtc_client import Json, Stranger
@@ -284,3 +286,73 @@ async def test_the_studio_stores_the_conversation_when_it_stops(tmp_path: Path) 
         await until(client, "state", state="talking")
     assert await asyncio.to_thread(stored, tmp_path) == []
     await client.close()
+
+
+async def asked(client: Stranger, said: dict[str, NDArray[np.int16]]) -> list[Json]:
+    """Perform takes until the performance ends, and accept all of them; return the updates."""
+    news: list[Json] = []
+    while True:
+        news.append(await client.events.get())
+        match news[-1]:
+            case {"type": "take", "direction": direction}:
+                client.microphone.say(said[direction])
+            case {"type": "checked", "usable": True}:
+                client.send(type="take", choice="nonsense")
+                client.send(type="take", choice="accept")
+            case {"type": "stored"}:
+                return news
+
+
+async def test_scripts_are_performed_and_stored_with_consent(tmp_path: Path) -> None:
+    def recorded() -> dict[str, NDArray[np.int16]]:
+        cases = [case for case in load(sample_path()).cases if case.script_id == "le_101"]
+        return {
+            direction(case.cue) or "": resample(read_audio(case.audio_path).audio, 48_000).int16()
+            for case in cases
+            if case.source == "synthesis"
+        }
+
+    voice = await asyncio.to_thread(recorded)
+    perform = {"data": "sample", "scripts": 1, "consent": " A. B. "}
+    async with reference(reply_ms=300) as address, at(tmp_path, address) as browser:
+        async with browser.get("/api/talk?perform=1") as answer:
+            choices = await answer.json()
+        assert choices["data"] == ["sample", "sample-dialogues"]
+        client = Stranger("talk")
+        try:
+            for wrong, message in (
+                ({"data": "/etc"}, "perform.data: expected one of sample"),
+                ({"consent": " "}, "expected your consent"),
+                ({"scripts": 0}, "perform.scripts: expected a number"),
+                ({"scripts": True}, "perform.scripts: expected a number"),
+                ({"path": "x"}, "perform: expected an object with some of the keys"),
+            ):
+                status, refused = await post(browser, {"offer": "", "perform": perform | wrong})
+                assert status == 400
+                assert message in refused["error"]["message"]
+            assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
+            status, began = await post(browser, {"offer": await client.offer(), "perform": perform})
+            assert status == 200, began
+            await client.accept(began["answer"])
+            async with asyncio.timeout(90):
+                news = await asked(client, voice)
+        finally:
+            await client.close()
+        async with browser.get(f"/api/runs/{news[-1]['run']}/cues") as answer:
+            assert "No conclusion" in (await answer.json())["cue_sensitivity"]["in_words"]
+        async with browser.get("/api/runs") as answer:
+            (row,) = await answer.json()
+    assert (row["turns"], row["finished"]) == (6, True)
+    assert [each["total"] for each in news if each["type"] == "take"] == [3] * 3
+    run = tmp_path / row["name"]
+    takes = run.with_name(f"{run.name}-takes")
+    consent = json.loads(await asyncio.to_thread((takes / "consent.json").read_text))
+    assert (consent["given_by"], consent["text"]) == ("A. B.", choices["consent"])
+    found = await asyncio.to_thread(load, takes)
+    assert len(found.cases) == 3
+
+    def is_described() -> bool:
+        with RunReader.open(run) as reader:
+            return bool(reader.manifest["data"]["fingerprint"] == found.fingerprint)
+
+    assert await asyncio.to_thread(is_described)

@@ -10,15 +10,21 @@ from click.testing import CliRunner
 
 from live_eval.cli import cli
 from live_eval.errors import UsageError
-from live_eval.studio.starting.run_command import BUNDLED_DATA, arguments_of
+from live_eval.studio.starting.run_command import arguments_of
 from live_eval.studio.talking.talk_settings import TalkSettings
 
 OUT = Path("/runs/new")
 
 
+DATA = ["sample", "sample-dialogues", "/data/echomind"]
+
+
 def arguments(given: dict[str, Any], **addresses: str) -> list[str]:
     settings = TalkSettings(addresses=addresses)
-    return [*arguments_of(given, [*BUNDLED_DATA, "/data/echomind"], settings.address), f"--out={OUT}"]
+    return [
+        *arguments_of(given, ["sample", "sample-dialogues", "/data/echomind"], settings.address),
+        f"--out={OUT}",
+    ]
 
 
 def test_the_settings_become_flags() -> None:

@@ -1,0 +1,159 @@
+// Perform scripts: each is shown with its style, the take is checked, and the endpoint replies to it.
+import { path, read } from "./api.js";
+import { button, fill, make } from "./web/elements.js";
+import { showTalk } from "./talk.js";
+import { Conversation } from "./talk_conversation.js";
+import { Setup } from "./talk_setup.js";
+
+const SCRIPTS = 5; // the fewest for cue sensitivity
+const MOST_SCRIPTS = 2000;
+
+export const show = (place, view) =>
+  showTalk(place, view, "Perform", Performing, PerformSetup, "/api/talk?perform=1");
+
+/** The choices before a performance: also the scripts, and the person's consent. */
+class PerformSetup extends Setup {
+  constructor(choices, start) {
+    super(choices, start);
+    this.data = make(
+      "select",
+      { name: "data" },
+      choices.data.map((name) => make("option", { value: name }, name)),
+    );
+    this.scripts = make("input", {
+      type: "number",
+      name: "scripts",
+      value: SCRIPTS,
+      min: 1,
+      max: MOST_SCRIPTS,
+      required: true,
+    });
+    this.consent = make("input", { name: "consent", autocomplete: "off", required: true });
+    this.element.querySelector(".note:last-child")?.remove(); // no microphone is open during a reply
+    this.element.prepend(
+      make(
+        "fieldset",
+        {},
+        make("legend", {}, "Scripts"),
+        make("label", {}, "Data set", this.data),
+        make("label", {}, "Scripts", this.scripts),
+      ),
+      make(
+        "fieldset",
+        {},
+        make("legend", {}, "Consent"),
+        make("p", {}, choices.consent),
+        make("label", {}, "To consent, type your name or initials", this.consent),
+      ),
+    );
+  }
+
+  request() {
+    const perform = {
+      data: this.data.value,
+      scripts: Number(this.scripts.value),
+      consent: this.consent.value,
+    };
+    return { ...super.request(), perform };
+  }
+}
+
+/** A performance in progress, or one that has ended. */
+class Performing extends Conversation {
+  layOut() {
+    this.count = make("p", { class: "note" });
+    this.direction = make("p", { class: "take-direction" });
+    this.script = make("p", { class: "take-script" });
+    this.check = make("p", { class: "take-check", role: "status" });
+    this.choices = {
+      end: button("End the take", () => this.take("end"), { "aria-keyshortcuts": "Enter" }),
+      accept: button("Accept", () => this.take("accept"), { "aria-keyshortcuts": "Enter" }),
+      repeat: button("Repeat", () => this.take("repeat")),
+      skip: button("Skip", () => this.take("skip")),
+    };
+    this.card = make(
+      "section",
+      { class: "take", "aria-label": "Script", hidden: true },
+      this.count,
+      this.direction,
+      this.script,
+      this.check,
+      make("div", { class: "talk-controls" }, Object.values(this.choices)),
+    );
+    this.outcome = make("div", { class: "take-outcome", role: "status" });
+    const element = super.layOut();
+    element.prepend(this.card);
+    element.insertBefore(this.outcome, this.run);
+    return element;
+  }
+
+  began(facts, streams) {
+    super.began(facts, streams);
+    this.half.hidden = this.committing.hidden = true;
+    this.keys.textContent = "Enter ends or accepts a take, Space mutes, Escape ends the performance.";
+  }
+
+  /** Enter ends the take in progress, or accepts the checked one. */
+  commit() {
+    for (const choice of ["end", "accept"]) {
+      if (!this.card.hidden && !this.choices[choice].hidden) return this.take(choice);
+    }
+  }
+
+  take(choice) {
+    this.ask({ type: "take", choice });
+    this.element.focus();
+  }
+
+  /** Show only these buttons. */
+  offer(...names) {
+    for (const [name, { hidden }] of Object.entries(this.choices)) {
+      if (hidden === names.includes(name)) this.choices[name].hidden = !hidden;
+    }
+  }
+
+  receive(message) {
+    super.receive(message);
+    if (message.type === "take") {
+      const again = message.attempt > 1 ? `, attempt ${message.attempt}` : "";
+      this.count.textContent = `Take ${message.number} of ${message.total}${again}`;
+      this.direction.textContent = `Say this ${message.direction}:`;
+      this.script.textContent = message.text;
+      this.check.textContent = "";
+      this.card.hidden = false;
+      this.offer("end", "skip");
+    } else if (message.type === "speech" && !message.speaking && !this.choices.end.hidden) {
+      this.check.textContent = "checking …";
+      this.offer();
+    } else if (message.type === "checked") {
+      this.check.textContent = [message.text, ...message.notes].join(". ");
+      this.check.toggleAttribute("data-problem", message.problems.length > 0);
+      this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
+    } else if (message.type === "state" && message.state !== "recording") {
+      this.repeating ||= message.state === "repeating"; // no script belongs to what is heard
+      this.card.hidden = this.repeating || !["starting", "talking"].includes(message.state);
+      this.offer();
+    }
+  }
+
+  stored(message) {
+    super.stored(message);
+    this.card.hidden = true;
+    fill(this.outcome, make("p", {}, "Does the model hear how you speak? Comparing the replies …"));
+    read(path("api", "runs", message.run, "cues"))
+      .then(({ cue_sensitivity: found }) => {
+        const conclusion = found?.in_words ?? "No conclusion: the run has no replies.";
+        fill(
+          this.outcome,
+          make("h2", {}, "Does the model hear how you speak?"),
+          make("p", {}, conclusion),
+          make(
+            "p",
+            {},
+            make("a", { href: `#/runs/${message.run}` }, "Scores next to the published rows, and all takes"),
+          ),
+        );
+      })
+      .catch((error) => fill(this.outcome, make("p", { class: "failure" }, error.message)));
+  }
+}
