@@ -116,7 +116,7 @@ class Repeated:
 
     def values(self) -> NDArray[np.float64]:
         """Return the values, shape (n,)."""
-        return self._distinct[self._places]
+        return np.asarray(self._distinct[self._places], np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

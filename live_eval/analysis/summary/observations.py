@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
@@ -13,6 +13,8 @@ from live_eval.timing import Latencies, Latency, TurnTrace
 from live_eval.types import BenchmarkItem, Cue, Question, SpeechBoundaries, Task, Variant
 
 __all__ = ["Observation", "TurnKey", "latency", "read_observations"]
+
+_T = TypeVar("_T")
 
 TurnKey: TypeAlias = tuple[str, int]
 """A case and its repetition, from 0: pairs the turns of several runs."""
@@ -91,8 +93,9 @@ def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
     facts: list[Observation] = []
     causes: dict[tuple[str, int], FailureCause] = {}
     followers: list[int] = []
+    shared = _Shared()
     for turn in turns:
-        each = _observation(turn)
+        each = _observation(turn, shared)
         if turn.failure is not None and each.dialogue_id is not None:
             if turn.failure.kind is FailureKind.DIALOGUE_ENDED:
                 followers.append(len(facts))
@@ -106,7 +109,18 @@ def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
     return facts
 
 
-def _observation(turn: TurnRecord) -> Observation:
+class _Shared:
+    """Returns the first of several equal values, so that a run keeps each only once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, value: _T) -> _T:
+        known: _T = self._known.setdefault(value, value)
+        return known
+
+
+def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
     trace, failure = turn.trace, turn.failure
     speech_end_ns: int | None = None
     if trace.boundaries is not None:
@@ -114,16 +128,16 @@ def _observation(turn: TurnRecord) -> Observation:
     elif trace.t0_ns is not None and trace.voice_end_ns is not None:  # a run without stored boundaries
         speech_end_ns = trace.voice_end_ns - trace.t0_ns
     return Observation(
-        turn_id=turn.turn_id,
-        case_id=turn.case.case_id,
+        turn_id=shared(turn.turn_id),
+        case_id=shared(turn.case.case_id),
         repeat=turn.repeat,
-        script_id=turn.case.script_id,
+        script_id=shared(turn.case.script_id),
         variant=turn.case.variant,
-        cue=turn.case.cue,
+        cue=shared(turn.case.cue),
         task=turn.case.task,
-        text=turn.case.text,
-        question=turn.case.question,
-        source=turn.case.source,
+        text=shared(turn.case.text),
+        question=shared(turn.case.question),
+        source=shared(turn.case.source),
         captured=turn.captured,
         failed_by=None if failure is None else _cause(failure.kind, trace),
         timing=turn.timing,
