@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
@@ -26,6 +26,7 @@ from live_eval.recording import (
     read_reviews,
 )
 from live_eval.studio.turn_filter import FilterError, FilterField, FilterFields, parse_filter
+from live_eval.studio.turn_rows import TurnRow, TurnRows
 from live_eval.text.mappings import flattened
 from live_eval.text.wording import natural_order
 
@@ -42,6 +43,8 @@ __all__ = [
     "read_summary",
     "stamp_of",
 ]
+
+_R = TypeVar("_R")
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 """Modification times and sizes of a run's databases; cached values are valid until they change."""
@@ -111,7 +114,7 @@ class RunIndex:
         problem: Why the reviews are unreadable; None if they are readable.
     """
 
-    rows: tuple[dict[str, Any], ...]
+    rows: TurnRows
     words: tuple[str, ...]
     columns: tuple[ScoreColumn, ...]
     reviews: Mapping[str, Review] = field(default_factory=dict)
@@ -140,7 +143,7 @@ class RunIndex:
                 for row in found[query.offset : query.offset + query.limit]
             ],
             "scores": [column.as_json() for column in self.columns],
-            "choices": {name: _values(row[name] for row in self.rows) for name in CHOICES},
+            "choices": {name: _values(self.rows.columns.get(name, ())) for name in CHOICES},
             "names": self.names,
             "invalid": invalid,
             "problem": self.problem,
@@ -153,8 +156,8 @@ class RunIndex:
             UsageError: The sort key is unknown, or the expression is invalid.
         """
         rows = [{**row, **self.review_of(row["turn_id"])} for row in self.matching(query)]
-        failures = [row["failure"] or {"kind": None, "message": None} for row in rows]
-        rows = [{**row, "failure": failure} for row, failure in zip(rows, failures, strict=True)]
+        for row in rows:
+            row["failure"] = row["failure"] or {"kind": None, "message": None}
         names = [name for name, _ in flattened(rows[0])] if rows else ["turn_id"]
         return "".join(csv_rows(names, rows))
 
@@ -182,7 +185,7 @@ class RunIndex:
             "matching": len(found),
         }
 
-    def matching(self, query: RowQuery) -> list[dict[str, Any]]:
+    def matching(self, query: RowQuery) -> list[TurnRow]:
         """Return all rows that match a query, in its order.
 
         Raises:
@@ -216,7 +219,7 @@ class RunIndex:
             "note": FilterField("text", lambda row: self.review_of(row["turn_id"])["note"]),
         }
 
-    def _sorted(self, rows: list[dict[str, Any]], query: RowQuery) -> list[dict[str, Any]]:
+    def _sorted(self, rows: list[TurnRow], query: RowQuery) -> list[TurnRow]:
         if query.sort == RECORDED:
             return rows[::-1] if query.descending else rows
         if query.sort == BY_NAME:
@@ -229,9 +232,7 @@ class RunIndex:
         return missing_last(rows, _inside(part, query.sort), descending=query.descending)
 
 
-def missing_last(
-    rows: Iterable[dict[str, Any]], value: Callable[[Mapping[str, Any]], Any], *, descending: bool
-) -> list[dict[str, Any]]:
+def missing_last(rows: Iterable[_R], value: Callable[[_R], Any], *, descending: bool) -> list[_R]:
     """Return rows sorted by a value; rows without it are last in either order."""
     valued = [(value(row), row) for row in rows]
     known = [each for each in valued if each[0] is not None]
@@ -293,7 +294,7 @@ def _keep(key: tuple[Path, Stamp], summary: RunSummary) -> None:
 
 @lru_cache(maxsize=_KEPT_RUNS)
 def _read(folder: Path, stamp: Stamp) -> RunIndex:
-    rows: list[dict[str, Any]] = []
+    rows = TurnRows()
     words: list[str] = []
 
     def seen(turn: TurnRecord, table: ScoreTable) -> None:
@@ -303,7 +304,7 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
     with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         summary = summarise(run, scores, seen=seen)
     _keep((folder, stamp), summary)
-    return RunIndex(rows=tuple(rows), words=tuple(words), columns=summary.table.columns)
+    return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns)
 
 
 def _row(view: TurnView) -> dict[str, Any]:
@@ -335,8 +336,8 @@ def _row(view: TurnView) -> dict[str, Any]:
     }
 
 
-def _inside(part: str, name: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda row: row[part][name]
+def _inside(part: str, name: str) -> Callable[[Any], float | None]:
+    return lambda row: row.number(part, name)
 
 
 def _words(turn: TurnRecord) -> str:

@@ -1,0 +1,78 @@
+"""Rows of the turn list, stored by column."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+__all__ = ["TurnRow", "TurnRows"]
+
+_NUMBERS = ("latency_ms", "scores")
+_REPEATED = frozenset({"cue", "topic", "text", "dialogue_id"})
+
+
+class TurnRow(Mapping[str, Any]):
+    """A row of the turn list: JSON values by name."""
+
+    __slots__ = ("_place", "_rows")
+
+    def __init__(self, rows: TurnRows, place: int) -> None:
+        self._rows = rows
+        self._place = place
+
+    def __getitem__(self, name: str) -> Any:
+        numbers = self._rows.numbers.get(name)
+        if numbers is None:
+            return self._rows.columns[name][self._place]
+        return {each: self.number(name, each) for each in numbers}
+
+    def number(self, part: str, name: str) -> float | None:
+        """Return a latency (of the part ``latency_ms``) or a score (of the part ``scores``)."""
+        value = self._rows.numbers[part][name][self._place]
+        return None if value != value else value
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._rows.names
+
+    def __len__(self) -> int:
+        return len(self._rows.names)
+
+
+class TurnRows(Sequence[TurnRow]):
+    """The rows of the turn list, in recording order.
+
+    They are stored by column, since 30,000 dictionaries would take 150 MB.
+    """
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] = ()
+        self.columns: dict[str, list[Any]] = {}
+        self.numbers: dict[str, dict[str, array[float]]] = {part: {} for part in _NUMBERS}
+        self._count = 0
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row; all rows have the same names."""
+        self.names = self.names or tuple(row)
+        for name, value in row.items():
+            if name in self.numbers:
+                for each, number in value.items():
+                    column = self.numbers[name].setdefault(each, array("d"))
+                    column.append(float("nan") if number is None else number)
+            else:
+                shared = sys.intern(value) if value is not None and name in _REPEATED else value
+                self.columns.setdefault(name, []).append(shared)
+        self._count += 1
+
+    @overload
+    def __getitem__(self, place: int) -> TurnRow: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[TurnRow]: ...
+    def __getitem__(self, place: int | slice) -> TurnRow | list[TurnRow]:
+        if isinstance(place, slice):
+            return [TurnRow(self, each) for each in range(self._count)[place]]
+        return TurnRow(self, range(self._count)[place])
+
+    def __len__(self) -> int:
+        return self._count
