@@ -86,7 +86,7 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
 
     if form not in (None, "html") or output is not None:
         raise UsageError(
-            f"{folder}: the report of a campaign is {CAMPAIGN_PAGE} in its folder, with links to its runs: "
+            f"{folder}: a campaign's report is always {CAMPAIGN_PAGE} in its folder, with links to its runs: "
             "--out and formats other than html are not supported"
         )
     click.echo(f"report: {write_campaign_page(campaign_summary(read_campaign(folder)))}", err=True)

@@ -1,4 +1,4 @@
-"""Run judges on cluster nodes; each worker gets a processor, or a GPU if the judge can use one.
+"""Run judges on cluster nodes; each worker gets a CPU, or a GPU if the judge can use one.
 
 The driver reads the run, calls models (with one budget and one response cache), and writes the scores.
 """
@@ -76,7 +76,7 @@ class _ActorWorker:
         self._cluster = cluster
         self._node = node
         self._stopping = stopping
-        # A worker with a GPU reserves no processor, since workers without a GPU may occupy all processors.
+        # A worker with a GPU reserves no CPU, since workers without a GPU may occupy all CPUs.
         self._actor = cluster.actor(JudgeActor, node=node, cpus=0 if gpus else 1, gpus=gpus)
         try:
             theirs: Software

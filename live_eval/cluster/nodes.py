@@ -41,7 +41,7 @@ class Node:
     Args:
         node_id: Ray's node id.
         name: Name in records and reports.
-        cpus: Number of processors that Ray may assign.
+        cpus: Number of CPUs that Ray may assign.
         gpus: Number of GPUs that Ray may assign.
     """
 
@@ -114,7 +114,7 @@ class NodeReport:
 
 
 def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
-    """Return the live nodes with processors from the output of ``ray.nodes()``, with unique names."""
+    """Return the live nodes with CPUs from the output of ``ray.nodes()``, with unique names."""
     alive = [each for each in found if each["Alive"] and each["Resources"].get("CPU", 0) >= 1]
     hosts = Counter(each["NodeManagerHostname"] for each in alive)
     return tuple(
@@ -134,14 +134,14 @@ def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
     """Return the number of workers: as requested, otherwise as many as the sessions need, at least one per
     node.
 
-    The number never exceeds the number of processors.
+    The number never exceeds the number of CPUs.
     """
     enough = max(len(nodes), -(-sessions // SESSIONS_PER_WORKER))
     return min(wanted or enough, sum(node.cpus for node in nodes))
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Distribute workers over nodes: first one each, then by processors, at most one per processor.
+    """Distribute workers over nodes: first one each, then by CPUs, at most one per CPU.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}

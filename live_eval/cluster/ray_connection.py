@@ -56,7 +56,7 @@ class Cluster:
         return self._ray.remote(function).options(**self._at(node, 1), max_retries=0).remote(*arguments)
 
     def actor(self, actor_class: type, *, node: Node, cpus: int = 1, gpus: int = 0, **options: int) -> Any:
-        """Start an actor on a node, with dedicated processors and GPUs; return its handle.
+        """Start an actor on a node, with dedicated CPUs and GPUs; return its handle.
 
         The actor is not restarted if it dies. `options` are additional Ray options.
         """
@@ -97,7 +97,7 @@ def connected(address: str) -> Iterator[Cluster]:
                 _join(ray, address, address_for_ray)
                 cluster = Cluster(ray)
             if not cluster.nodes:
-                raise LiveEvalError(f"the Ray cluster at {address} has no node with a processor")
+                raise LiveEvalError(f"the Ray cluster at {address} has no node with a CPU")
             yield cluster
         finally:
             with prompt_exit():

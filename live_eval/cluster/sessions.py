@@ -256,7 +256,7 @@ class RayWorker:
                 answer = await self._actor.open.remote(keys.public, self._seal.close(self._settings))
         except TimeoutError:
             raise LiveEvalError(
-                f"no worker started on node {self._node.name} within {_NODE_S:.0f} s: is a processor free?"
+                f"no worker started on node {self._node.name} within {_NODE_S:.0f} s: is a CPU free?"
             ) from None
         except LiveEvalError:
             raise

@@ -32,7 +32,7 @@ class WorkerSpread:
 
     def __init__(self, nodes: Sequence[Node], sessions: int, wanted: int) -> None:
         self._nodes = {node.name: node for node in nodes}
-        self._usable = dict(self._nodes)  # `limit` reduces their processors
+        self._usable = dict(self._nodes)  # `limit` reduces their CPUs
         self._sessions = sessions
         self._wanted = wanted
         self._reports: dict[str, NodeReport] = {}

@@ -109,7 +109,7 @@ def in_words(update: Update) -> str:
 
 
 def take_line(take: TakeChecked) -> str:
-    """Return the result of a take's check."""
+    """Return the result of checking a take."""
     if not take.usable:
         return f"repeat the take: {'; '.join(take.problems)}"
     heard = f", heard: {take.heard or 'nothing'}" if take.heard is not None else ""

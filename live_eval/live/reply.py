@@ -119,7 +119,7 @@ class IncomingReply:
         return bool(self._open) or at_ns < max(self._loud_until_ns, self._ends_ns or 0)
 
     def is_speaking(self, at_ns: int) -> bool:
-        """Return whether a reply is playing whose rest is not silent."""
+        """Return whether a reply is playing and its remainder is audible."""
         arrives = bool(self._open) or at_ns < self._loud_until_ns
         return arrives or at_ns < self.heard.loud_until_ns
 

@@ -110,7 +110,7 @@ class Plan:
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
-        """Return the cassette of a turn, with the settings for its replay but without URL and key."""
+        """Return the cassette of a turn, with the settings for its replay but without the URL and the key."""
         settings = asdict(replace(self.settings("", record.case), key=None))
         for private in ("base_url", "ice_servers", "key"):
             del settings[private]

@@ -159,7 +159,7 @@ async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
     if plan.base_url is not None:
         yield plan.base_url
         return
-    assert plan.spec.launch is not None  # the plan has checked that an endpoint without URL can be launched
+    assert plan.spec.launch is not None  # the plan has checked that an endpoint without a URL can be launched
     launch = load_object(plan.spec.launch)
     async with launch(plan.data.root, folder) as base_url:
         yield base_url

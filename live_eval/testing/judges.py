@@ -358,7 +358,7 @@ def _request(
 
 
 def _messages_about(text: str, spec: JudgeSpec, judge: LlmJudge | PairwiseJudge, turn: JudgedTurn) -> Any:
-    """Return the messages about a turn in which every text is `text`."""
+    """Return a judge's messages for a turn whose texts are all `text`."""
     case = replace(turn.case, text=text, topic=text, reference_text=text)
     turn = replace(turn, case=case, reply_text=text, heard_text=text)
     return _request(spec, judge, turn, turn).messages

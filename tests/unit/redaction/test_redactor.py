@@ -231,6 +231,7 @@ def test_a_secret_field_of_a_message_is_hidden_and_learned(field: str) -> None:
     concealer = Concealer(None)
     assert concealer.text(f'{{"{field}": "quiet-4711", "n": 1}}') == f'{{"{field}":"***","n":1}}'
     assert concealer.text("quiet-4711") == "***"
+    assert concealer.text(f'{{"{field}": "quiet-0815", cut off') == f'{{"{field}": "***", cut off'
 
 
 def test_numbers_of_a_message_stay_numbers() -> None:
