@@ -37,6 +37,8 @@ __all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Ou
 MISSES_OF_OUTAGE = 3
 """Number of consecutive unopened sessions after which the endpoint is down."""
 _LAST_PROBE_BACKOFF = 4  # the backoff after attempt 4 (4 to 8 s) also applies to later probes
+_OPEN_TO_THE_END = (FailureKind.NO_RESPONSE, FailureKind.STALLED)
+"""Failures of sessions whose connection was still open when we gave up waiting."""
 _MAX_WAIT_NS = 10**18  # about thirty years
 
 
@@ -230,7 +232,9 @@ class EndpointHealth:
         # new session shows that it has recovered.
         if not self._counts_refusals or self.down:
             return at_ns
-        return outcome.ended_ns if outcome.failure is None else max(at_ns, outcome.heard_ns or at_ns)
+        if outcome.failure is None or outcome.failure.kind in _OPEN_TO_THE_END:
+            return outcome.ended_ns
+        return max(at_ns, outcome.heard_ns or at_ns)
 
     def _mark_opened(self, at_ns: int) -> None:
         self._opened_ns = max(at_ns, self._opened_ns or at_ns)

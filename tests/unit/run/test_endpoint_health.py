@@ -295,6 +295,15 @@ async def test_a_session_that_was_captured_was_alive_to_its_end() -> None:
     assert not endpoint.said
 
 
+@pytest.mark.parametrize("kind", [FailureKind.NO_RESPONSE, FailureKind.STALLED])
+async def test_refusals_count_beside_a_session_that_is_open_but_mute(kind: FailureKind) -> None:
+    endpoint = Endpoint(lambda _: False)
+    gate, alive_ns = await under_load(endpoint)
+    gate.report(alive_ns, Failure(kind, "no reply"), ready=True, heard_ns=S // 2)
+    assert gate.opened_since(3 * S)
+    assert not endpoint.said
+
+
 async def test_refusals_after_the_last_sign_of_life_are_an_outage() -> None:
     endpoint = Endpoint(lambda _: False)
     gate, alive_ns = await under_load(endpoint)
