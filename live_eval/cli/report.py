@@ -34,9 +34,20 @@ _FORMS = ("html", "md", "csv", "json")
     show_default=True,
     help="Maximum amount of audio to embed, the most useful turns first; the rest stays in the folder.",
 )
+@click.option(
+    "--short",
+    is_flag=True,
+    help="Write only the headline, the row in the paper's tables and the turns: a page to hand out after a "
+    "live conversation.",
+)
 @_options.retime_option
 def command(
-    runs: tuple[Path, ...], output: Path | None, form: str | None, audio_mb: float, retime: bool
+    runs: tuple[Path, ...],
+    output: Path | None,
+    form: str | None,
+    audio_mb: float,
+    short: bool,
+    retime: bool,
 ) -> None:
     """Write a report of runs: an HTML page, Markdown, CSV or JSON.
 
@@ -59,12 +70,20 @@ def command(
     for run in runs:
         _options.check_is_run(run)
     wanted = _options.format_to_write(_FORMS, form, output)
+    if short and wanted != "html":
+        raise UsageError(f"--short and --format {wanted}: expected the format html")
     chosen = output is not None
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT
     file = None if output == _options.STDOUT else output
     text = write_report(
-        runs, file, form=cast("ReportFormat", wanted), audio_mb=audio_mb, retime=retime, links=chosen
+        runs,
+        file,
+        form=cast("ReportFormat", wanted),
+        audio_mb=audio_mb,
+        retime=retime,
+        links=chosen,
+        short=short,
     )
     if text is None:
         click.echo(f"report: {output}", err=True)

@@ -103,6 +103,7 @@ def write_report(
     audio_mb: float = AUDIO_MB,
     retime: bool = False,
     links: bool = False,
+    short: bool = False,
 ) -> str | None:
     """Write a report of one run, or of several side by side.
 
@@ -113,6 +114,7 @@ def write_report(
         audio_mb: Limit for the audio in the page, in megabytes; 0 for none.
         retime: Recompute the latencies with the current definitions.
         links: Whether the user chose `output`; see `atomic_write`.
+        short: Whether the page contains only the headline, the row in the paper's tables, and the turns.
 
     Returns:
         The report if `output` is None.
@@ -127,7 +129,7 @@ def write_report(
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb, prompts)
+                pieces = _page(opened, audio_mb, prompts, short=short)
             case "md":
                 pieces = iter([as_markdown(views, prompts)])
             case "csv":
@@ -140,7 +142,9 @@ def write_report(
     return None
 
 
-def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) -> Iterator[str]:
+def _page(
+    opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str], *, short: bool
+) -> Iterator[str]:
     runs = [run.view for run in opened]
     # Turns of different runs with the same case are adjacent.
     ordered = sorted(
@@ -156,6 +160,7 @@ def _page(opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str]) ->
     return page_template("report.html", number=number).generate(
         title=" and ".join(view.label for view in runs),
         runs=runs,
+        short=short,
         script=inline_script("report.js"),
         latencies=latency_table(runs),
         scores=score_table(runs),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ async def _place(app: web.Application) -> AsyncIterator[None]:
 
 
 async def _report(request: web.Request) -> web.Response:
-    return await _page(_of_runs, request, _report_of)
+    short = request.query.get("short") == "1"
+    return await _page(_of_runs, request, partial(_report_of, short=short))
 
 
 async def _leaderboard(request: web.Request) -> web.Response:
@@ -132,8 +133,8 @@ def _stamps_in(request: web.Request, folder: ListedFolder) -> tuple[Stamp, ...]:
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
-def _report_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
-    text = write_report(paths)
+def _report_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...], *, short: bool = False) -> str:
+    text = write_report(paths, short=short)
     assert text is not None
     return text
 

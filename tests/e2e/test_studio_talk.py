@@ -123,7 +123,7 @@ def test_a_page_talks_and_plays_the_reply(browser: str, link: str, talk: Talk, t
         pcm = heard(page)
         said = [words(line) for line in page.locator(".talk-log p span").all_inner_texts()]
         page.keyboard.press("Escape")
-        page.locator(".talk-run a").click()
+        page.locator(".talk-run a").first.click()
         page.locator("#turn-table a.name").click()
         page.get_by_role("button", name="Show the times of words").click()
         page.wait_for_selector(".word-times")

@@ -162,7 +162,15 @@ export class Conversation {
   }
 
   stored({ run, name }) {
-    fill(this.run, "Recorded as ", make("a", { href: `#/runs/${run}` }, name), ".");
+    const page = `/pages/report.html?run=${run}&short=1`;
+    fill(
+      this.run,
+      "Recorded as ",
+      make("a", { href: `#/runs/${run}` }, name),
+      ". ",
+      make("a", { href: page, download: `${name}.html` }, "Save a page with sound and transcript"),
+      ".",
+    );
     for (const heading of this.turns.querySelectorAll("[data-turn]")) {
       const href = `#/runs/${run}/turns/${encodeURIComponent(heading.dataset.turn)}`;
       fill(heading, make("a", { href }, heading.textContent));

@@ -370,6 +370,7 @@ async def test_pages_of_other_commands_are_created_and_send_nothing(recordings: 
         before = {file.name for file in (recordings / "run").iterdir()}
         for path in (
             f"/pages/report.html?run={run}",
+            f"/pages/report.html?run={run}&short=1",
             f"/pages/leaderboard.html?run={run}",
             f"/pages/{campaign}/c1/report.html",
         ):

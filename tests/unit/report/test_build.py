@@ -233,6 +233,21 @@ def test_invalid_arguments_are_refused(run_folder: Path, tmp_path: Path) -> None
         write_report([run_folder], tmp_path / "no" / "report.html")
 
 
+def test_the_short_page_has_the_headline_and_every_turn(run_folder: Path, tmp_path: Path) -> None:
+    written = tmp_path / "short.html"
+    report(str(run_folder), "-o", str(written), "--short")
+    whole = tmp_path / "whole.html"
+    report(str(run_folder), "-o", str(whole))
+    short, full = (Page(path.read_text("utf-8")) for path in (written, whole))
+    test_the_page_is_well_formed(short)
+    test_the_page_loads_nothing_from_other_hosts(short)
+    assert short.details() == full.details()
+    sections = [attributes["id"] for tag, attributes in short.elements if tag == "section"]
+    assert sections == ["headline", "paper", "turns", "definitions"]
+    refused = CliRunner().invoke(cli, ["report", str(run_folder), "--short", "--format", "csv"])
+    assert "--short and --format csv: expected the format html" in str(refused.exception)
+
+
 def test_the_page_is_written_to_the_runs_folder_by_default(tmp_path: Path) -> None:
     run = small_run(tmp_path / "run")
     done = CliRunner().invoke(cli, ["report", str(run)], catch_exceptions=False)
