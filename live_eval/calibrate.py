@@ -199,7 +199,7 @@ async def calibrate(
 
     Args:
         plan: Calibration plan.
-        transport: Factory of transports, for tests without processes; None for the client's transport.
+        transport: Transport factory, for in-process tests; None for the client's transport.
 
     Raises:
         LiveEvalError: The endpoint could not be started, or no turn could be compared.

@@ -40,9 +40,9 @@ SPELLINGS = {
 RESTRICTED = re.compile(r"\bNC\b|not for commercial|evaluation licence")
 HEAD = """# Licences
 
-`live-eval` is under Apache-2.0. `make licences` writes this page, from the metadata of the installed
-packages. Native libraries inside wheels (FFmpeg in `av`, libsndfile in `soundfile`) have their own terms.
-`make sbom` writes the packages with their versions as a CycloneDX document.
+`live-eval` is licensed under Apache-2.0. `make licences` generates this page from the metadata of the
+installed packages. Native libraries inside wheels (FFmpeg in `av`, libsndfile in `soundfile`) have their own
+terms. `make sbom` lists the packages and their versions in a CycloneDX document.
 
 **Not for commercial use** marks licences that restrict use to research or evaluation.
 

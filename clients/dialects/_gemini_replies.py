@@ -256,7 +256,7 @@ class GeminiReplies:
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:
         """Stop the reply that is in progress or still playing."""
-        # Without a reply, the user spoke before the model did, and the turn ends without a reply.
+        # If there is no reply, the user spoke before the model did: the turn ends without one.
         self.owed = True
         self._interrupted_idle = self.active is None
         reply = self._replies.audible(at_ns)

@@ -358,7 +358,7 @@ def _dial(settings: EndpointSettings) -> Dial:
 
 
 def _setup(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the `setup` object to request, with `settings.extra` merged over it."""
+    """Return the `setup` object to send, with overrides from `settings.extra`."""
     model, voice = settings.model, settings.voice
     if model is not None and not model.startswith(("models/", "tunedModels/")):
         model = f"models/{model}"

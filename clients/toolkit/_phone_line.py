@@ -152,7 +152,7 @@ class PhoneLine(EventDialect):
         return [*stopped, *self.cleared(pending), SetTimer(_MARK, None)]
 
     def check_stream(self, event: Fields) -> None:
-        """Raise `MalformedError` for a message of another stream, which a provider drops."""
+        """Raise `MalformedError` for a message that belongs to another stream: providers drop it."""
         named = event.need_text(self.stream_field)
         if named != self.stream_id:
             raise MalformedError(

@@ -65,7 +65,7 @@ def final_answer(reply: str, answers: Sequence[str]) -> str | None:
         if sentence and (found := re.match(rf"\W*{_LEADING}{word}", sentence[0], re.IGNORECASE)):
             return found[1].lower()
     named = {each.lower() for each in re.findall(rf"\b{_DENIED}{word}", text, re.IGNORECASE)}
-    # Only answers that no ordinary sentence contains by accident.
+    # Only answers that are unlikely to occur by chance in an ordinary sentence.
     distinct = {each for each in named if each not in ("no", "yes")}
     return distinct.pop() if len(distinct) == 1 and len(named) == 1 else None
 

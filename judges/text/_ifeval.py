@@ -91,7 +91,7 @@ def _bullets(reply: str) -> int:
 
 
 def _divided(pieces: Sequence[str]) -> list[str] | None:
-    """Return the pieces between dividers without empty ones at the ends; None if an inner piece is empty."""
+    """Split at dividers and drop empty pieces at either end; return None if an inner piece is empty."""
     if any(not piece.strip() for piece in pieces[1:-1]):
         return None
     return [piece for piece in pieces if piece.strip()]

@@ -80,7 +80,7 @@ def read_bbh(reply: str, item_id: str) -> bool | None:
     >>> read_bbh("Yes, you do.", "navigate_3"), read_bbh("So he must be lying.", "web_of_lies_1")
     (True, True)
     """
-    # In VoiceBench's order: an id is searched for each name.
+    # In VoiceBench's order: an ID is checked for each name in turn.
     tasks = ("sports_understanding", "hyperbaton", "navigate", "web_of_lies")
     task = next((name for name in tasks if name in item_id), None)
     if task is None:

@@ -1,7 +1,7 @@
 """Agreement between judges, between a judge and human raters, and among raters. Pure.
 
-Intervals resample whole scripts; each statistic is computed for all resamples at once, from each value's
-number of draws.
+Intervals resample whole scripts; each statistic is computed for all resamples at once, from the number of
+times each value was drawn.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def kendall(
 def krippendorff(
     ratings: ArrayLike, clusters: Sequence[Hashable], level: Level = "interval", *, seed: int = 0
 ) -> Estimate:
-    """Return Krippendorff's alpha: 1 for perfect agreement, 0 for chance, negative for less.
+    """Return Krippendorff's alpha: 1 for perfect agreement, 0 for chance agreement, negative below chance.
 
-    ``α = 1 − D_o / D_e``, where D_o is the mean squared distance of ratings of the same unit, and D_e of all
-    ratings. A distance is the difference of the ratings (interval) or of their mean ranks among all ratings
-    (ordinal, which equals Krippendorff's ``Σ n_g − (n_c + n_k) / 2``). Units with fewer than two ratings are
-    excluded. Undefined if all ratings are equal. Source: Krippendorff, "Computing Krippendorff's
-    Alpha-Reliability" (2011).
+    ``α = 1 − D_o / D_e``, where D_o is the mean squared distance between ratings of the same unit, and D_e
+    between any two ratings. The distance is the difference between the ratings (interval) or between their
+    mean ranks among all ratings (ordinal, which equals Krippendorff's ``Σ n_g − (n_c + n_k) / 2``). Units
+    with fewer than two ratings are excluded. Undefined if all ratings are equal. Source: Krippendorff,
+    "Computing Krippendorff's Alpha-Reliability" (2011).
 
     Args:
         ratings: Shape (units, raters); NaN for a missing rating.
@@ -126,7 +126,7 @@ def krippendorff(
 
 
 class _Order:
-    """The order of values, to compute ranks and ties for any number of draws of each value."""
+    """Sorted values, for computing ranks and ties when each value is drawn any number of times."""
 
     def __init__(self, values: NDArray[np.float64]) -> None:
         self._order = np.argsort(values, kind="stable")
@@ -150,7 +150,7 @@ class _Order:
 def _pairs(
     first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Sequence[Hashable]]:
-    """Return each turn's two values and script, in an order independent of the input order."""
+    """Return the two values and the script of each turn, in an order that does not depend on the input."""
     x, y = np.asarray(first, np.float64), np.asarray(second, np.float64)
     order = rows_in_order(clusters, x, y)
     return x[order], y[order], [clusters[place] for place in order]

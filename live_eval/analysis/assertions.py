@@ -96,7 +96,7 @@ class CheckedAssertion:
         interval: 95 % interval of the value, or None.
         error_bar_ms: Maximum part of the value due to live-eval's own lateness (p99 of `lag`), or None.
         point: Condition or run of the campaign; empty outside a campaign.
-        reason: Reason for a failure not evident from the value, or for a missing interval.
+        reason: Reason for a failure that the value does not explain, or for a missing interval.
     """
 
     assertion: Assertion
@@ -190,7 +190,7 @@ def check_estimate(
 def failure_with_lost(
     assertion: Assertion, measured: Distribution, statistic: str, lost: int, lost_in_words: str
 ) -> str:
-    """Return the reason if an upper bound fails only because of lost values, or an empty string.
+    """Return the reason if only lost values make an upper bound fail, or an empty string.
 
     A lost value, such as the stop time of a reply that never stopped, ranks after all measured values.
 

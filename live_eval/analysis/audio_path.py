@@ -1,8 +1,8 @@
-"""Tell an endpoint that does not hear the user from one that hears but answers badly.
+"""Distinguish an endpoint that does not hear the user from one that hears but answers badly.
 
-An endpoint that hears nothing can still guess. Guesses are right in half of the items with two possible
-answers, and rarely in items that ask for a number. The number of correct answers is therefore compared with
-these guesses, for all items and for the numbers alone.
+An endpoint that hears nothing can still guess. Guesses are right for half of the items with two possible
+answers, and rarely right for items that ask for a number. The number of correct answers is therefore compared
+with guessing, over all items and over the numbers alone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from live_eval.analysis.statistics.intervals import Interval
 
 __all__ = ["AudioPathCheck", "AudioPathVerdict", "CategoryCount", "check_audio_path", "exact_interval"]
 
-_GUESSED_NUMBER = 0.1  # counts are from 1 to about 20, and small ones are the most frequent
+_GUESSED_NUMBER = 0.1  # counts range from 1 to about 20; small ones are the most frequent
 _SURE = 0.01
-_MOST_BY_GUESSING = 60.0  # percent: an endpoint that hears, however weak, is expected to exceed it
+_MOST_BY_GUESSING = 60.0  # percent: even a weak endpoint is expected to exceed it if it hears the user
 _FEWEST_NUMBERS = 8
 
 
@@ -56,8 +56,8 @@ class AudioPathCheck:
     Args:
         correct: Percentage of correct answers.
         interval: Its exact 95 % interval.
-        by_guessing: Percentage that guesses are expected to reach.
-        chance: Probability that guesses reach at least as many correct answers.
+        by_guessing: Percentage expected from guessing.
+        chance: Probability that guessing gives at least as many correct answers.
         chance_numbers: The same for the items that ask for a number; None without such items.
     """
 

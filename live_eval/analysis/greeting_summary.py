@@ -1,4 +1,4 @@
-"""Summarise the endpoint's greetings before the user's first utterance, which latencies exclude."""
+"""Summarise the greetings before the user's first utterance; latencies exclude them."""
 
 from __future__ import annotations
 

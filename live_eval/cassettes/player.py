@@ -241,10 +241,10 @@ def frame_pcm(number: int, samples: int = _FRAME_SAMPLES) -> bytes:
 
 
 def play_cassette(factory: DialectFactory, cassette: Cassette, *, frame_samples: int = 480) -> list[Output]:
-    """Play a cassette to a dialect; return the outputs of the dialect.
+    """Replay a cassette through a dialect and return the dialect's outputs.
 
     Raises:
-        ConformanceError: The dialect differs from the cassette, or violates the contract.
+        ConformanceError: The dialect's outputs differ from the cassette, or violate the contract.
     """
     player = Player(factory, cassette, frame_samples=frame_samples)
     checks_sent = any(isinstance(step, Sent) for step in cassette.steps)

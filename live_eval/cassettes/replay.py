@@ -180,7 +180,7 @@ def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRe
 
 
 class _Replay:
-    """Play a cassette to a dialect, and the dialect's events to a turn."""
+    """Replay a cassette through a dialect, and pass the dialect's events to a turn."""
 
     def __init__(self, cassette: Cassette) -> None:
         recorded = cassette.recorded

@@ -64,7 +64,7 @@ class ByJudge:
 class ByPeople:
     """The runs as rated by people; several votes on one pair are averaged.
 
-    `position` is the preference for the reply that was presented first, from 1 to −1.
+    `position` is the preference for the reply presented first, from 1 to −1.
     """
 
     votes: Votes

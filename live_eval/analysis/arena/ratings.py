@@ -30,7 +30,7 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
-# Maximum share of resamples without a finite rating for which both ends of an interval are known.
+# With more resamples than this share without a finite rating, the ends of an interval are unknown.
 _MOST_INFINITE = 0.002
 NO_RATING = "no finite rating: a chain of wins must lead from each run to every other"
 

@@ -25,8 +25,8 @@ def swapped(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 class Asker:
-    """Call a judge repeatedly: a local judge recomputes in other batches, an LLM judge queries the model
-    again.
+    """Call a judge repeatedly: a local judge recomputes its scores in different batches, an LLM judge queries
+    the model again.
 
     Args:
         stack: Exit stack for the judge's resources.
@@ -68,7 +68,8 @@ class Asker:
 
         Args:
             items: Turns or pairs, with the judge's inputs.
-            repeat: Number of the repeat; 0 is the judgement made in scoring, others are independent.
+            repeat: Number of the repeat; repeat 0 is the judgement made during scoring, the others are
+                independent.
         """
         if not items:
             return []
@@ -94,7 +95,7 @@ class Asker:
 
 
 class _FreshAnswers:
-    """The stored answers, separate for each repeat; repeat 0 shares the answers of scoring."""
+    """The stored answers, kept separately for each repeat; repeat 0 reuses the answers from scoring."""
 
     def __init__(self, answers: AnswerCache, *, again: bool) -> None:
         self._answers = answers

@@ -22,11 +22,11 @@ __all__ = ["add_noise", "clip", "drop_frames", "flatten", "halve_words", "resynt
 # WORLD's aperiodicity uses bands up to 7.9 kHz.
 _VOCODER_RATES_HZ = (16_000, 48_000)
 _FRAME_MS = 5.0
-# WORLD needs two spectra of 8 kB per frame: 64 MB for 4,000 frames. Pieces are cut at the quietest points.
+# WORLD needs two 8 kB spectra per frame: 64 MB for 4,000 frames. Audio is split at the quietest points.
 _PIECE_S = 20.0
 _SEARCHED_S = 2.0
 _WINDOW_S = 0.02
-# Audio this far below the active level counts as a pause, whose loudness is not changed.
+# Audio this far below the active level counts as a pause, and its loudness is not changed.
 _PAUSE_DB = 20.0
 # About a syllable; a shorter window would raise consonants to the level of vowels.
 _EVENED_S = 0.2
@@ -35,14 +35,14 @@ _EVENED_S = 0.2
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
     """Return the recording with white Gaussian noise, added by `live_eval.impair.recording.mix_noise`.
 
-    The signal-to-noise ratio, in decibels, is for active speech over the full band: after resampling to a
-    lower rate, a judge gets less noise. A silent recording is returned unchanged.
+    The signal-to-noise ratio, in decibels, refers to active speech over the full band: a judge that resamples
+    to a lower rate hears less noise. A silent recording is returned unchanged.
     """
     return mix_noise(audio, np.random.default_rng(seed).standard_normal(len(audio.samples)), snr_db)
 
 
 def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
-    """Return the recording with a share of frames set to zero, like packets lost without concealment.
+    """Return the recording with a share of its frames set to zero, like packet loss without concealment.
 
     ``round(share · frames)`` frames are drawn without replacement, including pauses and a last partial frame.
     """
@@ -103,7 +103,7 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
     rate_hz = min(max(audio.rate_hz, _VOCODER_RATES_HZ[0]), _VOCODER_RATES_HZ[1])
     samples = resample(audio, rate_hz).samples.astype(np.float64)
     pieces = [np.ascontiguousarray(samples[begin:end]) for begin, end in _pieces(samples, rate_hz)]
-    # Pitch first, because the median is over the whole recording.
+    # Pitch comes first, because the median is taken over the whole recording.
     pitches = [_pitch(world, piece, rate_hz) for piece in pieces]
     voiced = np.concatenate([pitch[pitch > 0] for pitch, _ in pitches])
     median_hz = float(np.exp(np.median(np.log(voiced)))) if len(voiced) else 0.0

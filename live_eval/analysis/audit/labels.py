@@ -27,7 +27,7 @@ _ONE_RATER = ""
 
 @dataclass(frozen=True, slots=True)
 class LabelTargets:
-    """The turns of a run for label look-up: the script of each turn, and the turns of each case."""
+    """Look-up tables for the labels of a run: the script of each turn, and the turns of each case."""
 
     scripts: Mapping[str, str]
     cases: Mapping[str, Sequence[str]]

@@ -44,8 +44,8 @@ class JudgeProbe:
         title: Human-readable title.
         change: Function that degrades a turn.
         donor: Kind of donor turn, or None.
-        control: Function that produces the turn to compare with, by the same method without the degradation;
-            None to compare with the unchanged turn.
+        control: Function that prepares the turn to compare with, using the same method without the
+            degradation; None to compare with the unchanged turn.
     """
 
     name: str
@@ -58,7 +58,7 @@ class JudgeProbe:
 def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
     """Return the degradations of a judge's inputs.
 
-    A pairwise judge compares replies to the same case, so degradations that exchange cases do not apply.
+    A pairwise judge compares replies to the same case, so degradations that swap cases do not apply.
     """
     looks_at = spec.needs | spec.uses
     probes: list[JudgeProbe] = []

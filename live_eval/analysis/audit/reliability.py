@@ -1,4 +1,4 @@
-"""Metrics of an audit: repeat consistency, the effect of the order, sensitivity to degradations. Pure."""
+"""Compute the metrics of an audit: repeat consistency, order effect, sensitivity to degradations. Pure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = [
 
 _Values = NDArray[np.float64]
 
-# Scores this close count as equal: the conformance suite allows every judge this difference between batches
-# (`live_eval.testing.judges.check_judge`).
+# Scores this close count as equal: the conformance suite (`live_eval.testing.judges.check_judge`) allows a
+# judge this difference between batches.
 _SAME = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """At least two scores of one turn or pair, from one judge output."""
+    """At least two scores of the same turn or pair, from one judge output."""
 
     turn_id: str
     script_id: str
@@ -125,10 +125,10 @@ def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` pairs: ``flipped``, the share whose
-        verdict changes when they are swapped, including from or to a tie; ``position``, the mean of both
-        verdicts, from −1 (always the second) to 1 (always the first), 0 for a judge that ignores the order;
-        ``preference``, the mean of ``(forward − backward) / 2``, which removes the order effect; and the
-        share of verdicts that are ``ties``.
+        verdict changes when the replies are swapped, including from or to a tie; ``position``, the mean of
+        both verdicts, from −1 (always the second) to 1 (always the first), 0 for a judge that ignores the
+        order; ``preference``, the mean of ``(forward − backward) / 2``, which removes the order effect; and
+        the share of verdicts that are ``ties``.
     """
     scripts = [row.script_id for row in rows]
     verdicts = [verdict for row in rows for verdict in (row.forward, row.backward)]

@@ -1,4 +1,4 @@
-"""Select the turns of a run to judge, spread evenly over scripts, and their donor turns."""
+"""Select turns of a run to judge, spread evenly over scripts, and their donor turns."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Opponents:
         """The additional turn data to read."""
 
     def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
-        """Return the turn to compare a reply with, or the reason why there is none."""
+        """Return the turn to compare a reply with, or the reason why none exists."""
         if self._run is not None:
             other = turn_in_other(self._run, turn.turn_id, self._spec, self._sendable)
             if isinstance(other, JudgedTurn):

@@ -1,4 +1,4 @@
-"""Compare the end of the user's speech and its detection method between two runs."""
+"""Compare where two runs place the end of the user's speech, and how they detected it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Boundaries:
         other: Methods used in the other run.
         turns: Number of turns whose end of speech is known in both runs.
         changed: Number of these turns with different methods.
-        moved: Number of these turns with different times, by up to `largest_ms`.
+        moved: Number of these turns whose times differ, by up to `largest_ms`.
     """
 
     first: tuple[str, ...]

@@ -55,7 +55,7 @@ class Difference:
         tests: Number of these tests.
         effect: Cohen's d_z of the scripts' differences.
         cases: Number of cases among the pairs.
-        turns: Number of common turns that the metric applies to, with or without values.
+        turns: Number of common turns that the metric applies to, including turns without a value.
         without_first: Number of turns without a value in the first run only; likewise `without_other`.
         without_both: Number of turns without a value in both runs.
         failed_first: Number of failed turns in the first run; likewise `failed_other`.
@@ -102,7 +102,7 @@ class Difference:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether there are too few scripts to show any difference after this many tests."""
+        """Whether, with this many tests, there are too few scripts to show any difference."""
         return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property

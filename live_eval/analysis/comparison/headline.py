@@ -15,8 +15,8 @@ _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
 def headline(first: str, comparison: RunComparison) -> str:
-    """Summarise a comparison in a sentence: differences shown, number not shown, scripts needed for the main
-    one.
+    """Summarise a comparison in a sentence: the differences shown, how many are not shown, and the scripts
+    needed for the main one.
 
     Args:
         first: Name of the first run.
@@ -51,8 +51,7 @@ def _lost(first: str, comparison: RunComparison) -> str:
 
 
 def _reach(difference: Difference) -> str:
-    """Return the smallest difference that can be shown, and the number of scripts needed to show the measured
-    one."""
+    """Return the smallest detectable difference, and the scripts needed to show the measured one."""
     value, effect = difference.difference.value, difference.effect.value
     scripts = difference.difference.clusters
     assert value is not None

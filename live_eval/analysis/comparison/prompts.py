@@ -79,7 +79,8 @@ class BestPrompt:
 class PromptSensitivity:
     """Runs of one endpoint that differ only in the prompt, by run and by metric.
 
-    `stating_cue` lists the runs whose prompt states the cue: an upper bound, not eligible as best prompt.
+    `stating_cue` lists the runs whose prompt states the cue: they give an upper bound and cannot be the best
+    prompt.
     """
 
     prompts: Mapping[str, str]

@@ -40,7 +40,7 @@ class RunComparison:
         settings: Differing settings of the endpoint and the prompt.
         differences: Differences by metric.
         without_flagged: Differences of the latencies, excluding turns flagged in either run.
-        flagged_first: Number of common turns flagged in the first run, because live-eval itself was late.
+        flagged_first: Number of common turns flagged in the first run because live-eval itself was late.
         flagged_other: Number of common turns flagged in the other run.
         flagged: Number of common turns flagged in either run.
         boundaries: Differences between the speech boundaries.
@@ -131,7 +131,7 @@ def compare_runs(
         check_same_data(first, other, common=common)
     # Look up the metrics in every run, to report wrong names.
     wanted = [{find_series(run, name).name for name in metrics} for run in runs]
-    # The maximum number of tests; the actual number is known afterwards.
+    # The maximum number of tests; the actual number is known only afterwards.
     flips = flips_for(len(others) * len(wanted[0] or first.series))
     made = [_compare(first, other, wanted[0], flips, seed) for other in others]
     corrected = _corrected([comparison.differences for comparison in made])

@@ -131,7 +131,7 @@ def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table:
 
 
 class _Deferred(Mapping[_K, _V]):
-    """A mapping that is made on first access: a run that is not compared needs no series."""
+    """A mapping built on first access, because a run that is not compared needs no series."""
 
     def __init__(self, make: Callable[[], Mapping[_K, _V]]) -> None:
         self._make = make
@@ -151,7 +151,7 @@ class _Deferred(Mapping[_K, _V]):
 
 
 def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
-    """Return every metric of a run, by name; with `by_task`, a score of several tasks is split by task.
+    """Return every metric of a run, by name; `by_task` splits scores that cover several tasks.
 
     Latencies that begin with an uncertain end of speech are None.
     """
@@ -182,7 +182,7 @@ def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool 
 def score_series(
     turns: Sequence[Observation], table: ScoreTable, column: ScoreColumn, task: Task | None = None
 ) -> Series:
-    """Return one score of a run, over the turns that it applies to, including failed turns.
+    """Return one score of a run over the turns it applies to, including failed turns.
 
     The name includes the `task` of the turns if the score is split by task.
     """

@@ -1,9 +1,9 @@
 """Measure cue sensitivity: whether the reply changes when only the voice changes.
 
 EchoMind contains each script in up to three styles. If each recording is used more than once, two replies to
-a script are either to the same recording or to different styles. To an endpoint that uses only the words,
-another style is the same as a repetition. Therefore, the distance between replies to different styles is
-compared with the distance between replies to the same recording, within each script, without a judge or a
+a script are either to the same recording or to different styles. For an endpoint that uses only the words,
+another style is no different from a repetition. Therefore, the distance between replies to different styles
+is compared with the distance between replies to the same recording, within each script, without a judge or a
 reference.
 
 For a script s, ``δ_s = B_s − W_s``: the mean distance of its replies to different styles minus the mean

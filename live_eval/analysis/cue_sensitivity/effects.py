@@ -103,7 +103,7 @@ def _number(value: float) -> str:
 
 
 class Repeated:
-    """Values of which many are equal, shape (n,), stored as distinct values and small places.
+    """Values with many duplicates, shape (n,), stored as distinct values and small indices.
 
     Six replies have 15 permutations, so the values of a script take an eighth of their usual memory.
     """
@@ -194,8 +194,7 @@ def _far(measure: Measure, neighbours: Sequence[tuple[int, NDArray[np.int32]]]) 
 
 
 def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0) -> Effect:
-    """Return the effect over scripts; with fewer than `FEWEST_SCRIPTS`, `too_few` is the reason for its
-    absence."""
+    """Return the effect over scripts; `too_few` is the reason given for fewer than `FEWEST_SCRIPTS`."""
     if len(scripts) < FEWEST_SCRIPTS:
         return Effect(Estimate(None, 0, len(scripts), reason=too_few), scripts=len(scripts))
     between = np.asarray([each.between for each in scripts])
@@ -205,8 +204,8 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
 
     def ratio(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         below = np.asarray(drawn @ scale, np.float64)
-        # If all replies are equal, the voice changes nothing; if only those to different words are equal,
-        # there is no scale for its effect.
+        # If all replies are equal, the voice changes nothing; if only replies to different words are equal,
+        # its effect has no scale.
         without = np.where(drawn @ (between + within) == 0, 0.0, np.nan)
         return np.asarray(np.divide(drawn @ deltas, below, out=without, where=below > 0))
 
@@ -273,7 +272,7 @@ def _usable(replies: Sequence[Reply], places: Sequence[int]) -> bool:
 def _neighbours(
     replies: Sequence[Reply], measurable: frozenset[int], random: np.random.Generator
 ) -> Mapping[str, list[tuple[int, NDArray[np.int32]]]]:
-    """Return each script's replies, each with random replies to other scripts in the same style."""
+    """Return each script's replies, each paired with random replies to other scripts in the same style."""
     by_style: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place in sorted(measurable):
         by_style[replies[place].source, replies[place].variant].append(place)
@@ -293,7 +292,7 @@ def _neighbours(
 def _contrasts(
     measures: Sequence[Measure], replies: Sequence[Reply], places: Sequence[int], random: np.random.Generator
 ) -> list[tuple[float, float, Repeated]]:
-    """Return the contribution to `ScriptEffect` of a script's replies to one source, by measure."""
+    """Return what a script's replies to one source contribute to its `ScriptEffect`, by measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
     pairs = list(combinations(range(len(places)), 2))
     ones, others = np.asarray(pairs).T

@@ -38,7 +38,7 @@ class Reply:
         variant: Speaking style of the recording.
         attribute: Cue that the script was written for, or None.
         text: Transcript of the reply, or None.
-        heard: Transcript of the user by the endpoint, or None.
+        heard: The endpoint's transcript of the user, or None.
         instructions: System prompt of the session; empty for none.
     """
 
@@ -60,7 +60,7 @@ class Measure:
         title: Human-readable title.
         distance: Function from two reply indices to a distance; 0 for equal replies, never negative.
         measurable: Indices of the measurable replies.
-        needs: Required reply data, and the number of replies with this data.
+        needs: Reply data that the measure requires, and the number of replies with this data.
     """
 
     name: str

@@ -52,15 +52,15 @@ _PROMPT_DIFFERS = (
 
 @dataclass(frozen=True, slots=True)
 class CueSensitivity:
-    """The voice's effects on a run's replies.
+    """The effects of the voice on a run's replies.
 
     Args:
         run: Run folder.
         seed: Seed for random choices.
-        overall: Effect by all components together.
+        overall: Effect measured by all components together.
         components: Names of the components.
         measures: Effects by measure.
-        attributes: Effects by the overall measure for each attribute of the scripts, with Holm-corrected p.
+        attributes: Effect for each attribute of the scripts, by the overall measure, with Holm-corrected p.
         left_out: Number of excluded turns, by reason.
         replies: Number of included replies.
         notes: Remarks.
@@ -216,7 +216,7 @@ def collect_replies(found: Iterable[Reply | str]) -> CollectedReplies:
 
 
 def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
-    """Return the replies to scripts whose styles all had the same prompt.
+    """Return the replies to scripts that ran with the same prompt in every style.
 
     Otherwise, the effect of the prompt could be mistaken for an effect of the voice.
     """
@@ -227,7 +227,7 @@ def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
 
 
 def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) -> Measure:
-    """Return the mean of the measures, each divided by its mean distance over the run."""
+    """Return the mean of the measures, after dividing each by its mean distance over the run."""
     scales = [_spread(measure, seed) for measure in measures]
     measurable = frozenset.intersection(*(measure.measurable for measure in measures))
 

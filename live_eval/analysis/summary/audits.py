@@ -144,7 +144,7 @@ def _other(part: Mapping[str, Any], judge: str) -> str:
 
 
 def _short(name: str, judge: str) -> str:
-    """Return ``ovrl: `` for the score ``judge.ovrl``; empty for a judge's only output."""
+    """Return ``ovrl: `` for the score ``judge.ovrl``, or an empty string for a judge's only output."""
     return "" if name == judge else f"{name.removeprefix(judge + '.')}: "
 
 

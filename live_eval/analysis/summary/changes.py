@@ -38,9 +38,9 @@ _Change: TypeAlias = tuple[Observation, Observation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CueChange:
-    """A score's means before and at cue changes, over changes with both scores.
+    """A score's mean before and at cue changes, over the changes with both scores.
 
-    `difference` is second minus first, paired, resampled by script.
+    `difference` is the paired difference, at minus before, resampled by script.
     """
 
     score: str
@@ -64,8 +64,8 @@ class DialogueSummary:
 
     Args:
         changes: Number of turns whose cue differs from the previous turn's, including failed turns.
-        followed: Percentage of judged or failed changes to a cue whose reply takes the cue into account.
-        scores: Change of each score that has a direction.
+        followed: Percentage of cue changes (judged or failed) in which the reply follows the new cue.
+        scores: Change in each directional score.
     """
 
     dialogues: int

@@ -44,7 +44,7 @@ class ScoreColumn:
     Args:
         name: Name of the column: ``judge`` or ``judge.output``.
         version: Judge version; empty if the judge has not run.
-        output: Name of the output; empty for a judge's only output.
+        output: Name of the output; empty if the judge has only one output.
         title: Description.
         heading: Short name: the heading in the paper's tables, or else the description.
         definition: What the output measures, its range, direction, judge and source.
@@ -113,7 +113,7 @@ class JudgeFacts:
 class JudgedTurns(Mapping[str, Mapping[str, ScoreRow]]):
     """The judgements of each turn by judge, parsed on access.
 
-    They are kept as JSON, since those of 30,000 turns would take hundreds of megabytes as objects.
+    They are kept as JSON: as objects, the judgements of 30,000 turns would take hundreds of megabytes.
     """
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class ScoredValues:
         key = column.judge, column.output
         found = self._values.get(key)
         if found is None:
-            found = np.full(len(self._places) + 1, np.nan)  # the last place is that of an unknown turn
+            found = np.full(len(self._places) + 1, np.nan)  # the last index stands for an unknown turn
             places, values = self._given.pop(key, (array("q"), array("d")))
             found[np.asarray(places, np.int64)] = values
             self._values[key] = found
@@ -194,14 +194,14 @@ class ScoredValues:
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """The scores of a run, by one version of each judge (`ScoreReader.versions`).
+    """The scores of a run, from one version of each judge (`ScoreReader.versions`).
 
     Args:
         columns: Judge outputs.
         rows: Judgements by turn and judge.
         scored_values: The values in `rows`.
-        problems: Judges whose last attempt could not run or did not finish.
-        answers_judged: Whether questions were judged, that is, an answer was scored or every turn failed.
+        problems: Judges whose last attempt did not start or did not finish.
+        answers_judged: Whether questions were judged: an answer was scored, or every turn failed.
         judges: The judges that judged turns, in column order.
     """
 

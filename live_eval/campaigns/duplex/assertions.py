@@ -1,7 +1,7 @@
 """Assertions on turn-taking, such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p95 < 400ms``.
 
-A value covers all conditions of a probe, excluding void trials. An assertion without a value fails. For an
-upper bound on a duration, trials without this duration (a reply that never stopped) rank after all others.
+A value covers all conditions of a probe, excluding void trials. An assertion without a value fails. When an
+upper bound on a duration is checked, trials without this duration (the reply never stopped) rank last.
 """
 
 from __future__ import annotations
