@@ -2,11 +2,10 @@
 
 from live_eval.redaction.keys import find_key, has_key, key_source, key_variable, recipient_in_words
 from live_eval.redaction.redactor import SECRET_FIELDS, SECRETS, Concealer, Redactor, mask_halves
-from live_eval.redaction.secret_settings import MASK, PUBLIC_QUERY, host_of, public_settings, public_url
+from live_eval.redaction.secret_settings import MASK, host_of, public_settings, public_url
 
 __all__ = [
     "MASK",
-    "PUBLIC_QUERY",
     "SECRETS",
     "SECRET_FIELDS",
     "Concealer",

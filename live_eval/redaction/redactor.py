@@ -64,7 +64,7 @@ _HALFMASKED_KEY = re.compile(
 )
 _FOLDERS = ("PWD", "OLDPWD")
 """Environment variables that contain a folder, although their names resemble "password"."""
-_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def mask_halves(text: str) -> str:

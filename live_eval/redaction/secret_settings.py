@@ -9,7 +9,6 @@ from urllib.parse import SplitResult, unquote_plus, urlsplit, urlunsplit
 
 __all__ = [
     "MASK",
-    "PUBLIC_QUERY",
     "host_of",
     "is_address",
     "mapped",
@@ -26,7 +25,7 @@ __all__ = [
 MASK = "***"
 """Replacement for a secret."""
 
-PUBLIC_QUERY = frozenset({"api-version", "api_version", "deployment", "model"})
+_PUBLIC_QUERY = frozenset({"api-version", "deployment", "model"})
 """Query parameters whose values are never secrets."""
 
 _SECRET_WORDS = frozenset(
@@ -192,7 +191,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
     for pair in url.partition("?")[2].partition("#")[0].split("&"):
         name, _, value = pair.partition("=")
         plain = unquote_plus(value)
-        if names_secret(name) or (name not in PUBLIC_QUERY and _no_words(plain)):
+        if names_secret(name) or (name not in _PUBLIC_QUERY and _no_words(plain)):
             yield plain
 
 

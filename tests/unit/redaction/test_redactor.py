@@ -82,6 +82,11 @@ def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
     assert Redactor().text(f"'{text}h/x'").replace("h/x", "") in ("'***'", "'ws://'", "'***/x'")
 
 
+@pytest.mark.parametrize("text", ["a desk-of-many-drawers-1", "sk-1", "a Bearer of news"])
+def test_what_only_resembles_a_key_stays(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
 @pytest.mark.parametrize("word", ["hush-7", "cat", "Anything", "reference", "placeholder"])
 def test_short_secrets_and_words_are_not_searched_for(word: str) -> None:
     assert knowing(word).text(f"say {word} again") == f"say {word} again"
@@ -116,12 +121,14 @@ def test_a_login_and_a_query_are_learned_except_words_of_a_query() -> None:
     redactor.learn_url(
         "ws://me:pass%2Fword-1@h/v1?fault=close_mid_reply&model=gpt-4711-mini&x=ab12cd34ef&y=ab%2Bcd+ef"
     )
-    redactor.learn_url("ws://h/v1?token=correcthorsebattery")
+    redactor.learn_url("ws://h/v1?token=correcthorsebattery&api-version=2026-10-01&deployment=mine-4711")
+    redactor.learn_url("ws://some-plain-user:quiet-turn@h")
     redactor.learn_url("ws://u:quiet-9#pass@HOST")
     redactor.learn_url("turn:user-4711:quiet-turn@h:1")
     said = "pass/word-1 close_mid_reply gpt-4711-mini ab12cd34ef ab+cd ef user-4711 quiet-turn quiet-9#pass"
     assert redactor.text(said) == "*** close_mid_reply gpt-4711-mini *** *** *** *** ***"
     assert redactor.text("correcthorsebattery") == "***"
+    assert "***" not in redactor.text("2026-10-01 mine-4711 some-plain-user")
     assert "***" in redactor.text(base64.b64encode(b"user-4711:quiet-turn").decode()), "as Basic sends it"
 
 
@@ -232,6 +239,7 @@ def test_a_secret_field_of_a_message_is_hidden_and_learned(field: str) -> None:
     assert concealer.text(f'{{"{field}": "quiet-4711", "n": 1}}') == f'{{"{field}":"***","n":1}}'
     assert concealer.text("quiet-4711") == "***"
     assert concealer.text(f'{{"{field}": "quiet-0815", cut off') == f'{{"{field}": "***", cut off'
+    assert concealer.text(f'{{"{field}": "quiet-0815, cut off') == f'{{"{field}": "***"'
 
 
 def test_numbers_of_a_message_stay_numbers() -> None:
