@@ -46,7 +46,7 @@ class Variant(StrEnum):
 
 
 class Task(StrEnum):
-    """The endpoint's task for a recording: EchoMind's three levels, of which the first has two tasks, or an
+    """The endpoint's task for a recording: EchoMind's three levels, the first of which has two tasks, or an
     item of another benchmark."""
 
     TRANSCRIPTION = "transcription"

@@ -3,7 +3,7 @@
 Subclass one of these classes and override the methods in which the endpoint differs:
 
 * `EventDialect`: messages are JSON objects with a type;
-* `Bot`: a bot whose messages are those of an application;
+* `Bot`: a bot with application-specific messages;
 * `WebRtcBot`: a bot over WebRTC, whose replies are detected by their energy;
 * `PhoneLine`: a telephony provider, which calls the agent and plays its audio from a queue;
 * `BaseDialect`: anything else, including binary messages.

@@ -242,7 +242,7 @@ class EventDialect(BaseDialect):
 
 
 class Bot(EventDialect):
-    """A dialect for bots whose messages are those of an application; a subclass adds `hello` and `dial`.
+    """A dialect for bots with application-specific messages; a subclass adds `hello` and `dial`.
 
     A bot that sends no event for two seconds counts as ready. Application messages count as unknown events.
     """

@@ -53,7 +53,7 @@ def follows(reply: str, instruction: str, values: Mapping[str, Any]) -> bool:
 
 
 def variants(reply: str) -> tuple[str, ...]:
-    """Return the texts of which one must follow an instruction for a loose result.
+    """Return the texts, at least one of which must follow an instruction for a loose result.
 
     They are the reply, without its first line, without its last line, and without both, each also without
     asterisks.

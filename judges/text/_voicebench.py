@@ -72,7 +72,7 @@ def read_refusal(reply: str) -> bool:
 def read_bbh(reply: str, item_id: str) -> bool | None:
     """Return the answer to an item of BIG-Bench Hard: yes or option B as True, no or A as False; or None.
 
-    The item's id names its task. A task has a list of phrases, of which the first that holds decides.
+    The item's id names its task. Each task has a list of phrases; the first that matches decides.
 
     Raises:
         ValueError: The id names none of the four tasks.

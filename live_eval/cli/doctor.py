@@ -59,7 +59,7 @@ def command(
 
     An endpoint that hears nothing still answers half of the yes-or-no questions correctly, but hardly ever
     counts the right number of objects. The check runs ten items of each category, compares the answers with
-    guesses, and prints the share of correct answers with its interval. Other options are those of
+    guesses, and prints the share of correct answers with its interval. Other options are the same as for
     `live-eval run`, such as --base-url and --model.
 
     Exit status: 0 if the endpoint hears the user, 3 if it does not or if that is unclear, 2 for wrong usage.

@@ -282,7 +282,7 @@ def read_summary(folder: Path) -> RunSummary:
 
 
 def forget_summary() -> None:
-    """Free the memory of the last summary, of which all values have been computed."""
+    """Free the memory of the last summary, whose values have all been computed."""
     _LAST.clear()
 
 
