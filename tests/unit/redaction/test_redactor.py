@@ -200,6 +200,12 @@ def test_a_secret_in_pieces_of_one_field_is_found() -> None:
     assert found == ["The key is ***", "et-4711", "", ", quiet-4711 ", "and quiet"]
     assert redactor.series(messages)[1] is messages[1]
     assert redactor.series([["qui"], ["et-4711"]]) == [["***"], [""]]
+    assert redactor.series([{"a": ["so ", "qui"]}, {"a": ["et-4711"]}]) == [
+        {"a": ["so ", "***"]},
+        {"a": [""]},
+    ]
+    apart = [{"a": "qui", "b": "et-4711"}]
+    assert redactor.series(apart) == apart
 
 
 def test_a_secret_in_a_long_message_is_found_fast() -> None:
