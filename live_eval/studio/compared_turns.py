@@ -71,6 +71,7 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         "metrics": [{"name": name, "unit": "ms", "higher_is_better": False} for name in LATENCIES]
         + [column.as_json() for column in scores],
         "names": runs[0].names,
+        "cues": list(dict.fromkeys(cue for run in runs for cue in run.rows.columns.get("cue", ()) if cue)),
         "invalid": invalid,
         "rows": found[first : first + query.turns.limit],
     }

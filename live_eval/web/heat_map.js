@@ -16,7 +16,7 @@ const FEWEST_SCRIPTS = 8;
  * @param {string} [options.of] Name of the run, for the caption.
  * @param {function(string): string} options.turns Returns the link to the turns with a cue.
  */
-export function heatMap({ task, scores, rows }, { of = "", turns }) {
+export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", turns }) {
   const latency = {
     name: "voice_to_voice",
     heading: "voice to voice, p50",
@@ -48,6 +48,7 @@ export function heatMap({ task, scores, rows }, { of = "", turns }) {
     ),
   );
   return [
+    inWords && make("p", {}, make("b", {}, inWords)),
     table(`${task[0].toUpperCase()}${task.slice(1)}: scores by cue${of && `, ${of}`}`, heads, drawn, { class: "heat" }),
     make(
       "p",

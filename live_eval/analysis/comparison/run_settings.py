@@ -23,12 +23,13 @@ NOT_RECORDED = "not recorded"
 """The name to show for a prompt that was not recorded."""
 
 # Facts about the endpoint that are not settings; the prompt is handled separately.
+_CONCURRENCY = "concurrency"
 _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An endpoint, prompt or impairment setting that differs between two runs."""
+    """A setting that differs between two runs: of the endpoint, the prompt, the impairment or concurrency."""
 
     name: str
     first: str
@@ -36,15 +37,19 @@ class Setting:
 
 
 def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Setting]:
-    """Yield the endpoint, impairment and prompt settings that differ between two manifests."""
+    """Yield the endpoint settings, impairment, concurrency and prompt that differ between two manifests."""
     settings_of = [dict(_settings(manifest)) for manifest in (first, other)]
     for name in dict.fromkeys((*settings_of[0], *settings_of[1])):
         values = [settings.get(name, "") for settings in settings_of]
         if values[0] != values[1]:
             yield Setting(name, *values)
-    impairments = [conditions_of(manifest).impairment or "none" for manifest in (first, other)]
+    conditions = [conditions_of(manifest) for manifest in (first, other)]
+    impairments = [each.impairment or "none" for each in conditions]
     if impairments[0] != impairments[1]:
         yield Setting("impairment", *impairments)
+    concurrency = [each.concurrency for each in conditions]
+    if concurrency[0] != concurrency[1] and None not in concurrency:
+        yield Setting(_CONCURRENCY, *map(str, concurrency))
     if _prompt_hash(first) != _prompt_hash(other):
         yield Setting("prompt", *prompt_names((first, other)))
 
@@ -59,13 +64,13 @@ def _settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the prompt is the only endpoint setting that differs between runs.
+    """Return whether the prompt is the only setting that differs between runs, except the concurrency.
 
     An address specified by the user is a setting, since it may serve any model. The address of a built-in
     endpoint is not a setting, since each run starts its own endpoint.
     """
     for one, other in combinations(manifests, 2):
-        if not {setting.name for setting in settings_that_differ(one, other)} <= {"prompt"}:
+        if not {setting.name for setting in settings_that_differ(one, other)} <= {"prompt", _CONCURRENCY}:
             return False
     return len({_prompt_hash(manifest) for manifest in manifests}) > 1
 

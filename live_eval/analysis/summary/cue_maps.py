@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,17 +19,37 @@ __all__ = ["CueMap", "cue_maps"]
 class CueMap:
     """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare.
 
-    A row is a cue's name, unique in the map, and its turns.
+    A row is a cue's name, unique in the map, and its turns. `main` is the task's main score, or None.
     """
 
     task: Task
     columns: tuple[ScoreColumn, ...]
     rows: tuple[tuple[str, Group], ...]
+    main: ScoreColumn | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The cues with the worst and the best main score; empty if fewer than two cues can be compared."""
+        if self.main is None or self.main.higher_is_better is None:
+            return ""
+        found = [
+            (estimate.value, estimate.n, cue)
+            for cue, row in self.rows
+            if row.labels[0] not in LABELS_WITHOUT_CUE
+            and (estimate := row.scores[self.main.name]).value is not None
+            and not _is_thin(estimate)
+        ]
+        if len(found) < 2:
+            return ""
+        worst, *_, best = sorted(found, reverse=not self.main.higher_is_better)
+        named = [f"{cue}, {value:.2f} (n {n})" for value, n, cue in (worst, best)]
+        return f"Worst cue by {self.main.heading}: {named[0]}; best: {named[1]}."
 
     def as_json(self) -> dict[str, Any]:
         """Return the map as printed by ``show --json``."""
         return {
             "task": self.task.value,
+            "in_words": self.in_words,
             "scores": [column.as_json() for column in self.columns],
             "rows": [
                 {
@@ -49,17 +69,19 @@ def _is_thin(estimate: Estimate) -> bool:
     return estimate.clusters < MIN_CLUSTERS
 
 
-def cue_maps(groups: Sequence[Group], table: ScoreTable) -> tuple[CueMap, ...]:
-    """Return the maps of the tasks with labelled cues, in level order.
+def cue_maps(
+    groups: Sequence[Group], table: ScoreTable, main: Mapping[Task, ScoreColumn]
+) -> tuple[CueMap, ...]:
+    """Return the maps of the tasks with labelled cues, in level order; `main` are the tasks' main scores.
 
     A map has the scores with a better direction, and its cues in the order of the groups; speech without a
     cue is last.
     """
-    found = (_map(task, groups, table) for task in Task)
+    found = (_map(task, groups, table, main.get(task)) for task in Task)
     return tuple(each for each in found if each is not None)
 
 
-def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | None:
+def _map(task: Task, groups: Sequence[Group], table: ScoreTable, main: ScoreColumn | None) -> CueMap | None:
     of_task = [group for group in groups if group.task is task and group.level == "attribute"]
     of_task.sort(key=lambda group: group.labels[0] in LABELS_WITHOUT_CUE)  # stable
     if not of_task or of_task[0].labels[0] in LABELS_WITHOUT_CUE:
@@ -75,7 +97,7 @@ def _map(task: Task, groups: Sequence[Group], table: ScoreTable) -> CueMap | Non
         (group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]), group)
         for group in of_task
     ]
-    return CueMap(task, columns, tuple(rows))
+    return CueMap(task, columns, tuple(rows), main if main in columns else None)
 
 
 def _cell(estimate: Estimate, digits: int = 6) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class RunSummary:
     @cached_property
     def cue_maps(self) -> tuple[CueMap, ...]:
         """The scores of each task by cue."""
-        return cue_maps(self.groups, self.table)
+        return cue_maps(self.groups, self.table, {each.task: each.column for each in self.main_scores})
 
     @cached_property
     def cue_sensitivity(self) -> CueSensitivity | None:

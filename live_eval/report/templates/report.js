@@ -12,7 +12,7 @@ const columns = JSON.parse(document.getElementById("score-columns").textContent)
 for (const place of document.querySelectorAll(".cue-maps")) {
   const { maps, run, label } = JSON.parse(place.querySelector("script").textContent);
   const turns = (cue) => `#${new URLSearchParams({ cue, ...(label && { run }) })}`;
-  place.append(...maps.flatMap((map) => heatMap(map, { of: label, turns })));
+  place.append(...maps.flatMap((map) => heatMap(map, { of: label, turns })).filter(Boolean));
 }
 
 listRows(document.getElementById("turn-table"), { noun: "turns", named: "turn", details: turnDetails });

@@ -75,10 +75,10 @@ export class ByEar {
     history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common") }));
   }
 
-  draw({ rows, metric, metrics, invalid }) {
+  draw({ rows, metric, metrics, cues, invalid }) {
     Object.assign(this, { cases: rows, metrics });
     this.metric = metrics.find(({ name }) => name === metric);
-    this.drawChoices(metrics);
+    this.drawChoices(metrics, cues);
     const heads = [
       "case",
       "cue",
@@ -101,13 +101,14 @@ export class ByEar {
     return this.metric.heading ?? words(metric);
   }
 
-  drawChoices(metrics) {
-    const made = JSON.stringify(metrics);
+  drawChoices(metrics, cues) {
+    const made = JSON.stringify([metrics, cues]);
     if (made === this.offered) return;
     this.offered = made;
     const named = metrics.map(({ name, heading }) => [name, heading ?? words(name)]);
     fill(
       this.measure,
+      (cues.length > 1 || this.asked.cue) && choice("Cue", "cue", [["", "all"], ...cues], this.asked.cue),
       choice("Difference in", "metric", named, this.metric.name),
       choice("Order", "order", ORDERS, this.asked.order || "size"),
     );

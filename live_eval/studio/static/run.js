@@ -20,7 +20,9 @@ export async function show(place, { parts: [id], query, signal }) {
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
   const progress = make("div", { class: "in-progress" });
   const turns = make("div", {});
-  fill(place, head, noteOf(folder, signal), progress, figures, make("h2", {}, "Turns", term("turn")), turns);
+  // A value above links to its turns, which would be far below the first screen.
+  const arrival = [...query.keys()].length > 0 && { "data-arrival": "" };
+  fill(place, head, noteOf(folder, signal), progress, figures, make("h2", { ...arrival }, "Turns", term("turn")), turns);
   const list = new TurnTable(turns, id, query, { term, signal });
   await list.load();
   const load = () => loadFigures(figures, id, term, signal);

@@ -2,7 +2,7 @@
 //
 // A view exports `show(place, { parts, query, signal })`: it fills the element `place` and returns the title of
 // the page. `parts` are the rest of the fragment's path, `query` its parameters; `signal` is aborted when another
-// view is shown, which cancels requests and closes resources.
+// view is shown, which cancels requests and closes resources. An element with `data-arrival` is scrolled to.
 //
 //     #/runs/6f74f40c533b0930/turns/le_101%2Ftarget?figure=voice_to_voice
 import { announce, fill, make, problem } from "./web/elements.js";
@@ -71,6 +71,13 @@ async function show() {
   document.title = `${title} · live-eval studio`;
 }
 
+/** Scroll to the part of the view that the address asks for; return whether there is one. */
+function arrive() {
+  const part = main.querySelector("[data-arrival]");
+  part?.scrollIntoView();
+  return Boolean(part);
+}
+
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -81,8 +88,8 @@ function decoded(part) {
 
 window.addEventListener("hashchange", async () => {
   await show();
-  window.scrollTo(0, 0);
+  if (!arrive()) window.scrollTo(0, 0);
   main.focus({ preventScroll: true });
   announce(document.title);
 });
-show();
+show().then(arrive);

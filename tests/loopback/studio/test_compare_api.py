@@ -92,6 +92,7 @@ async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:
         page = await asked(browser, "/api/compare/turns", "ab", offset="1", limit="1", filter="line")
         assert (page["total"], page["matching"], page["offset"], len(page["rows"])) == (4, 4, 1, 1)
         assert [metric["name"] for metric in page["metrics"]][-1] == "taste"
+        assert page["cues"] == ["sigh"]
         failed = (await asked(browser, "/api/compare/turns", "ab", filter="id_3"))["rows"][0]["turns"]
         assert [turn["status"] for turn in failed] == ["failed", "captured"]
         assert failed[0]["failure"]["kind"] == "no_response"

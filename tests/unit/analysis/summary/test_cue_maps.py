@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -86,6 +87,16 @@ def test_cells_of_fewer_than_eight_scripts_are_thin(cue_map: CueMap) -> None:
     }
     assert printed["neutral"]["voice_to_voice"]["thin"] is False
     assert list(printed)[-1] == "neutral"
+
+
+def test_the_worst_and_the_best_cue_are_named_if_several_have_enough_scripts(cue_map: CueMap) -> None:
+    assert cue_map.main is not None
+    assert (cue_map.main.name, cue_map.in_words) == ("rubric.c4", ""), "only sighs have eight scripts"
+    (name, sigh), *others = cue_map.rows
+    better = replace(sigh, scores={"rubric.c4": replace(sigh.scores["rubric.c4"], value=4.125)})
+    several = replace(cue_map, rows=(("sob", better), (name, sigh), *others))
+    assert several.in_words == "Worst cue by C4: sigh, 2.12 (n 8); best: sob, 4.12 (n 8)."
+    assert replace(several, main=None).in_words == ""
 
 
 def test_a_run_without_cues_has_no_map(tmp_path: Path) -> None:
