@@ -65,7 +65,7 @@ def csv_line(cells: Iterable[object]) -> str:
     "'=1+1,-1.5,-1.5,\\n"
     """
     made = io.StringIO()
-    # csv quotes only the line breaks that its line terminator contains.
+    # The csv module quotes only the line breaks that its line terminator contains.
     csv.writer(made, lineterminator=_ROW_END).writerow([_escaped(cell) for cell in cells])
     return made.getvalue().removesuffix(_ROW_END) + "\n"
 
@@ -86,7 +86,7 @@ def kind_of_file(mode: int) -> str:
 
 
 def has_other_names(found: os.stat_result) -> bool:
-    """Return whether a file has hard links, so that writing to it may change a file in another folder."""
+    """Return whether a file has other hard links: writing to it could change a file in another folder."""
     return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
@@ -97,7 +97,7 @@ def open_regular(path: Path, *, links: bool = False) -> io.BufferedReader:
 
     Args:
         path: The file.
-        links: Whether the user chose the path, which may then be a symbolic link to a regular file.
+        links: Whether the user chose the path; it may then be a symbolic link to a regular file.
 
     Raises:
         OSError: The file is missing, cannot be read, or is not a regular file.
@@ -146,7 +146,7 @@ def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BY
 
     Args:
         path: The file.
-        links: Whether the user chose the path, which may then be of any file type; see `read_regular`.
+        links: Whether the user chose the path; it may then be a file of any type; see `read_regular`.
         most_bytes: Maximum size of the content.
 
     Raises:

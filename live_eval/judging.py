@@ -1,8 +1,8 @@
-"""The interface of judges: turns in, judgements out. Judges read the store, never the session.
+"""The judge interface: turns in, judgements out. Judges read the store, never the session.
 
 A local judge is a pure function of a batch (`LocalJudge.score`). An LLM judge is a pair of pure functions
-(`LlmJudge.request`, `LlmJudge.parse`); the driver calls the model, retries and counts. A pairwise judge is
-an LLM judge of two replies to one case.
+(`LlmJudge.request`, `LlmJudge.parse`); the driver calls the model, retries and counts. A pairwise judge is an
+LLM judge that compares two replies to one case.
 
 A judgement is `Scored`, `Unscored` (an input of the judge is missing) or `Failed` (the judge could not score
 a turn that it should have scored). `Unscored` and `Failed` have a reason. A score is never NaN, and never 0
@@ -188,8 +188,9 @@ class OptionSpec:
         choices: Allowed values; empty if any value is allowed.
         weights: Weights that can be selected by name. Any other value is a path to custom weights.
         is_file: Whether the value is a file path (or empty).
-        spares: By value, the part of the judge's `uses` that the judge ignores; this audio is not decoded.
-        packages: By value, importable packages that the judge requires in addition to `JudgeSpec.packages`.
+        spares: For each value, the parts in `uses` that the judge then ignores; their audio is not decoded.
+        packages: For each value, importable packages that the judge requires in addition to
+            `JudgeSpec.packages`.
     """
 
     name: str
@@ -204,10 +205,10 @@ class OptionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpec:
-    """The specification of a judge, to which an entry point refers; reading it does not load the judge.
+    """The specification of a judge, referenced by an entry point; reading it does not load the judge.
 
     Args:
-        name: Judge name on the command line and in the store.
+        name: Judge name on the command line and in stored scores.
         version: Judge version; change it whenever the values may change. Scores are stored by version.
         title: Description for users.
         kind: Interface that the judge implements.
@@ -216,8 +217,8 @@ class JudgeSpec:
         outputs: Numeric outputs.
         needs: Required parts of a turn.
         role: Role in summaries, or None.
-        default_place: Position among the default judges, or among the arena's, which uses the first; None
-            for a judge that runs only by name.
+        default_place: Position among the default judges, or among the arena's judges (the arena uses the
+            first); None for a judge that runs only by name.
         tasks: Tasks whose turns are judged; turns of other tasks are not counted.
         uses: Optional parts of a turn that the judge uses if they exist.
         options: Options of the judge.
@@ -376,7 +377,7 @@ class LlmJudge(Protocol):
         ...
 
     def parse(self, answer: str) -> Judgement:
-        """Parse the judgement in an answer; return `Failed` if there is none.
+        """Parse the judgement in an answer; return `Failed` if it contains none.
 
         The driver retries a `Failed` once, and includes its reason in the new request.
         """
@@ -414,7 +415,7 @@ def score_name(judge: str, output: str) -> str:
 
 
 def missing(turn: JudgedTurn, needs: frozenset[Need]) -> str | None:
-    """Describe which of `needs` are missing from the turn; None if none are.
+    """Describe which of `needs` are missing from the turn; return None if nothing is missing.
 
     Empty text and audio without samples count as missing, except an empty heard text, which means that the
     transcriber heard no words.

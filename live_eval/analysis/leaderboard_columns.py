@@ -21,7 +21,7 @@ class TableColumn:
 
     Args:
         scores: Scores for the column; the first score that a run has is used.
-        definition: What the values measure, in sentences.
+        definition: Explanation of what the values measure, in full sentences.
     """
 
     title: str
@@ -98,7 +98,7 @@ def prompt_scores() -> tuple[str, ...]:
 
 
 def score_definition(output: OutputSpec, judge: JudgeSpec, version: str = "") -> str:
-    """Return what an output of a judge measures, in sentences.
+    """Explain what an output of a judge measures, in full sentences.
 
     Args:
         version: Version that produced the scores; empty for the current one.

@@ -1,4 +1,4 @@
-"""Estimate a run before it starts: turns, minutes, audio, tokens and cost, of the endpoint and the judges.
+"""Estimate a run before it starts: turns, minutes, audio, and tokens and cost of endpoint and judges.
 
 Recordings, turns and requests are taken from the plan; reply lengths, latency and tokens per second are
 `Assumptions`. Retries, the endpoint's transcription of the input, and model loading are not included.
@@ -79,7 +79,7 @@ class JudgeEstimate:
         turns: Turns with all inputs of the judge.
         calls: Model calls; 0 for a local judge.
         tokens: Tokens of all calls, an upper estimate; None if unknown, and for a local judge.
-        usd: US dollars of all calls; None if unknown, and for a local judge.
+        usd: Cost of all calls in US dollars; None if unknown, and for a local judge.
         reason: Reason why `tokens` or `usd` is unknown; empty otherwise.
         core_minutes: Minutes on one core; None for a judge that calls a model.
     """
@@ -103,9 +103,9 @@ class RunEstimate:
         unusable: Turns with an unusable recording, which fail immediately.
         preparation_minutes: Minutes before the first turn, if no speech boundaries are known yet.
         minutes: Minutes from the first to the last turn.
-        input_minutes: Minutes of streamed audio; `output_minutes` is minutes of reply audio.
+        input_minutes: Minutes of streamed audio; `output_minutes` are the minutes of reply audio.
         tokens: Tokens of the endpoint; None if its tokens per second of audio are unknown.
-        usd: US dollars of the endpoint; None if unknown.
+        usd: Cost of the endpoint in US dollars; None if unknown.
         reason: Reason why `usd` is unknown; empty otherwise.
         assumptions: Assumptions of the estimate.
     """

@@ -5,8 +5,8 @@ follows from its variation between scripts. Two runs show this variation. With o
 another run is assumed, which the output states; repetitions in the run provide a lower bound.
 
 The power is computed for the paired t test (non-central t), which the sign-flip test approximates; see
-``benchmarks/statistics_validity.py``. A number of scripts is never sufficient if no sign flip can produce a p
-below the level.
+``benchmarks/statistics_validity.py``. If no sign flip can produce a p below the level, the number of scripts
+is insufficient.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Aim:
 
     Args:
         detect: Difference to detect, in the metric's unit.
-        power: Probability of showing the difference if it exists.
-        alpha: Probability of showing a difference if there is none.
+        power: Probability of detecting the difference if it exists.
+        alpha: Probability of reporting a difference if there is none.
         tests: Number of tests in the correction; Holm's first step divides alpha by this number.
 
     Raises:
@@ -156,7 +156,7 @@ class Basis:
         spread: Standard deviation of a script's difference.
         scripts: Number of scripts with a value in both runs.
         scripts_interval: Number of scripts at both ends of the interval of `spread`, if any.
-        play: Number of scripts to run to obtain this many with a value.
+        play: Number of scripts to run so that this many have a value.
         turns: Corresponding number of turns per run, with the run's variants and repetitions.
         detectable: Smallest difference that the existing scripts could show; None if there are too few
             scripts.
@@ -339,7 +339,7 @@ def _from_one(
 
 
 def _noise(run: ComparedRun, series: Series) -> float | None:
-    """Return the chance variance of a script's mean over all repetitions; None if there are no repetitions.
+    """Return the random variance of a script's mean over all repetitions; None without repetitions.
 
     It is derived from the variance between a script's repetition means, over the cases with a value in each.
     """

@@ -1,6 +1,6 @@
 """Relate the levels of the benchmark: understanding, reasoning and conversation.
 
-All relations are over the *same recordings* (script, variant, source), regardless of the question:
+All relations are computed over the *same recordings* (script, variant, source), regardless of the question:
 
 * correlations: rank correlations between answer accuracy and a metric of another level. Repetitions and
   questions are averaged by recording, and then recordings with both values by script or attribute.
@@ -183,8 +183,9 @@ class TaskLevels:
     """The relations between a run's levels; empty if the run has only one level.
 
     Args:
-        relations: Correlations of scored columns of different levels, by script and by attribute.
-        cue_recognised: Reply columns by cue recognition, if there are questions about the same recordings.
+        relations: Correlations between scored columns of different levels, by script and by attribute.
+        cue_recognised: Reply columns, split by cue recognition, if there are questions about the same
+            recordings.
         speech_source: Human minus synthetic scores, if both sources have the same scripts.
     """
 
@@ -213,7 +214,7 @@ def related_columns() -> tuple[BoardColumn, ...]:
 def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> TaskLevels:
     """Return the relations between the levels of a run.
 
-    `asks_for` contains the question types that ask for a cue, by the cue's fine dimension.
+    `asks_for` contains the question types that ask for a cue, by fine dimension of the cue.
     """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]
@@ -296,7 +297,7 @@ def _cue_recognised(
     with_cue: Iterable[_Recording],
     asks_for: Mapping[str, frozenset[str]],
 ) -> Iterator[CueRecognised]:
-    """Yield the reply columns by whether questions about the same recording were answered correctly."""
+    """Yield the reply columns, split by whether the questions about the recording were answered correctly."""
     answers = next((found for column, found in scored.items() if column.task is Task.UNDERSTANDING), None)
     if answers is None:
         return

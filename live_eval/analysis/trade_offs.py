@@ -1,7 +1,6 @@
 """Plot scores against latency, and find the runs and turns on the Pareto front.
 
-A point is on the front if no other point is at least as fast and at least as good, and better in one of the
-two.
+A point is on the front if no other point is at least as fast and as good, and better in one of the two.
 """
 
 from __future__ import annotations

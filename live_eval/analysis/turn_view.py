@@ -95,7 +95,7 @@ class TurnView:
 
     @property
     def read_as(self) -> str | None:
-        """The interpretation of the answer to a question; None if it was not judged."""
+        """How the answer to a question was interpreted; None if it was not judged."""
         row = self.table.row(self.turn_id, JudgeRole.MULTIPLE_CHOICE)
         if row is None or row.status != "scored":
             return None
@@ -168,7 +168,7 @@ class TurnView:
 
         Args:
             unit: Unit of the times, used as the suffix of their names.
-            since: Function that converts a session time to that unit.
+            since: Function that converts a session time to this unit.
         """
         for marks in self.record.responses:
             times = {

@@ -24,7 +24,7 @@ AUDIBLE_WINDOWS = 3
 PAUSE_NS = 100_000_000
 """Minimum pause between two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-# Two windows fewer than the pause, since an onset or end usually falls inside a window.
+# Two windows fewer than a pause, since onsets and ends usually fall inside a window.
 _GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2
 
 
@@ -43,8 +43,8 @@ def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
 def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index of the first audible sample, or None for silence.
 
-    The sample exceeds the amplitude of −50 dBFS, and each of the three 10 ms windows that start at the sample
-    has a root mean square above −50 dBFS.
+    The sample exceeds an amplitude of −50 dBFS, and each of the three 10 ms windows from this sample on has a
+    root mean square above −50 dBFS.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -55,7 +55,7 @@ def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
 
 
 def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return for each sample whether it could be an audible onset; see `audible_onset`.
+    """Return whether each sample could be an audible onset; see `audible_onset`.
 
     Args:
         pcm: int16 mono, shape (samples,).

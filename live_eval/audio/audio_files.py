@@ -142,7 +142,7 @@ def _too_long(path: Path, max_s: float, what: str) -> AudioError:
 
 
 class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile is untyped
-    """An audio file that is read once, from beginning to end.
+    """An audio file that is read once, from start to end.
 
     For seekable files, soundfile seeks after each block, which fails in libsndfile at the end of a FLAC file
     that states a wrong length.
@@ -172,7 +172,7 @@ def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
         with _Stream(io.BytesIO(read_in_table(place))) as file:
             yield file
         return
-    # A crashed writer leaves a data chunk of zero stated bytes, which libsndfile reads as empty.
+    # A crashed writer leaves a data chunk with a stated size of 0, which libsndfile reads as empty.
     chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
         with open_regular(path, links=True) as raw, _Stream(raw.fileno(), closefd=False) as file:
@@ -199,8 +199,8 @@ class _Sound:
 
 
 def _read_to_the_end(file: soundfile.SoundFile, most: float) -> _Sound:
-    """Return all samples of a file, up to one block more than `most`."""
-    # Read in blocks, because the header may state more than fits in memory or, for piped FLAC, no length.
+    """Return all samples of a file, at most one block more than `most`."""
+    # Read in blocks: the header may state a length that exceeds memory or, for piped FLAC, no length at all.
     blocks: list[NDArray[np.float32]] = []
     count, peak = 0, 0.0
     frames = max(1, _BLOCK_SAMPLES // file.channels)
@@ -218,9 +218,9 @@ class _DataChunk:
     """The data chunk of a RIFF file.
 
     Args:
-        riff: File size that the header states.
+        riff: File size stated in the header.
         at: Offset of the samples.
-        stated: Number of sample bytes that the chunk states.
+        stated: Number of sample bytes stated in the chunk.
         present: Number of bytes from `at` to the end of the file.
         surplus: Whether something other than a chunk follows the stated bytes.
     """
@@ -233,7 +233,7 @@ class _DataChunk:
 
 
 def _data_chunk(path: Path) -> _DataChunk | None:
-    """Find the data chunk of a RIFF file; return None for other files and for those inside a table."""
+    """Find the data chunk of a RIFF file; return None for other files and for files inside a table."""
     if in_table(path) is not None:
         return None
     size = path.stat().st_size
@@ -266,7 +266,7 @@ def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str
 
 
 def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
-    """Write int16 PCM as FLAC, without loss.
+    """Write int16 PCM as lossless FLAC.
 
     Args:
         path: Output file, written by `atomic_write`.
@@ -277,7 +277,7 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
         OSError: The file cannot be written.
     """
     encoded = io.BytesIO()  # libsndfile's message is "system error" for every write error
-    # For speech, the lowest level needs two thirds of the default's time and less than 1 % more space.
+    # For speech, the lowest level takes two thirds of the default's time and less than 1 % more space.
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
     with atomic_write(path) as part:
         part.write_bytes(encoded.getbuffer())

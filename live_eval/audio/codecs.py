@@ -79,7 +79,7 @@ class PartlyDecodedError(AudioError):
 
 
 class Decoder:
-    """Decode one stream, whose chunks must be passed in order.
+    """Decode one stream; pass its chunks in order.
 
     Args:
         codec: Encoding of the chunks; Opus requires a rate of 48 kHz.
@@ -104,8 +104,8 @@ class Decoder:
         The pre-skip samples of an Ogg stream are dropped.
 
         Raises:
-            AudioError: The chunk is invalid in the codec; a `PartlyDecodedError` if a page of an Ogg stream
-                is broken or out of order.
+            AudioError: The chunk is not valid for the codec; a `PartlyDecodedError` if a page of an Ogg
+                stream is broken or out of order.
         """
         match self._codec.name:
             case CodecName.OPUS:

@@ -1,7 +1,7 @@
 """Read and write the pages of Ogg-Opus streams, incrementally. Pure.
 
-Unlike in file-based libraries, a packet is available as soon as its last byte has arrived, and each packet
-is sent in a separate page. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
+Unlike file-based libraries, this reader yields a packet as soon as its last byte has arrived, and the writer
+sends each packet in a separate page. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Recordings inside Parquet tables: paths such as ``test.parquet/audio/7``, and their content.
+"""Read recordings inside Parquet tables, addressed by paths such as ``test.parquet/audio/7``.
 
-Benchmarks on the Hugging Face hub store recordings in a column of a table, each as the bytes of an audio file
-with its name. A recording is addressed by the table's path, the column and the row. Nothing is written to
-disk: the row group with the recording is read when it is needed, and kept for the rows next to it.
+Benchmarks on the Hugging Face hub store recordings in a table column, each as the name and the bytes of an
+audio file. A recording is addressed by the table's path, the column and the row. Nothing is written to disk:
+the row group with the recording is read on demand, and kept for neighbouring rows.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 
 TABLE_SUFFIX = ".parquet"
 
-_GROUPS_KEPT = 4  # sessions run at once, usually in neighbouring rows; a group is some tens of MB
+_GROUPS_KEPT = 4  # concurrent sessions usually read neighbouring rows; a group is some tens of MB
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """The place of a recording in a table."""
+    """The location of a recording in a table."""
 
     table: Path
     column: str
@@ -47,12 +47,12 @@ class TableRow:
 
     @property
     def path(self) -> Path:
-        """The recording's path, from which `in_table` returns the place."""
+        """The recording's path, which `in_table` converts back to a location."""
         return self.table / self.column / str(self.row)
 
 
 def in_table(path: Path) -> TableRow | None:
-    """Return the place of a recording in a table, or None if the path is that of an ordinary file.
+    """Return the location of a recording in a table, or None if the path refers to an ordinary file.
 
     >>> in_table(Path("data/test.parquet/audio/7"))
     TableRow(table=PosixPath('data/test.parquet'), column='audio', row=7)
@@ -146,7 +146,7 @@ def _columns_of_group(
 
 
 def _group(place: TableRow, size: int, mtime_ns: int) -> tuple[int, tuple[bytes | None, ...]]:
-    """Return the recordings of the row group with a row, and the number of its first row."""
+    """Return the recordings of the row group that contains a row, and the index of the group's first row."""
     first = 0
     with _opened(place.table) as file:
         if place.column not in file.schema_arrow.names:

@@ -148,7 +148,7 @@ def encode(pcm: NDArray[np.int16], codec: Codec) -> bytes:
 def _g711_codes(codec: Codec) -> NDArray[np.uint8]:
     """Return the G.711 code of each 16-bit sample, indexed by the sample as unsigned integer.
 
-    The table exists because a file writer would be too slow for every frame.
+    The table exists because using a file writer for every frame would be too slow.
     """
     wire = io.BytesIO()
     every = np.arange(1 << 16, dtype=np.uint16).view(np.int16)

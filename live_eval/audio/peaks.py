@@ -12,7 +12,7 @@ PEAK_NS = 20_000_000
 
 
 def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -> NDArray[np.uint8]:
-    """Return the peak of every 20 ms on both sides.
+    """Return the peak in every 20 ms of both sides.
 
     Args:
         both_sides: int16, shape (samples, 2).

@@ -1,8 +1,8 @@
-"""Place RTP audio for playout: lost, late and duplicate packets, and idle gaps of the sender. Pure.
+"""Schedule RTP audio for playout, with lost, late and duplicate packets, and idle gaps of the sender. Pure.
 
 The playout buffer has zero depth. A packet that arrives too late for playout is dropped. Missing packets are
 concealed when the next packet arrives. A gap in the timestamps without a gap in the sequence numbers is an
-idle gap, after which playout gets a new anchor. Source: RFC 3550.
+idle gap; playout gets a new anchor after it. Source: RFC 3550.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class RtpTrack:
     def __init__(self, before: RtpTrack | None = None) -> None:
         self._before = before
         self._last: RtpPacket | None = None
-        self._empty: RtpPacket | None = None  # the last packet before the first one with audio
+        self._empty: RtpPacket | None = None  # the last packet before the first packet with audio
         self._sequence = 0
         self._seen: set[int] = set()
         self._samples = 0

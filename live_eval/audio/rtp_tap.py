@@ -1,4 +1,4 @@
-"""Tap aiortc's receive path for packets as they arrive, before the jitter buffer.
+"""Intercept packets in aiortc's receive path as they arrive, before the jitter buffer.
 
 aiortc returns decoded frames after a jitter buffer that waits for four packets, conceals late packets and has
 no arrival times. The tap stamps each datagram before decryption and parsing, and intercepts each of the
@@ -78,7 +78,8 @@ def check_aiortc() -> None:
 def keep_no_packets(sender: RTCRtpSender) -> None:
     """Disable the retransmission history of a sender, which audio never uses.
 
-    The history holds 128 packets: half of a session's objects, all visited by each garbage collection.
+    The history keeps 128 packets, which are half of a session's objects; each garbage collection visits all
+    of them.
     """
     vars(sender)["_RTCRtpSender__rtp_history"] = _NoHistory()
 
@@ -113,9 +114,9 @@ def _ignore(packet: RtpPacket) -> None:
 class RtcTap:
     """Tap the packets of one receiver.
 
-    Create the tap when the receiver's transport is known and no packet has arrived: an offerer that bundles
-    all media can create it with the receiver, another offerer right after setting the answer, an answerer
-    right after setting the offer.
+    Create the tap when the receiver's transport is known and no packet has arrived yet: an offerer that
+    bundles all media can create it together with the receiver, any other offerer right after setting the
+    answer, and an answerer right after setting the offer.
 
     Args:
         receiver: Receiver of the audio track.
@@ -200,7 +201,7 @@ class RtcTap:
         self._hear(packet, packet.payload, known)
 
     def _without_audio(self, packet: WirePacket) -> None:
-        """Report a packet in another format (comfort noise, a DTMF event), which does not count as lost."""
+        """Report a packet in another format (comfort noise, DTMF event): it does not count as lost."""
         if self._last_codec is not None:
             self._hear(packet, b"", self._last_codec)
 

@@ -20,7 +20,7 @@ _SMOOTHING_S = 0.03
 _HANGOVER_S = 0.2
 _MARGIN_DB = 15.9
 _THRESHOLD_STEP_DB = 1.5
-# The filters' time constant is long, so the means of milliseconds yield the same envelope as the samples.
+# The filters' time constant is long, so per-millisecond means yield the same envelope as the samples.
 _STEPS_PER_S = 1_000
 
 
@@ -78,7 +78,7 @@ def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> Spee
     """Return the active speech level of a recording from its envelope.
 
     A sample is active if the envelope exceeded a threshold during the last 200 ms. The level is the energy
-    over the active time, at the threshold 15.9 dB below the level, interpolated between thresholds.
+    over the active time, at the threshold that lies 15.9 dB below the level, interpolated between thresholds.
 
     Args:
         mean_square: Mean square of all samples of the recording.

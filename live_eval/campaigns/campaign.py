@@ -1,4 +1,4 @@
-"""Run a campaign: ordered runs in one folder with one JSON document. It can be stopped and resumed.
+"""Run a campaign: ordered runs in one folder with one JSON document. A campaign can be stopped and resumed.
 
 On disk, ``recordings/<campaign>/`` contains the document, the generated recordings, and a folder per run. The
 kinds of campaign (`latency`, `duplex`) determine the content of each run.
@@ -58,8 +58,8 @@ class Campaign(ABC):
         folder: Campaign folder, new or empty; created if missing.
         base: Plan of a run with the settings shared by all runs.
         order: Run names in order; a run may have several steps.
-        asked: Settings that determine the runs, beyond the shared settings.
-        resume: Whether to continue the campaign in the folder: completed runs are kept.
+        asked: Settings that determine the runs, in addition to the shared settings.
+        resume: Whether to resume the campaign in the folder: completed runs are kept.
 
     Raises:
         UsageError: The endpoint does not support the campaign.
@@ -159,7 +159,7 @@ class Campaign(ABC):
 
     @abstractmethod
     def _progress(self) -> str:
-        """Describe how much was recorded before the campaign was resumed."""
+        """Describe the progress before the campaign was resumed."""
 
     @abstractmethod
     def _count_failed(self) -> int:
@@ -196,7 +196,7 @@ class Campaign(ABC):
         return self._own_folder(self.document.made, *inside)
 
     def _own_folder(self, *names: str) -> Path:
-        """Return a folder in the campaign folder; refuse a link, whose target could be anywhere."""
+        """Return a folder in the campaign folder; reject a link, since its target could be anywhere."""
         path = self.folder
         for name in names:
             path /= name

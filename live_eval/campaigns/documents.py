@@ -65,7 +65,7 @@ class CampaignDocument:
         return any(made.rglob("*.*")) or [each.name for each in folder.iterdir()] == [self.made]
 
     def is_in(self, folder: Path) -> bool:
-        """Return whether a folder contains such a campaign and is not itself a run."""
+        """Return whether a folder contains such a campaign and is not a run itself."""
         return is_own_file(folder, folder / self.file_name) and not (folder / RUN_FILE).exists()
 
     def read(self, folder: Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ DUPLEX_CAMPAIGN = CampaignDocument(
 
 
 def names_a_run(name: object) -> bool:
-    """Return whether a value is a folder name within the campaign folder, not another path."""
+    """Return whether a value is the name of a folder in the campaign folder, and not any other path."""
     try:
         return isinstance(name, str) and bool(own_name(name))
     except ValueError:

@@ -35,7 +35,7 @@ class FoundFolder:
 
 
 def find_folders(roots: Iterable[Path]) -> list[FoundFolder]:
-    """Return the runs and campaigns in folders, each once, in reverse order of folder names.
+    """Return the runs and campaigns in folders, without duplicates, in reverse order of folder names.
 
     Links inside these folders are not followed: an untrusted folder may link to any other folder.
 
@@ -54,7 +54,7 @@ def kind_of(folder: Path) -> FolderKind | None:
         if holds_recordings(folder):
             return "run"
         return next((campaign.kind for campaign in _CAMPAIGNS if campaign.was_begun_in(folder)), None)
-    except OSError:  # no search permission: reading the run reports it
+    except OSError:  # no search permission: the error is reported when the run is read
         return "run"
 
 
@@ -87,7 +87,7 @@ def _folders_in(folder: Path) -> list[Path]:
 def delete_campaign(
     folder: Path, others: Collection[str] = (), forms: Mapping[str, FolderForms] | None = None
 ) -> list[Path]:
-    """Delete everything that live-eval has written to a campaign folder: runs, recordings, document.
+    """Delete everything that live-eval has written to a campaign folder: its runs, recordings and document.
 
     Args:
         folder: Folder of the campaign.

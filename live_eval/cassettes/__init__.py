@@ -1,4 +1,4 @@
-"""Cassettes: recorded sessions that can be replayed to a dialect."""
+"""Cassettes: recorded sessions that can be replayed through a dialect."""
 
 from live_eval.cassettes.format import (
     Call,

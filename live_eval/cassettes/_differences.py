@@ -28,8 +28,8 @@ _SHOWN_CHARACTERS = 200
 def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
     """Yield the differences between a dialect's events and the recorded events.
 
-    Events are compared in chronological order: while a session is blocked on sending, events of different
-    calls may interleave.
+    Events are compared in chronological order, because events of different calls may interleave while a
+    session is blocked on sending.
     """
     now, then = (sorted(events, key=lambda event: event.at_ns) for events in (now, before))
     if now == then:

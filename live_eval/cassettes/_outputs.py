@@ -48,7 +48,7 @@ _known: dict[type, tuple[tuple[str, Any], ...]] = {}
 def misfit(output: Output) -> str | None:
     """Return how an output violates its declared types, or None.
 
-    Numbers must be finite, and messages for users must be short, regardless of the endpoint's input.
+    Numbers must be finite, and messages for users short, whatever the endpoint sends.
     """
     for name, hint in _hints(type(output)):
         value = getattr(output, name)

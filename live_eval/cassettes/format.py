@@ -13,11 +13,11 @@ The first line is the header; each following line is one step, in session order:
 * ``direction`` ``in`` is a message from the endpoint, ``out`` a message that the dialect sends. ``message``
   is the text on the wire or, for legibility, an object whose compact JSON is that text; a binary message is
   base64 under ``binary`` instead.
-* ``call`` is a call of the dialect by the session: ``opened`` (without it, the connection opens with the
+* ``call`` is a call from the session to the dialect: ``opened`` (without it, the connection opens with the
   first step), ``frame`` (`count` frames, or one frame with ``pcm`` in base64 or a number of bytes of
   ``silence``; the messages of frames are not included), ``end_turn``, ``interrupt`` (`response_id`,
   `heard_ms`), ``timer`` (`name`), ``finish``.
-* ``turn`` is a report of the session to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, relative
+* ``turn`` is a report from the session to the turn: ``user_speaks`` (`onset_ns` and `voice_end_ns`, relative
   to ``at_ms``; the latter is -1 while unknown), ``user_done``, ``over`` (the session stopped waiting),
   ``failed`` (`kind`, `message`).
 * ``rtp`` is a packet of the endpoint's media track; the user's packets bypass the dialect and are omitted.
@@ -26,7 +26,7 @@ The first line is the header; each following line is one step, in session order:
   size and ``crc32`` its checksum).
 
 ``out`` and ``event`` lines belong to the previous step; lines before the first step are the dialect's
-reaction to the opened connection. Without ``out`` lines messages are not checked, and without ``event`` lines
+response to the opened connection. Without ``out`` lines messages are not checked, and without ``event`` lines
 events are not checked; otherwise the cassette lists all of them.
 
 Golden sessions are written by hand. Recordings (``live-eval run --record-wire``) contain every call and
@@ -115,7 +115,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the dialect by the session."""
+    """A call from the session to the dialect."""
 
     at_ns: int
     name: str
@@ -124,7 +124,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """A report of the session to the turn."""
+    """A report from the session to the turn."""
 
     at_ns: int
     name: str
@@ -217,7 +217,7 @@ class WireRecord:
         self._kept: list[Callable[[], Step]] | None = [] if keeps else None
 
     def keep(self, make: Callable[_P, Step], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Record a function that creates a step; `steps` calls it later, outside the event loop."""
+        """Store a function that creates a step; `steps` calls it later, outside the event loop."""
         if self._kept is not None:
             self._kept.append(partial(make, *args, **kwargs))
 

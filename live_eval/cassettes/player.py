@@ -1,4 +1,4 @@
-"""Replay cassettes to a dialect, and check its outputs against the contract and a golden session."""
+"""Replay cassettes through a dialect, and check its outputs against the contract and a golden session."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class ConformanceError(AssertionError):
 
 
 class Player:
-    """Play steps to a dialect, and check every output against the contract.
+    """Replay steps through a dialect, and check every output against the contract.
 
     Args:
-        reads_log: Whether to check the log form of each message, the slowest check.
+        reads_log: Whether to check the log form of each message, which is the slowest check.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Player:
         return ConformanceError(f"{self.cassette.name}, {self.step}: {rule}")
 
     def play(self, number: int, step: Step) -> Sequence[Output]:
-        """Play one step; skip steps that are outputs of the dialect."""
+        """Replay one step; skip steps that are outputs of the dialect."""
         self.step = f"step {number + 1} ({type(step).__name__})"
         self.now_ns = step.at_ns
         outputs = [output for name in self.due() for output in self.fire(name)]
@@ -175,7 +175,7 @@ class Player:
         return taken
 
     def _frames(self, count: int) -> Sequence[Output]:
-        """Send frames; none if the audio travels on a track."""
+        """Send frames, unless the audio travels on a track."""
         outputs: list[Output] = []
         if self._track:
             return outputs

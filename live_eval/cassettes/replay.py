@@ -59,7 +59,8 @@ class Replayed:
     """The result of replaying one cassette.
 
     Args:
-        kept: Whether the run kept this attempt instead of a later attempt; latencies are compared only if so.
+        kept: Whether the run kept this attempt rather than a later one; latencies are compared only in this
+            case.
         events: Number of events that the dialect reported.
         differences: One sentence for each difference.
         latencies_ns: Latencies by name, if the attempt was kept; None for a latency without a value.
@@ -119,7 +120,7 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
 
 @contextmanager
 def _replaying(path: Path) -> Iterator[None]:
-    """Add the cassette's name to errors from impossible steps."""
+    """Add the cassette's name to errors that impossible steps cause."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -205,7 +206,7 @@ class _Replay:
         self._leaving = self._ended = False
 
     def play(self) -> None:
-        """Play all steps."""
+        """Replay all steps."""
         for step in self._cassette.steps:
             for audio, at_ns in self._line.played(step.at_ns + self._origin_ns):
                 self.turn.on_event(audio, at_ns)
@@ -273,7 +274,7 @@ class _Replay:
             return ()
 
     def _sent(self, message: Message) -> None:
-        """Compare a recorded message with those that the dialect sends now."""
+        """Compare a recorded message with the messages that the dialect sends now."""
         for sends in (self._sends, self._farewell):
             if message in sends:
                 sends.remove(message)

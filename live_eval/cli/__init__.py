@@ -132,13 +132,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # the shell closed the stream (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)
         sys.exit(WRONG_USAGE)
-    # At exit, Python restores its own signal handlers; Ctrl-C would then replace the exit status.
+    # At exit, Python restores its own signal handlers, and Ctrl-C would then replace the exit status.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         try:
             status = cli.main(args=arguments, prog_name="live-eval", standalone_mode=False)
         finally:
-            sys.stdout.flush()  # flush here, since a failure can still be reported
+            sys.stdout.flush()  # flush here, while a failure can still be reported
     except NoArgsIsHelpError as error:
         error.show()
         sys.exit(WRONG_USAGE)

@@ -49,7 +49,7 @@ def _parse_or_redirect(command: _Command, text: str, scores: Collection[str]) ->
 
 
 def _corrections(text: str, value: str) -> Iterator[str]:
-    """Yield the assertion, and with a statistic or, as in the names of pytest, a dot for an underscore."""
+    """Yield the assertion, then variants with a statistic or, as in pytest names, a dot for an underscore."""
     yield text
     bound = text[text.index(value) + len(value) :]
     dotted = [f"{value[: each.start()]}.{value[each.end() :]}" for each in re.finditer("_", value)]

@@ -1,4 +1,4 @@
-"""Options, progress and result output of the campaign commands."""
+"""Options, progress display and result output of the campaign commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def campaign_options(
     """Return the options common to all campaigns, and the run-file options.
 
     Args:
-        excluded: Run-file keys that get no flag here, because the command sets them.
+        excluded: Run-file keys without a flag here, because the command sets them.
         drift_turns: Default of ``--sentinel-turns``.
         concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
     """

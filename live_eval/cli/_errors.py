@@ -45,7 +45,7 @@ def in_words(error: click.ClickException) -> str:
 
 
 def with_flag(message: str) -> str:
-    """Return a message that names a run-file key first with the key's flag instead.
+    """Return the message; if it begins with a run-file key, replace the key with its flag.
 
     >>> with_flag("endpoint.base_url 'host': expected an address"), with_flag("turns: 3")
     ("--base-url 'host': expected an address", 'turns: 3')

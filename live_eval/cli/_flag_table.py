@@ -1,6 +1,6 @@
 """Derive the description of the run file's flags from its models.
 
-To write it after a change of the models::
+To update the file after the models change::
 
     python -m live_eval.cli._flag_table
 """
@@ -58,7 +58,7 @@ def _row(key: str, field: FieldInfo) -> dict[str, Any]:
 
 
 def _form(key: str, field: FieldInfo) -> dict[str, Any]:
-    """Return how the flag's value is written: its form, and its metavar or choices."""
+    """Return the syntax of the flag's value: its form, and its metavar or choices."""
     annotation = field.annotation
     if get_origin(annotation) is UnionType:
         annotation = next(part for part in get_args(annotation) if part is not type(None))

@@ -1,7 +1,7 @@
 """Command-line flags for the keys of the run file, from their description in ``run_flags.json``.
 
-`flag_table` derives the description from the run file's models. It is stored because importing the models
-takes longer than ``--help`` should.
+`flag_table` derives the description from the run file's models. It is stored in a file because importing the
+models takes longer than ``--help`` should take.
 """
 
 from __future__ import annotations

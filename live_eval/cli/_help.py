@@ -61,7 +61,7 @@ class Command(click.Command):
         """Parse the arguments.
 
         Raises:
-            UsageError: A flag has another flag as its value, so its value is missing.
+            UsageError: A flag is followed by another flag instead of its value.
         """
         ctx.meta[_TYPED] = tuple(args)
         known = set(flags_of(self, ctx))

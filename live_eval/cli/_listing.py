@@ -136,7 +136,7 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     for row_cells in cells:
         table.add_row(*row_cells)
-    # Users copy the names in the first column: do not wrap them if this leaves room for the others.
+    # Users copy the names in the first column: do not wrap them if the other columns still fit.
     longest = max((len(name) for name, *_ in cells), default=0)
     table.columns[0].no_wrap = longest <= console.width // 2
     print_table(console, table)

@@ -88,7 +88,7 @@ class RunFolder(click.Path):
         return folder
 
     def _check_contents(self, folder: Path, param: click.Parameter | None, ctx: click.Context | None) -> None:
-        """Reject a folder of another kind, or without a run; the message names the newest run below it."""
+        """Reject a folder of another kind or without a run; the message names the newest run inside it."""
         from live_eval.campaigns.folders import find_folders, kind_of
 
         kind = kind_of(folder)
@@ -133,7 +133,7 @@ def _newest(
     kinds: Collection[FolderKind],
     why_skipped: Callable[[FoundFolder], str] = _never_skipped,
 ) -> Path:
-    """Return the run or campaign in recordings/ with this number by age, and print its name.
+    """Return the run or campaign in recordings/ with this number, newest first, and print its name.
 
     Args:
         name: The user's text, such as ``@2``, for messages.
@@ -192,7 +192,7 @@ class DurationType(click.ParamType[float]):
         unit: Unit of the values passed to the command, and of numbers without a unit.
         low: Minimum, in this unit.
         high: Maximum, in this unit.
-        words: Words that are accepted instead of a duration, and passed on unchanged.
+        words: Words accepted instead of a duration, and passed on unchanged.
     """
 
     name = "duration"

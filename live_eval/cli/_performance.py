@@ -1,4 +1,4 @@
-"""Print the outcome of a performance: cue sensitivity, and scores next to the paper's published rows."""
+"""Print the results of a performance: cue sensitivity, and scores next to the paper's published rows."""
 
 from __future__ import annotations
 

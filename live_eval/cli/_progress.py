@@ -1,4 +1,4 @@
-"""Progress bars for runs and scoring."""
+"""Progress bars for runs and for scoring."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class RunProgress(Observer):
                     f"[red]{failure.kind}[/red] {_plain(record.turn_id)}: {_plain(failure.message)}",
                     highlight=False,
                 )
-        # Unusable recordings take no time, so the rate ignores them.
+        # Turns with unusable recordings take no time, so the rate ignores them.
         self._timed += failure is None or FAILURE_CAUSES.get(failure.kind) is not FailureCause.DATA
         self._waiting.pop(record.turn_id, None)
         self._progress.advance(self._turns)
@@ -116,7 +116,7 @@ class RunProgress(Observer):
         self.note(f"waiting {seconds:.0f} s {why}")
 
     def note(self, text: str) -> None:
-        """Print a line above the bars."""
+        """Print a line above the progress bars."""
         self._console.print(_plain(text), highlight=False)
 
 
@@ -125,7 +125,7 @@ def in_words(
 ) -> str:
     """Return the state of a run: mean rate, remaining time, waiting turns, failures by kind.
 
-    The rate includes waits and retries, and so does the estimate of the remaining time.
+    The rate, and therefore the estimate of the remaining time, includes waits and retries.
 
     >>> in_words(10, 60, 5, ["attempt 2 of 3"], {"closed": 2})
     '10/min, about 30 s left; 1 waiting, attempt 2 of 3; 2 failed: closed 2'

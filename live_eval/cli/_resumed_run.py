@@ -65,7 +65,7 @@ def open_writer(plan: Plan, out: Path) -> RunWriter:
 
 
 def _note_lost(writer: RunWriter) -> None:
-    """Print the turns that are rerun because their audio is missing."""
+    """Print which turns are rerun because their audio is missing."""
     again = writer.to_repeat()
     if again:
         click.echo(

@@ -1,4 +1,4 @@
-"""Carry out ``live-eval run``: stream a data set to an endpoint and score the replies."""
+"""Implement ``live-eval run``: stream a data set to an endpoint and score the replies."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run_command(
         _estimate(configs, specs, price, assume, named=wanted, as_json=as_json)
         return
     left_out: Mapping[str, str] = {}
-    if config.cluster.ray is None:  # otherwise the nodes' judges count
+    if config.cluster.ray is None:  # otherwise the judges on the nodes matter
         left_out = _unable_judges(config, specs, named=named)
         configs = [_without_judges(each, left_out) for each in configs]
     scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
@@ -122,7 +122,7 @@ def run_command(
 
 
 def _run_values(runfile: Path | None, flags: dict[str, Any], trusted: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the run file, on top of those of the run whose failed turns are rerun."""
+    """Return the values of the run file, merged over the values of the run whose failed turns are rerun."""
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
         validate(values, runfile)  # before flags change the values: errors contain line numbers
@@ -243,7 +243,7 @@ def _estimate(
     named: bool,
     as_json: bool,
 ) -> None:
-    """Print the estimate of the runs; judges that cannot run here are included if they were named."""
+    """Print the estimate of the runs; it includes judges that cannot run here if the user named them."""
     if configs[0].output.retry_failed:
         raise UsageError("--estimate does not support --retry-failed")
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
@@ -290,7 +290,7 @@ def _unrecorded_jobs(plan: Plan, *, several: bool) -> Sequence[Job]:
 
 
 def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
-    """Return the run file that `target` names; if it names an endpoint, set the endpoint's flag instead."""
+    """Return the run file named by `target`; if it names an endpoint, set the endpoint's flag instead."""
     if target is None:
         return None
     if "://" in target:

@@ -1,6 +1,6 @@
 """Reuse the settings of a stored run in a later command.
 
-A run folder may be untrusted, so its manifest does not control security-relevant settings on this machine:
+A run folder may be untrusted, so its manifest must not control security-relevant settings on this machine:
 which key is sent where, which files are read, which cluster is joined. These settings come from the command
 line and the user's run file. See the table in docs/explanation/secrets.md.
 """
@@ -68,7 +68,7 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
 
     Raises:
         StoreError: The folder contains no run.
-        UsageError: A value is not allowed, or the user must give a setting again; the message names it.
+        UsageError: A value is not allowed, or the user must pass a setting again; the message names it.
     """
     flags = dict(flags)
     trusted = flags.pop("trusted", ())
@@ -90,7 +90,7 @@ def stored_settings(
 ) -> dict[str, dict[str, Any]]:
     """Return the settings in a manifest that a command reuses.
 
-    Security-relevant settings are omitted; the user must give them again if the command needs them. An
+    Security-relevant settings are omitted; the user must pass them again if the command needs them. An
     address is returned only if it is the vendor's or on a trusted host: a local address may belong to any
     program.
 
@@ -102,8 +102,8 @@ def stored_settings(
         only: The only judge to be used; None for the judges in the table.
 
     Raises:
-        UsageError: The user must give settings again. The message has a line for each, with the flag and the
-            manifest's value.
+        UsageError: The user must pass settings again. The message has a line for each setting, with the flag
+            and the manifest's value.
     """
     config = part_of(manifest, "config")
     stored = {table: dict(part_of(config, table)) for table in tables}
@@ -208,7 +208,7 @@ def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, A
 
 
 def _reads_file(specs: Any) -> bool:
-    """Return whether impairments refer to a recording; malformed values count as references."""
+    """Return whether impairments refer to a recording; malformed values are treated as references."""
     if not isinstance(specs, list | tuple) or not all(isinstance(spec, str) for spec in specs):
         return True
     for item in ",".join(specs).split(","):
@@ -314,7 +314,7 @@ def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
 
 
 def _host_name(url: str) -> str | None:
-    """Return the host name by which ``--trust-host`` accepts an address, or None if it accepts none.
+    """Return the host name to pass to ``--trust-host`` for an address, or None if no name is accepted.
 
     Addresses that programs could parse in different ways are not accepted. The name of an unencrypted address
     includes the scheme, unless the host is this machine.

@@ -57,10 +57,10 @@ def measured_sensitivity(
     """Measure a run's cue sensitivity; return it with a note if the run has not ended.
 
     Args:
-        by_words: Whether to compare replies by their words; None for their meaning if its model runs here.
+        by_words: Whether to compare replies by their words; None to compare meanings if the model runs here.
 
     Raises:
-        UsageError: Replies cannot be compared by their meaning, which was asked for.
+        UsageError: Comparison by meaning was requested, but is not possible.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 
@@ -121,7 +121,7 @@ def _cells(effect: Effect) -> list[str]:
 
 
 def _reasons(found: CueSensitivity) -> list[str]:
-    """Return the distinct reasons for missing values and intervals, except the overall value's."""
+    """Return the distinct reasons for missing values and intervals, except for the overall value."""
     shown = {name: effect for name, effect in found.attributes.items() if effect.p is not None}
     named = {"overall": found.overall, **found.measures}
     named |= {f"scripts of {name}": effect for name, effect in shown.items()}

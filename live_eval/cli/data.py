@@ -328,7 +328,7 @@ def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
-    """Return a row for each task; question types of the paper that are missing count 0."""
+    """Return a row for each task; missing question types of the paper count as 0."""
     return [
         (task, str(sum(kinds.values())), counts_in_words(kinds))
         for task, kinds in report.question_types().items()

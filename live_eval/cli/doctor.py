@@ -1,4 +1,4 @@
-"""``live-eval doctor``: test whether an endpoint hears what is said to it."""
+"""``live-eval doctor``: test whether an endpoint hears the user."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def command(
 
 
 def _items(data: str, per_category: int) -> list[Case]:
-    """Return items at equal distances in each category."""
+    """Return evenly spaced items of each category."""
     by_category: dict[str, list[Case]] = defaultdict(list)
     for case in load(locate(data)).cases:
         if case.item is not None and case.item.rule is ScoringRule.FINAL_ANSWER and case.problem is None:

@@ -339,7 +339,7 @@ def _responder(
 def _replier(
     roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None, *, notices_voice: bool
 ) -> Replier:
-    """Return a replier for a chat server, or for the scripts of the sample and of `roots`."""
+    """Return a replier that uses a chat server, or the scripts of the sample and of `roots`."""
     from live_eval.data import DataOptions, load, locate, sample_path
     from live_eval.reference.responders.responder import ChatReplier, ScriptReplier, scripts_of
     from live_eval.reference.responders.voice_aware import NoticingReplier

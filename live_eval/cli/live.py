@@ -169,7 +169,7 @@ def _live(
 
 
 def _judges(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[JudgeSpec]:
-    """Return the judges that score the conversation, in the order in which they run."""
+    """Return the judges that score the conversation, in execution order."""
     named = config.judges.names if "names" in config.judges.model_fields_set else ()
     check_named(live_judges(named, options), options)
     return live_judges([*named, *(quick_judges() if score else ())], options)
@@ -178,7 +178,7 @@ def _judges(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[Ju
 def _planned(
     config: RunConfig, data: str | None, loudspeaker: str | None
 ) -> tuple[Plan, list[RecordedUser] | None]:
-    """Return the plan, and the recordings that replace the user's speech, if `data` is given."""
+    """Return the plan and, if `data` is given, the recordings that replace the user's speech."""
     if data is None:
         return make_live_plan(config), None
     plan = make_plan(config.with_data(data))
@@ -188,9 +188,9 @@ def _planned(
 
 
 def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:
-    """Ask the person for consent, and begin the data set; return whether they consent.
+    """Ask for the person's consent, and begin the data set; return whether they consent.
 
-    `given_by` is the name of a person who has consented before, or None.
+    `given_by` is the name of a person who has already consented, or None.
     """
     question = consent_question(performed.folder, plan.spec.title)
     click.echo(question, err=True)

@@ -138,7 +138,7 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
 
 
 def _page_of(runs: Sequence[Path]) -> Path:
-    """Return the default path of a report: in the folder of a single run, or next to the first of several."""
+    """Return the default path of a report: inside a single run's folder, or next to the first of several."""
     from live_eval.report.file_names import RUN_PAGE
 
     first, *others = (run.resolve() for run in runs)

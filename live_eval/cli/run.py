@@ -15,7 +15,7 @@ __all__ = ["command"]
 
 
 def _run(**values: Any) -> None:
-    from live_eval.cli._run_command import run_command  # takes 20 times as long to import as this module
+    from live_eval.cli._run_command import run_command  # importing it takes 20 times as long as this module
 
     run_command(**values)
 

@@ -153,7 +153,7 @@ def _one(folder: Path) -> FoundFolder:
 
 
 def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
-    """Return the cached speech boundaries of recordings that only these folders use."""
+    """Return the cached speech boundaries of recordings used only by these folders."""
     from live_eval.speech.boundaries import BoundaryCache
 
     paths = {each.path for each in chosen}
@@ -250,7 +250,7 @@ def _deleted(each: FoundFolder) -> list[Path]:
 
 
 def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
-    """Return the file names, and folders with path patterns, that other rooms write to run folders."""
+    """Return the file names, and folders with path patterns, that other packages write to run folders."""
     from live_eval.reference.server.process import LOG_NAME
     from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
 

@@ -89,7 +89,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
 
 
 def print_reasons(judge: JudgeSummary, *, err: bool = False) -> None:
-    """Print why a judge could not run, or why it did not score turns, with their number."""
+    """Print why a judge could not run, or why turns were not scored, with the number of turns."""
     if judge.reason is not None:
         click.echo(f"{judge.name} could not run: {judge.reason}", err=err)
         return

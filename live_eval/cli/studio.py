@@ -97,7 +97,7 @@ def command(
     app = application(folders or (Path("recordings"),), guard, talk=talk, data=data)
     run(serve(app, host, port, announce))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        # A normal exit waits for threads, which may compute unneeded statistics for minutes.
+        # A normal exit would wait for threads, which may spend minutes on unneeded statistics.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -72,7 +72,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
         UsageError: The options do not match the data.
     """
     options = options or DataOptions()
-    if os.path.isfile(path):  # `Path.is_file` raises for an impossible name
+    if os.path.isfile(path):  # `Path.is_file` raises if the name is invalid
         if path.suffix.lower() in MANIFEST_SUFFIXES:
             return load_manifest(path, options)
         if parts_of(path):
@@ -121,10 +121,10 @@ def sample_path() -> Path:
 
 
 def may_leave(recording: Path, run: Path, folders: Iterable[Path] = ()) -> bool:
-    """Return whether a recording that a run refers to may be sent to a model or played to listeners.
+    """Return whether a recording referenced by a run may be sent to a model or played to listeners.
 
-    An untrusted run can refer to any recording of the user. Only recordings in the run folder, in the bundled
-    sample and in the `folders` named by the user may be sent; links are resolved.
+    An untrusted run can refer to any of the user's recordings. Only recordings in the run folder, in the
+    bundled sample and in the `folders` named by the user may be sent; links are resolved.
     """
     folder = recording.resolve().parent
     return any(folder.is_relative_to(each.resolve()) for each in (run, sample_path(), *folders))

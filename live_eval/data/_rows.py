@@ -1,7 +1,7 @@
 """Data set entries: find live-eval's fields and validate their values.
 
-An invalid value is recorded as a problem of the row and never raises, so that the case appears in the report
-as a failed turn.
+An invalid value never raises: it is recorded as a problem of the row, so that the report shows the case as a
+failed turn.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Row:
         return self._fields.find(self._record, name, self._variant)
 
     def complain_absent(self, name: str, what: str) -> None:
-        """Record a missing field as a problem, with the attempted spellings and the entry's fields."""
+        """Record a missing field as a problem, listing the attempted spellings and the entry's fields."""
         tried = ", ".join(self._fields.paths(name, self._variant))
         self.complain(
             f"expected {what} under one of the fields {tried}; "
@@ -174,7 +174,7 @@ class Row:
         )
 
     def path(self, name: str, *roots: Path) -> Path | None:
-        """Return a field as a path below the first root that contains the file, else below the first root."""
+        """Return a field as a path below the first root with the file, or else below the first root."""
         stated = self.text(name)
         if stated is None:
             return None
@@ -354,7 +354,7 @@ def _milliseconds(value: Any, what: str) -> float:
 
 def inside(root: Path, stated: str) -> Path | None:
     """Return the file at a path from the data, or None if outside `root`; backslashes count as slashes."""
-    # Do not resolve links: data sets often contain trusted links to other locations.
+    # Links are not resolved: data sets often contain trusted links to other locations.
     if "\0" in stated:
         return None
     top = os.path.abspath(root)

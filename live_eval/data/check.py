@@ -36,7 +36,7 @@ _CASES = {"synthesis": 3_356, "human": 1_453}
 _TOPICS = 17
 _QUESTIONS = {"understanding": 4_576, "reasoning": 4_747}
 _WHOLE = 0.9
-# Mixing at another sample rate truncates the last samples.
+# Mixing at a different sample rate truncates the last samples.
 _ALIGNED_NS = 10_000_000
 
 
@@ -230,7 +230,7 @@ def check(
 
 
 def check_readable(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> None:
-    """Check that at least one recording of the selected cases can be used; each of the others costs a turn.
+    """Check that at least one recording of the selected cases is usable; each unusable one fails a turn.
 
     Args:
         dataset: The data set.
@@ -264,7 +264,7 @@ def _why_unreadable(recording: Path, max_s: float) -> str:
 
 
 def _in_order(counts: Mapping[str, _Count]) -> dict[str, _Count]:
-    """Sort by the taxonomy, with unknown names last."""
+    """Sort in taxonomy order, with unknown names last."""
     return dict(sorted(counts.items(), key=lambda item: _PLACES.get(item[0], len(_PLACES))))
 
 

@@ -81,7 +81,7 @@ class DataSet:
     def of(self, task: Task, *, transcribe: Collection[Variant] = tuple(Variant)) -> tuple[Case, ...]:
         """Return the cases of a task; `transcribe` contains the variants to transcribe.
 
-        For transcription, each dialogue turn has a separate session.
+        For transcription, each dialogue turn gets its own session.
         """
         if task.asks:
             return tuple(case for case in self.questions if case.task is task)
@@ -100,7 +100,7 @@ class DataSet:
         )
 
     def absence(self, task: Task) -> str:
-        """Return why there are no cases for a task."""
+        """Return the reason why a task has no cases."""
         if not task.asks:
             return "no recording was selected"
         if self.unread.get(task):

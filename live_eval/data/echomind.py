@@ -5,8 +5,8 @@ These fields are public: ``case_id``, ``spoken_info``, ``topic`` and ``{variant}
 `KNOWN_FIELDS` lists the spellings to try, and `DataOptions.fields` overrides them.
 
 We add two optional sources: ``edges.json`` next to script_info maps recordings to annotated speech
-boundaries, and the field ``{variant}_clean_audio_file`` contains the file name of a mix's take without
-background, by default the neutral recording.
+boundaries, and the field ``{variant}_clean_audio_file`` names the take without background of a mixed
+recording, by default the neutral recording.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def load_echomind(path: Path, options: DataOptions) -> DataSet:
-    """Read EchoMind's layout: one case for each recording listed in an entry, readable or not.
+    """Read EchoMind's layout: one case for each recording that an entry lists, readable or not.
 
     `path` is a root that contains ``data_synthesis``, ``data_human`` or both, one of these folders, or a
     script_info file. If a root contains both, ids of human cases start with ``human:``; a script and its

@@ -69,7 +69,7 @@ _TURNS = "turns"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The fields of a row, or of a turn within a dialogue row; or the problem with it."""
+    """The fields of a row, or of a turn in a dialogue row; or the problem with them."""
 
     where: str
     record: Mapping[str, Any]
@@ -167,7 +167,7 @@ def load_folder(path: Path, options: DataOptions) -> DataSet:
 
 
 def recordings(folder: Path) -> list[Path]:
-    """Return every recording below a folder, sorted by path, without hidden files and folders."""
+    """Return every recording below a folder, sorted by path, ignoring hidden files and folders."""
     found: list[Path] = []
     for base, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -209,7 +209,7 @@ def _json_lines(path: Path) -> Iterator[_Line]:
 
 
 def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the turns of a dialogue; the row's other fields are defaults for its turns."""
+    """Yield the turns of a dialogue; the row's other fields serve as defaults for the turns."""
     shared = {name: value for name, value in row.items() if name != _TURNS}
     turns = row[_TURNS]
     if not isinstance(turns, list) or not turns:
@@ -237,7 +237,7 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
         reader.fieldnames = names
         for record in reader:
             where = f"{path.name}, line {reader.line_num}"
-            if record.pop(None, None) is not None:  # DictReader stores extra cells here
+            if record.pop(None, None) is not None:  # DictReader stores surplus cells under this key
                 yield _Line(where, record, f"{where}: more cells than columns ({len(names)})")
             else:
                 yield _Line(where, record)

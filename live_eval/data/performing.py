@@ -58,7 +58,7 @@ _DIRECTIONS: Mapping[str, str] = {
 def direction(cue: Cue | None) -> str | None:
     """Return how to speak for a cue, as in "Say this …"; None for a cue that a person cannot perform.
 
-    A voice cannot perform background sounds, or the speaker's age and gender.
+    A voice cannot perform background sounds, or another age or gender.
 
     >>> direction(Cue("gasping sound", "breathless"))
     'as if out of breath'
@@ -90,7 +90,7 @@ def consent_question(folder: Path, recipient: str) -> str:
 
     Args:
         folder: Folder of the takes.
-        recipient: The endpoint that receives the takes.
+        recipient: Endpoint that receives the takes.
     """
     return (
         f"Your voice will be recorded, stored in {folder} and sent to {recipient}. "
@@ -149,7 +149,7 @@ class PerformedSet:
             raise DataError(f"cannot write {folder}: {error.strerror}") from None
 
     def take_of(self, case: Case) -> Case:
-        """Return the case of the person's take, whose recording may not exist yet."""
+        """Return the case for the person's take; its recording may not exist yet."""
         return replace(
             case,
             audio_path=self._part / "audio" / f"{file_stem(case.case_id, 1)}.flac",

@@ -2,8 +2,8 @@
 
 These fields are public: ``question_id``, ``question``, ``options_text``, ``audio_dir``, ``audio_name``. The
 field names for the answer key, the type and the script are not public; `KNOWN_FIELDS` lists the spellings to
-try. A question that cannot be asked (it has no options, or its key matches no option) remains among the
-cases, with its problem.
+try. A question that cannot be asked (it has no options, or its key matches none of them) remains a case, with
+its problem.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
 
 
 def _question(row: Row, task: Task, question_id: str) -> Question:
-    """Return the readable parts of a question, since its type counts even if it cannot be asked."""
+    """Return the readable parts of a question: its type is counted even if the question cannot be asked."""
     if row.value("question") is None:
         row.complain_absent("question", "a question")
     options: tuple[tuple[str, str], ...] = ()

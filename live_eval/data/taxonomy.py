@@ -122,7 +122,7 @@ VOCAL_SOUNDS = frozenset(
 NEUTRAL = Cue("neutral", "neutral")
 """Speech without a cue: it has a name, but no dimension."""
 
-# Generic words such as "sound" and conjunctions; labels remain unique without them.
+# Generic words such as "sound", and conjunctions: labels stay unique without them.
 _FILLERS = frozenset(
     {"a", "an", "and", "background", "expressive", "from", "in", "noise", "of", "on", "sound", "sounds"}
     | {"the", "tone", "toned", "voice", "with"}

@@ -63,7 +63,7 @@ def write_dataset(
     """Write the turns and their audio to a new folder and return the number of turns.
 
     Args:
-        shard_bytes: Size of a Parquet file after which a new one is started.
+        shard_bytes: Size of a Parquet file at which a new file is started.
         rows_at_once: Maximum number of turns with their audio in memory.
 
     Raises:
@@ -85,9 +85,9 @@ def write_dataset(
 def _atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder whose contents move to `folder` on success, and are removed otherwise."""
     is_new = not folder.exists()
-    # The temporary folder is in `folder`, since that may be the working folder, a link or a mount point.
+    # The temporary folder is inside `folder`, which may be the working folder, a link or a mount point.
     part = private_folder(folder) / _PART
-    shutil.rmtree(part, ignore_errors=True)  # left by a killed export
+    shutil.rmtree(part, ignore_errors=True)  # left behind by a killed export
     try:
         part.mkdir(mode=0o700)
         yield part

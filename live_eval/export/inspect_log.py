@@ -249,7 +249,7 @@ def _model(summary: RunSummary) -> str:
 
 
 def _identity(what: str, summary: RunSummary) -> str:
-    """Return an id that does not change between exports of a run."""
+    """Return an ID that is stable across exports of a run."""
     digest = hashlib.sha256(f"{what}\0{summary.facts.name}\0{summary.facts.started_at}".encode())
     return digest.hexdigest()[:22]
 

@@ -20,7 +20,7 @@ __all__ = ["RecordedRun"]
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A recorded run that keeps no files open; audio paths in `turns` are relative to `path`."""
+    """A recorded run, which keeps no files open; audio paths in `turns` are relative to `path`."""
 
     path: Path
 

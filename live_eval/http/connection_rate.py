@@ -14,7 +14,8 @@ _IPV6_NETWORK_BYTES = 8  # one customer usually has at least a /64
 class ConnectionRate:
     """Limit the rate of new connections per address.
 
-    Loopback is exempt: all clients on this machine share one address, so one client could block the others.
+    Loopback addresses are exempt: all clients on this machine share one address, so one client could block
+    the others.
 
     Args:
         per_s: Average number of new connections per second.

@@ -1,4 +1,4 @@
-"""Serve HTTP with limits on idle connections, excess connections and early disconnects."""
+"""Serve HTTP: limit idle and excess connections, and tolerate early disconnects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Connections:
     """The connections of one server.
 
     Args:
-        most_header_s: Maximum time to receive a request's headers, or between two requests.
+        most_header_s: Maximum time for receiving a request's headers, and between two requests.
     """
 
     def __init__(self, clock: Clock, *, most_header_s: float = MOST_HEADER_S) -> None:
@@ -56,7 +56,7 @@ class Connections:
             return await handler(request)
         except ConnectionError as error:
             _log.debug("a client disconnected before the response: %s", error)
-            return web.Response(status=400)  # no client receives the response
+            return web.Response(status=400)  # the response reaches no client
         finally:
             self._answered.discard(connection)
             if self._idle_since_ns.pop(connection, None) is not None:

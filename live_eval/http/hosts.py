@@ -77,8 +77,8 @@ def is_local_page(origin: str) -> bool:
 def is_rebound(header: str) -> bool:
     """Return whether a request to this machine has another host in its ``Host`` header (DNS rebinding).
 
-    A site may make its name resolve to this machine, so that its pages count as same-origin. An address
-    cannot be rebound.
+    A site can make its own name resolve to this machine, so that its pages count as same-origin. An IP
+    address cannot be rebound.
     """
     found = host_of(header)
     return found is None or not (is_loopback(found[0]) or is_address(found[0]))

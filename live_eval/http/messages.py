@@ -28,7 +28,7 @@ _Line: TypeAlias = Literal["size", "end", "trailer"]
 
 
 class FramingError(ValueError):
-    """A message whose end is ambiguous."""
+    """The end of a message is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Body:
         return self._ended
 
     def take(self, data: bytes) -> bytes:
-        """Return the bytes that belong to the body; the rest follows the body.
+        """Return the bytes that belong to the body; any others come after it.
 
         Raises:
             FramingError: A chunk is malformed.

@@ -1,4 +1,4 @@
-"""Catalogue of impairments: affected layer, parameters with units and bounds, and underlying model."""
+"""Catalogue of impairments: affected layers, parameters with units and bounds, and underlying models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ImpairmentParameter:
     Args:
         name: Parameter name.
         layers: Affected layers; network parameters may apply to several transports.
-        value: Value type. A default is added if the parameter in `needs` is given.
+        value: Value type. Its default, if any, applies when the parameter in `needs` is given.
         help: Meaning of the value.
         needs: A required parameter; empty for none.
         excludes: Conflicting parameters.

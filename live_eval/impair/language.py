@@ -1,7 +1,7 @@
 """The common syntax of impairments and the reference endpoint's faults. Pure.
 
 Items are separated by commas: ``NAME``, ``NAME=VALUE`` or ``NAME:VALUE``; faults also accept
-``NAME=VALUE@CONDITION``. A value is a number with a unit (``1.2s``, ``17MB``, ``10%``), a word, or a path.
+``NAME=VALUE@CONDITION``. A value is a number with a unit (``1.2s``, ``17MB``, ``10%``), a word or a path.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
         samples: Length of the noise in samples.
         rate_hz: Sample rate.
         seed: Random seed.
-        leveled: Number of leading samples over which the RMS is 1. A recording from a folder has an RMS of 1
-            over its full length instead, regardless of the part used.
+        leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an
+            RMS of 1 over its full length, whichever part is used.
 
     Raises:
         AudioError: The folder contains no audible recording, or the selected recording cannot be read.

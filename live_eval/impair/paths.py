@@ -1,8 +1,8 @@
 """Compute delivery times of datagrams and bytes over an impaired network. Pure: send times are arguments.
 
 Each direction of a connection is modelled as a link with a capacity, followed by a path with a delay.
-Datagrams can be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. A byte stream is neither
-lost nor reordered, as with TCP, but may stall or end early.
+Datagrams can be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. As with TCP, a byte stream
+is neither lost nor reordered, but may stall or end early.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PacketPath(_Path):
         loss, burst = self._share("loss"), self._number("burst")
         starts = loss if burst is None else loss / (1 - loss) / burst
         continues = loss if burst is None else 1 - 1 / burst
-        # RTCP reports and messages vary in time; this must not affect which media packets are lost.
+        # The timing of RTCP reports and messages varies; it must not affect which media packets are lost.
         self._losses = {}
         for media in (True, False):
             draw = self._draws(f"loss/{media}")

@@ -39,7 +39,7 @@ _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
 _MOST_CONNECTIONS = 256
 _MOST_ASKING = 384  # incomplete requests; together with the connections, below the usual limit on open files
-_BACKLOG = 128  # below _MOST_ASKING, so that a full backlog does not displace every waiting client
+_BACKLOG = 128  # below _MOST_ASKING, so that a full backlog cannot displace every waiting client
 _CONNECT_S = 30.0
 _CLOSE_S = 30.0
 _REFUSE_S = 2.0
@@ -300,7 +300,7 @@ async def _send(
     """Forward the rest of a request, or a WebSocket's frames once it is accepted, until the client closes.
 
     Raises:
-        _RefusedError: The body has no valid end; the connection to the endpoint is closed.
+        _RefusedError: The end of the body is invalid; the connection to the endpoint is closed.
     """
     try:
         if request.body is None:
@@ -313,7 +313,7 @@ async def _send(
                 writer.write(request.body.take(data))
                 await writer.drain()
         while await reader.read(_PIECE_BYTES):
-            pass  # drop any additional requests: the response asks the client to close
+            pass  # further requests are dropped: the response asks the client to close
     except FramingError as error:
         writer.transport.abort()
         raise _RefusedError(400, str(error)) from None
@@ -330,7 +330,7 @@ async def _answer(
 ) -> bool:
     """Forward the endpoint's response, or a WebSocket's frames; return whether there was a response.
 
-    A response that is not HTTP is forwarded unchanged, because clients must be testable with such endpoints.
+    A response that is not HTTP is forwarded unchanged, so that clients can be tested with such endpoints.
     """
     answered = False
     interim = True
@@ -360,7 +360,7 @@ async def _answer(
 
 
 async def _answer_head(reader: asyncio.StreamReader) -> tuple[Head | None, bytes]:
-    """Return the head of a response and its bytes; None and the bytes read if the response is not HTTP."""
+    """Return the head of a response and its bytes, or None and the bytes read so far if it is not HTTP."""
     try:
         data = await reader.readuntil(HEAD_ENDS)
     except asyncio.IncompleteReadError as error:

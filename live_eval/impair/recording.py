@@ -40,7 +40,7 @@ class ImpairedRecording:
 
     Args:
         audio: The recording, longer than the clean recording by the room's reverberation.
-        boundaries: Boundaries of the user's speech; only a speed change moves them.
+        boundaries: Boundaries of the user's speech; only a change of speed shifts them.
         background: Audio looped while the user is silent; None for silence.
     """
 
@@ -69,7 +69,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
         audio = _in_room(audio, response)
     length = len(audio.samples)
     snr_db = impairment.number("noise")
-    if snr_db is not None:  # apply the same impairments to the background after the recording
+    if snr_db is not None:  # impair the background, which follows the recording, in the same way
         level = speech_level(audio).rms
         samples = np.concatenate((audio.samples, np.zeros(_BACKGROUND_S * audio.rate_hz, np.float32)))
         kind = str(impairment.text("noise_type"))

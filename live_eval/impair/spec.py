@@ -64,7 +64,7 @@ class Impairment:
         return any(_parameter(key).on_network for key in self.values)
 
     def for_session(self, name: str) -> Impairment:
-        """Return the same impairment with a seed derived only from this seed and the session's name."""
+        """Return the same impairment with a seed derived solely from this seed and the session's name."""
         digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return replace(self, seed=int.from_bytes(digest, "big"))
 
@@ -86,7 +86,7 @@ class Impairment:
         return value
 
     def check_transport(self, kind: str) -> None:
-        """Raise `UsageError` if transports of a `kind`, such as ``webrtc``, cannot be impaired this way."""
+        """Raise `UsageError` if transports of a `kind`, such as ``webrtc``, do not support the impairment."""
         layers = {ImpairedLayer(kind), *((ImpairedLayer.SIGNALLING,) if kind == "webrtc" else ())}
         for key in self.values:
             parameter = _parameter(key)
@@ -183,7 +183,7 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
             continue
         if (
             PARAMETERS[parameter.needs].layers == parameter.layers
-        ):  # otherwise the parameter applies to only some transports
+        ):  # otherwise the parameter applies only to some transports
             given[key] = parameter.value.read(default)
     loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):

@@ -15,8 +15,7 @@ _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
 def headline(first: str, comparison: RunComparison) -> str:
-    """Summarise a comparison in a sentence: the differences shown, how many are not shown, and the scripts
-    needed for the main one.
+    """Summarise a comparison in a sentence: differences shown, number not shown, scripts that one needs.
 
     Args:
         first: Name of the first run.

@@ -2,8 +2,9 @@
 
 A latency is measured from the end of the user's speech (docs/reference/latencies.md) or, with
 ``_from_intended``, from the turn's due time. The two differ under load: a turn that begins late because an
-earlier turn stalled has waited, and a load generator that starts its clock on sending omits this wait. This
-is coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2, https://github.com/giltene/wrk2).
+earlier turn stalled has already waited, and a load generator that starts its clock when it sends omits this
+wait. This is coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2,
+https://github.com/giltene/wrk2).
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class CampaignLatency:
 
     Args:
         measured: The turns of `latency_values`, and the number of turns without this latency, by reason.
-        without_flagged: The same, excluding turns whose lag exceeds the bound, and without intervals.
+        without_flagged: The same without turns whose lag exceeds the bound, and without intervals.
         uncertain: Number of turns excluded because the end of the user's speech is uncertain.
         unanswered: Number of missing latencies not caused by live-eval itself.
     """
@@ -140,7 +141,7 @@ def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
 
 
 def _counted(turn: TurnRecord, name: str) -> Latency:
-    """Return one of `METRICS` of a turn for statistics; a failed turn has none except the time to connect."""
+    """Return one of `METRICS` of a turn for statistics; a failed turn has only the time to connect."""
     if turn.failure is None:
         return latency_of(turn, name)
     kind = turn.failure.kind
@@ -218,8 +219,8 @@ def tail(values: Sequence[float]) -> list[list[float]]:
 
     The percentiles follow HdrHistogram's iterator, with five ticks for each halving of the distance to 100
     (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
-    100. Each value is the smallest that is at least as large as this percentage of the values. Percentiles
-    beyond which less than one value remains are omitted, except 100.
+    100. Each value is the smallest one that is at least as large as this percentage of the values.
+    Percentiles beyond which less than one value remains are omitted, except 100.
 
     >>> tail([4.0, 1.0, 3.0, 2.0])[-3:]
     [[70.0, 3.0], [75.0, 3.0], [100.0, 4.0]]

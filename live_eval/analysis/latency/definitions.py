@@ -54,7 +54,7 @@ _TICK_NS = 200_000_000
 _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
-_VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; later audio is ignored
+_VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; audio beyond it is ignored
 # Full-Duplex-Bench: a reply this short is a backchannel, not a turn.
 _FDB_TURN_S = 1.0
 _FDB_TURN_WORDS = 3
@@ -110,10 +110,10 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
     The user's segment ends with the first tick without their speech; the agent's begins with the tick in
     which its first audio arrives, silent or not. L_R is therefore a multiple of 200 ms, and up to 400 ms too
     short. If the agent is speaking in the tick after the user's last, tau2 omits the turn: the fastest
-    replies are not counted, and the smallest latency is 200 ms.
-    Source: tau2-bench (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/
-    voice_interaction_metrics.py, ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the
-    user's audio one tick at a time, which adds a delay not present in a turn at the pace of speech.
+    replies are not counted, and the smallest latency is 200 ms. Source: tau2-bench
+    (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/ voice_interaction_metrics.py,
+    ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the user's audio one tick at a
+    time, which adds a delay that a turn streamed at the pace of speech does not have.
     """
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
@@ -128,10 +128,10 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
 def fdb_latency(evidence: Evidence) -> Latency:
     """Return the time from the end of speech to the reply's first recognised word, at least 0.
 
-    There is a value only if the turn was taken (TOR 1): the words last at least a second, or there are more
-    than three. Clamping hides early replies, and accuracy is limited by the recogniser: word times are
-    accurate to about 0.1 s, and Whisper may begin the first word in the preceding silence.
-    Source: Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
+    There is a value only if the agent took the turn (TOR 1): the words last at least a second, or there are
+    more than three. Clamping hides early replies, and the recogniser limits the accuracy: word timestamps are
+    accurate to about 0.1 s, and Whisper may begin the first word in the preceding silence. Source:
+    Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
     eval_smooth_turn_taking.py); words are from our offline recogniser.
     """
     trace, headline = evidence.turn.trace, evidence.turn.headline

@@ -74,7 +74,7 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> DeliveryRate:
 def delivery_rate_of(reply: ResponseRecord) -> float | None:
     """Return the ratio of a reply's audio length to its arrival time, from first to last chunk.
 
-    A chunk arrives when it is complete, so the last chunk is excluded, as are idle gaps of the sender.
+    A chunk arrives when it is complete, so the last chunk is excluded; so are idle gaps of the sender.
     Infinite if all chunks arrived at once; None for fewer than two chunks.
     """
     arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples

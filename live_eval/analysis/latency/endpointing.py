@@ -47,7 +47,7 @@ class PairedTurns:
 
 @dataclass(frozen=True, slots=True)
 class LatencyCost:
-    """The cost for one latency over all pairs, and over the pairs without flagged turns."""
+    """The cost in one latency over all pairs, and over the pairs without flagged turns."""
 
     paired: PairedTurns
     without_flagged: PairedTurns
@@ -64,7 +64,7 @@ class EndpointingCost:
     Args:
         metrics: Cost for each of `COSTED`.
         premature: Number of responses that the detector began too early.
-        unpaired: Number of turns present on one side only.
+        unpaired: Number of turns that exist on one side only.
     """
 
     metrics: Mapping[str, LatencyCost]

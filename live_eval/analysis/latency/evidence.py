@@ -1,4 +1,4 @@
-"""The input of published latency definitions: a stored turn's timeline, audio and words."""
+"""The input to published latency definitions: the timeline, audio and words of a stored turn."""
 
 from __future__ import annotations
 

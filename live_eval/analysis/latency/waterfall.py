@@ -1,9 +1,9 @@
 """Compute the contribution of each step of a turn; contributions add up exactly to the total.
 
 The user waits twice in a turn: until the session is ready, and from the end of speech until the reply
-arrives. Each contribution is the time that a step adds to the previous steps, so that overlapping steps (a
-transcript that arrives before the first audio) count once. Pipecat's latency breakdowns add up in the same
-way.
+arrives. Each contribution is the time that a step adds to the previous steps, so overlapping steps (a
+transcript that arrives before the first audio) count only once. Pipecat's latency breakdowns add up in the
+same way.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def waterfall_total(turns: Sequence[TurnRecord]) -> WaterfallTotal:
 
 
 def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the steps of all turns: setup steps in order of appearance, then the others."""
+    """Return the steps that occur in any turn: setup steps in order of appearance, then the others."""
     present = dict.fromkeys(name for parts in each for name in parts)
     setup = [name for name in present if name not in (_SESSION, *REPLY_PARTS)]
     return [*setup, *(name for name in (_SESSION, *REPLY_PARTS) if name in present)]

@@ -1,4 +1,4 @@
-"""Summarise measured values: mean and percentiles with intervals, and the missing values."""
+"""Summarise measured values: the mean and percentiles with intervals, and missing values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Distribution:
         highest = math.ceil(round(share * (self.n + lost - 1), 9))
         if highest >= self.n:
             return None
-        # Values beyond the rank do not affect the result.
+        # Values beyond this rank do not affect the result.
         return quantile([*self.values, *[max(self.values)] * lost], share)
 
 

@@ -7,9 +7,9 @@ Teachers Should Know About the Bootstrap", The American Statistician 69:4, 2015,
 percentile interval is too narrow for few scripts.
 
 An interval needs `MIN_CLUSTERS` scripts; for a quantile, also `MIN_BEYOND` expected values beyond it (100
-turns for the 95th percentile); for a mean, also values that differ, since identical values do not show any
-variation. A quantile other than the median needs `_MIN_BEYOND_VALUE` expected values beyond it (30 turns for
-the 95th percentile): with fewer turns, it is close to the maximum.
+turns for the 95th percentile); for a mean, also differing values, since identical values show no variation. A
+quantile other than the median needs `_MIN_BEYOND_VALUE` expected values beyond it (30 turns for the 95th
+percentile): with fewer turns, it is close to the maximum.
 
 Scripts are numbered by name, so results do not depend on the order of the values.
 """
@@ -275,7 +275,7 @@ def estimate_quantile(
     blocks = _Blocks(owners, count)
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Each resample repeats every value as often as its script was drawn.
+        # In each resample, a value is repeated as often as its script was drawn.
         upto = blocks.counts(drawn)
         at = share * (upto[:, -1] - 1)
         below = np.floor(at)
@@ -303,11 +303,11 @@ def estimate_statistic(
     The resampling does not depend on the order of the values; rounding in the statistic's own sums may.
 
     Args:
-        compute: Function from the values' numbers of draws, shape (resamples, n), to the statistic of each
-            resample, shape (resamples,); NaN if undefined.
+        compute: Function that maps how often each value was drawn, shape (resamples, n), to the statistic of
+            each resample, shape (resamples,); NaN if undefined.
         clusters: Script of each value, shape (n,).
-        most_undefined: Maximum share of undefined resamples, which are excluded; with more, there is no
-            interval. Pass a smaller share if undefined resamples would all be beyond one end.
+        most_undefined: Maximum share of undefined resamples. They are excluded; with more of them, there is
+            no interval. Pass a smaller share if undefined resamples would all be beyond one end.
         no_width: Reason to give instead of a zero-width interval; empty to return the interval.
         seed: Seed of the resampling.
     """
@@ -441,8 +441,8 @@ def _intervals(
 def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64] | NDArray[np.uint8]:
     """Return the number of draws of each cluster in each resample; a run's metrics share the draws.
 
-    Many clusters are counted in small integers, which saves memory and costs a conversion for each use. Of
-    many, none is drawn 256 times.
+    Counts of many clusters are stored as small integers, which saves memory but costs a conversion for each
+    use. With many clusters, no cluster is drawn 256 times.
     """
     random = np.random.default_rng(seed)
     few = resamples * clusters <= _MOST_FLOATS

@@ -115,14 +115,14 @@ def cluster_means(values: ArrayLike, clusters: Sequence[Hashable]) -> NDArray[np
 
 
 def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> SignFlip:
-    """Test whether paired differences, shape (scripts,), are centred on 0, by swapping their sides at random.
+    """Test whether paired differences, shape (scripts,), are centred on 0, by flipping their signs at random.
 
     ``p = #{|Σ s d| ≥ |Σ d|} / #s`` over assignments s of signs: all of them for up to `EXACT_SCRIPTS`
     differences that are not 0; otherwise `flips` random ones plus the observed one (Phipson and Smyth,
     "Permutation P-values Should Never Be Zero", 2010).
 
     The null hypothesis is that a difference is as probable as its negative. Scripts are assumed independent;
-    no distribution and no equal variances are assumed.
+    neither a distribution nor equal variances are assumed.
 
     Raises:
         ValueError: A difference is not finite.
@@ -133,7 +133,7 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
     array = finite(differences)
     if len(array) < MIN_CLUSTERS:
         return SignFlip(None, reason=f"fewer than {MIN_CLUSTERS} scripts")
-    # The original sign does not matter if all signs are tried, or drawn evenly.
+    # The original signs do not matter if all signs are tried, or drawn with equal probability.
     sizes = np.sort(np.abs(array))
     moved = sizes[sizes > 0]
     if not len(moved):
@@ -154,7 +154,7 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p-values with Holm's correction, which bounds the probability of any false positive.
+    """Return p-values with Holm's correction, which limits the probability of any false positive.
 
     The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979), which is valid
     for any dependence between the tests. None (not tested) is not counted.
@@ -197,7 +197,7 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
 
 
 def _effect_at(value: float, count: int, share: float) -> float:
-    """Return the true d_z for which a sample's d_z is below `value` with probability `share`."""
+    """Return the true d_z at which a sample's d_z is below `value` with probability `share`."""
     from scipy.optimize import brentq
 
     root = math.sqrt(count)

@@ -1,4 +1,4 @@
-"""Compute the metrics of other benchmarks' items: by part, by the benchmark's rule and by ours.
+"""Compute metrics for the items of other benchmarks: by part, by the benchmark's rule and by ours.
 
 A turn that failed because of the endpoint has no reply and counts as 0 by both rules, unlike an empty reply,
 which the benchmark's rule may count differently. Turns that failed for another reason are excluded and
@@ -44,14 +44,14 @@ class PartSummary:
         official: Percentage by the benchmark's rule; resampled by script. Without a value if the benchmark's
             own scorer is a language model.
         ours: Percentage by our rule; resampled by script.
-        rated: Mean rating, 1 to 5, or percentage of correct answers by a language model; None if it rates no
-            items of the part.
+        rated: A language model's mean rating, 1 to 5, or percentage of correct answers; None if no model
+            rates the part.
         failed: Number of turns without a reply due to the endpoint, which count as 0.
         excluded: Number of turns that failed for a reason unrelated to the model.
         unscored: Number of captured turns without a score.
         reason: Why turns are unscored: the most frequent reason, or empty.
-        official_unparsed: Number of replies that the benchmark's rule cannot read, for which it guesses.
-        unparsed: Number of replies that our rule cannot read, which count as wrong.
+        official_unparsed: Number of replies that the benchmark's rule cannot parse; it guesses an answer.
+        unparsed: Number of replies that our rule cannot parse; they count as wrong.
     """
 
     benchmark: str
@@ -147,7 +147,7 @@ def _part(
 
 
 def _rated(table: ScoreTable, turns: Sequence[Observation], rule: ScoringRule) -> Estimate | None:
-    """Return the mean by a language model; an item without a reply has the lowest value."""
+    """Return a language model's mean rating; an item without a reply gets the lowest value."""
     if rule not in _RATED:
         return None
     output, lowest = _RATED[rule]

@@ -74,8 +74,8 @@ def cue_maps(
 ) -> tuple[CueMap, ...]:
     """Return the maps of the tasks with labelled cues, in level order; `main` are the tasks' main scores.
 
-    A map has the scores with a better direction, and its cues in the order of the groups; speech without a
-    cue is last.
+    A map contains the directional scores, and the cues in the order of the groups; speech without a cue comes
+    last.
     """
     found = (_map(task, groups, table, main.get(task)) for task in Task)
     return tuple(each for each in found if each is not None)

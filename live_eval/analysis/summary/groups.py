@@ -77,7 +77,7 @@ def _group_task(task: Task, turns: Sequence[Observation], table: ScoreTable) -> 
 
 
 def _labels(turn: Observation) -> tuple[str, ...]:
-    """Return the dimensions of a turn's cue, coarse and fine, its attribute, and the variant."""
+    """Return the coarse and fine dimensions of a turn's cue, its attribute, and the variant."""
     cue = turn.cue
     if cue is None:
         return _UNLABELLED, _UNLABELLED, _UNLABELLED, turn.variant.value

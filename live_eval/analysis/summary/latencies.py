@@ -47,7 +47,8 @@ class LatencySummary:
         measured: The measured turns with a certain end of speech, and the number of turns without this
             latency, by reason.
         without_flagged: The same, excluding turns whose lag exceeds the bound, and without intervals.
-        uncertain: The turns with an uncertain end of speech; empty for latencies that do not begin there.
+        uncertain: The turns with an uncertain end of speech; empty for latencies that do not begin at the end
+            of speech.
     """
 
     name: str
@@ -82,7 +83,7 @@ class LatencySummary:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The harness's own lateness in milliseconds over captured turns: the error bar of latencies.
+    """live-eval's own lateness in milliseconds over captured turns: the error bar of latencies.
 
     The percentiles are None without turns; `flagged` is the number of turns beyond the bound.
     """

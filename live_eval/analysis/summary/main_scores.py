@@ -1,4 +1,4 @@
-"""Choose the main score of each task: the one by which the benchmark's paper compares models."""
+"""Choose the main score of each task: the score that the benchmark's paper compares models by."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class MainScore:
 def main_scores(table: ScoreTable, turns: Sequence[Observation]) -> tuple[MainScore, ...]:
     """Return the main score of each task in a run, in level order; tasks without scores are omitted.
 
-    A column by which the paper chooses the prompt comes first, then columns with a heat map, then the order
-    of the paper's tables.
+    Columns by which the paper chooses the prompt come first, then columns with a heat map, then the others in
+    the order of the paper's tables.
     """
     found = (_main_score(task, table, [turn for turn in turns if turn.task is task]) for task in Task)
     return tuple(each for each in found if each is not None)

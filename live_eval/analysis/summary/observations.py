@@ -1,4 +1,4 @@
-"""Read the turn data that statistics need: everything except the timestamps."""
+"""Read the turn data needed for statistics: everything except the timestamps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TurnKey: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The data of one turn that statistics need.
+    """The data of one turn needed for statistics.
 
     `failed_by` is the cause of the turn's failure, None if captured; `speech_end_ns` is relative to the
     recording's first sample.
@@ -110,7 +110,7 @@ def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
 
 
 class _Shared:
-    """Returns the first of several equal values, so that a run keeps each only once."""
+    """Deduplicate equal values, so that a run keeps each value only once."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}

@@ -71,7 +71,7 @@ class RunFacts:
         ended_at: End time, ISO 8601 in UTC; None if the run has not ended.
         planned: Number of planned turns.
         unfinished: Note that the run has not ended; empty if it has.
-        calibration: Measured latency error at the machine's last calibration; None if never calibrated.
+        calibration: Latency error measured at the machine's last calibration; None if never calibrated.
         outages: Note on outages of the endpoint; empty if there were none.
         nodes: Cluster machines that ran sessions or were refused; empty if there was no cluster.
         licence: Note on the licence of a benchmark's recordings; empty for other data.
@@ -153,7 +153,7 @@ class RunSummary:
 
     @cached_property
     def lag(self) -> Lag:
-        """The harness's own lateness."""
+        """live-eval's own lateness."""
         return lag_of(turn.timing for turn in self._captured)
 
     @cached_property
@@ -269,7 +269,7 @@ class RunSummary:
     def as_json(self, *, cues: bool = True) -> dict[str, Any]:
         """Return the metrics as printed by ``live-eval show --json``; its keys are stable.
 
-        Without `cues`, omit the part of `cues_json`, which takes half of the time.
+        Without `cues`, omit the part that `cues_json` returns, which takes half of the time.
         """
         return {
             "turns": {

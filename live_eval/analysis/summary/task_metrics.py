@@ -1,10 +1,10 @@
 """Compute the metrics of tasks other than conversation: accuracy by question type, transcription errors, and
 the parts of other benchmarks.
 
-They are computed from the multiple-choice and transcription judges. A question that the endpoint did not
-answer counts as wrong; a question whose turn failed for another reason is excluded and counted. An utterance
-that was not repeated has no word error rate. A captured turn without a score is not part of any mean. The
-counts are reported with the means.
+They are computed from the scores of the multiple-choice and transcription judges. A question that the
+endpoint did not answer counts as wrong; a question whose turn failed for another reason is excluded and
+counted. An utterance that the endpoint did not repeat has no word error rate. A captured turn without a score
+is excluded from all means. The counts are reported with the means.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class QuestionSummary:
     Args:
         kind: Question type; empty for all.
         asked: Number of turns with such a question, including failed turns.
-        accuracy: Percentage of correct answers among those scored or failed; resampled by script.
+        accuracy: Percentage of correct answers among scored and failed turns; resampled by script.
         failed: Number of turns without an answer due to the endpoint, which count as wrong.
         excluded: Number of turns that failed for a reason unrelated to the model.
         unparsed: Number of scored replies that choose no option or several options, which count as wrong.

@@ -1,7 +1,7 @@
-"""Measure latencies of turns whose cue is a vocal sound (a sigh, a breath, a sob), from two ends of speech.
+"""Measure latencies of turns whose cue is a vocal sound (a sigh, breath or sob), from two ends of speech.
 
-The end of speech of such a turn is the end of the sound, often after the last word, so it is uncertain when a
-listener would begin to answer. Both latencies are reported: from the last word and from the last sound.
+In such a turn, speech ends with the sound, often after the last word, so it is unclear when a listener would
+begin to answer. Both latencies are reported: from the last word and from the last sound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Published full-duplex metrics, as defined by their sources and with known defects corrected.
+"""Published full-duplex metrics, both as defined by their sources and with known defects corrected.
 
 There is one module per source; docs/reference/turn-taking-metrics.md lists the metrics.
 """

@@ -92,7 +92,7 @@ def count_score(segments: int) -> float:
 
 
 def yield_score(yield_ms: float) -> float:
-    """Return the score of the agent's yield time: 1, falling to 0 at 2,000 ms.
+    """Return the score of the agent's yield time: 1 at 0 ms, falling to 0 at 2,000 ms.
 
     >>> yield_score(600)
     0.7
@@ -101,7 +101,7 @@ def yield_score(yield_ms: float) -> float:
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the source's metrics by name, as for turns without tool calls."""
+    """Return the source's metrics by name; all turns are scored as turns without tool calls."""
     defined: list[float] = []
     corrected: list[float] = []
     yields_ms: list[float] = []

@@ -2,8 +2,8 @@
 
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``,
 ``eval_smooth_turn_taking.py``, ``eval_user_interruption.py``, ``eval_backchannel.py``, and
-``v1_v1.5/get_transcript/asr.py``. In the source, words and their times are from a recogniser. Here, a
-response's words are spread evenly over its audible parts; without a transcript, only the duration is used.
+``v1_v1.5/get_transcript/asr.py``. In the source, word timestamps come from a recogniser. Here, a response's
+words are spread evenly over its audible parts; without a transcript, only the duration is used.
 
 Each exchange is one sample. An exchange that begins while the agent speaks is a user interruption; any other
 is a sample of smooth turn-taking and of backchannels, and also of pause handling if the user pauses.
@@ -168,7 +168,7 @@ def backchannel_jsd(
 def metrics(
     conversations: Sequence[Conversation], references: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, MetricValue]:
-    """Return the source's metrics by name: latencies in seconds, the frequency per second.
+    """Return the source's metrics by name: latencies in seconds, frequencies per second.
 
     Args:
         references: Frequencies of human backchannels over equal parts of each case, for the JSD.
@@ -227,7 +227,7 @@ def _add_interruption(
     turn: Exchange, conversation: Conversation, defined: _Samples, corrected: _Samples
 ) -> None:
     end_ns, until_ns = turn.speech.end_ns, turn.until_ns
-    # The source's recogniser gets only the output after the end of the interruption.
+    # The source passes only the output after the end of the interruption to its recogniser.
     after = [
         (max(start, end_ns), min(end, until_ns), response)
         for response in conversation.agent

@@ -1,7 +1,8 @@
 """Build the conversation of a session from its recorded turns: both sides on one timeline.
 
-The user's speech is timed as spoken, by the annotated parts of each recording or else its speech boundaries.
-The endpoint's speech is timed as heard, by the playout and audibility rules of `live_eval.timing`.
+The user's speech is timed as spoken, using the annotated parts of each recording or else its speech
+boundaries. The endpoint's speech is timed as heard, using the playout and audibility rules of
+`live_eval.timing`.
 
 On continuous media, responses are the audible segments that the session detected; `segmentation.as_replies`
 finds the replies.
@@ -35,8 +36,8 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
         turns: Turns of the session in order, at least one spoken.
 
     Returns:
-        The conversation. Its lag covers the frames that contain the user's speech or could have affected when
-        the endpoint answered.
+        The conversation. Its lag covers the frames that contain the user's speech or could have affected the
+        time of the answer.
 
     Raises:
         ValueError: None of the turns was spoken.
@@ -108,7 +109,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
 
 
 def _heard_responses(run: RunReader | None, turn: TurnRecord) -> tuple[ResponseRecord, ...]:
-    """Return a turn's responses with their audible parts, by the current definition of audible."""
+    """Return a turn's responses with their audible parts, according to the current audibility rules."""
     if turn.timing_version == TIMING_VERSION and all(marks.heard_ns is not None for marks in turn.responses):
         return turn.responses
     return with_heard(turn.trace, _audio(run, turn)).responses
@@ -174,7 +175,7 @@ def _lag_ns(turn: TurnRecord) -> int:
 
 
 def _audio(run: RunReader | None, turn: TurnRecord) -> Sequence[NDArray[np.int16]]:
-    """Return the audio of each of a turn's responses as it arrived."""
+    """Return the audio of each response in a turn, as it arrived."""
     if run is not None and not turn.audio:
         return run.audio(turn)
     return turn.audio or [np.empty(0, np.int16)] * len(turn.responses)

@@ -13,8 +13,8 @@ BACKCHANNEL    expects no answer, begins over the reply            `Outcome.KEPT
 FALSE_TRIGGER  expects no answer, overlaps no reply                `Outcome.IGNORED`
 =============  ==================================================  =====================
 
-A stop is the last audible sample of the reply that is audible when the user begins, regardless of the
-endpoint's reports. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
+A stop is the last audible sample of the reply that was audible when the user began, regardless of what the
+endpoint reports. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
 ``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
 response before the user had finished; silence inside audio does not count as talking; an endpoint silenced by
 a backchannel fails; and a reply that ends naturally is void, not a success.
@@ -128,8 +128,8 @@ class Outcome(StrEnum):
     def repeats(self) -> bool:
         """Whether the trial is repeated: the outcome is void and not unknown.
 
-        Repeating an unknown trial until its outcome is known would bias the results by the endpoint's
-        behaviour.
+        Repeating an unknown trial until its outcome is known would bias the results, because the outcome
+        depends on the endpoint.
         """
         return self.void and self is not Outcome.UNKNOWN
 
@@ -256,7 +256,7 @@ def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
 
 
 def _before_reply(conversation: Conversation) -> Judgement:
-    """Judge a sound between a question and its reply: the question should be answered, once."""
+    """Judge a sound between a question and its reply: the question should be answered exactly once."""
     asked, sound = conversation.user[-2:]
     replies = [each for each in conversation.agent if each.sounds and (each.began_ns or 0) >= asked.start_ns]
     onsets_ns = sorted(each.sounds[0].start_ns for each in replies)
@@ -372,7 +372,7 @@ def _backchannel(
 
 
 def _silent(*, ended: bool) -> tuple[Outcome, str]:
-    """Return the outcome of a reply that falls silent soon after the user's start without a reported stop."""
+    """Return the outcome of a reply that falls silent soon after the user begins, without a reported stop."""
     if ended:
         return Outcome.NATURAL_END, "the reply ended naturally while the user spoke"
     return Outcome.FELL_SILENT, "the endpoint does not report whether it stopped or finished"

@@ -5,10 +5,10 @@ user has spoken over a reply, audio after a pause is either the rest of that rep
 
 * the same reply, if it resumes before the user has finished the interruption, or after a gap between words
   (250 ms);
-* another reply, if the endpoint reported between the two that it had stopped;
+* another reply, if the endpoint reported a stop in between;
 * another reply, if the pause is longer than the endpoint's own pauses by the factor `_MARGIN`, or than the
   silence that ends every reply of the run (`SessionLimits.silence_s`);
-* the same reply, if it resumes sooner after the user's words than the endpoint ever answers (`_SOONER`);
+* the same reply, if it resumes sooner after the user's words than the endpoint has ever answered (`_SOONER`);
 * unknown otherwise (`AgentSpeech.unsure`).
 
 An endpoint's own pauses are the pauses inside its uninterrupted replies in the run, except replies that may
@@ -59,7 +59,7 @@ class OwnReplies:
     Args:
         silence_ns: Silence that ends every reply.
         lengths_ns: Length of each reply, from its first to its last audible sample.
-        longest_pause_ns: Longest pause in these replies, ignoring one reply in ten as a possible stall.
+        longest_pause_ns: Longest pause in these replies, leaving out one reply in ten as a possible stall.
         answers_ns: Time from the user's last sample to each answer.
     """
 
@@ -165,7 +165,7 @@ def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
 
 
 def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeech:
-    """Join a reply that the session split in two, up to the first part of the second."""
+    """Join a reply that the session split in two, up to the first part of the second half."""
     return replace(
         first,
         sounds=(*first.sounds, sound),

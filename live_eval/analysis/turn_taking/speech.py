@@ -55,8 +55,8 @@ class UserSpeech:
 
     Args:
         kind: Expected treatment by the endpoint.
-        sounds: At least one audible segment, in order. Only these segments can overlap with a reply, however
-            short the silences between them.
+        sounds: At least one audible segment, in order. Only these segments can overlap with a reply, even if
+            the silences between them are short.
         text: Transcript; empty if unknown.
         case_id: ID of the streamed case; empty if there is none.
     """
@@ -100,7 +100,7 @@ class AgentSpeech:
         response_id: ID from the endpoint, or ours if the endpoint sends none.
         sounds: Audible parts as heard, split at pauses of 100 ms or more; empty if the response was not
             heard.
-        created_ns: Time of the endpoint's announcement, or None.
+        created_ns: Time at which the endpoint announced the response, or None.
         cancelled_ns: Time at which the endpoint reported a stop or an interruption, or None.
         completed: Whether the endpoint reported a normal end, with nothing cancelled or dropped.
         discarded_ns: Duration of audible audio that arrived but was not heard.
@@ -152,7 +152,7 @@ class Conversation:
     def reply_at(self, at_ns: int) -> AgentSpeech | None:
         """Return the audible reply at the time when the user begins to speak, or None.
 
-        A reply in a pause is not audible, nor is one that falls silent within `_REACTION_NS`, too soon for a
+        A reply is not audible during a pause, or if it falls silent within `_REACTION_NS`, too soon to be a
         reaction to the user. A reply that begins within `SIMULTANEOUS_NS` counts as audible.
         """
         sounding = (

@@ -3,9 +3,9 @@
 Source: tau2-bench a2c0247, ``src/tau2/metrics/voice_interaction_metrics.py`` and
 ``docs/interaction-metrics.md``. The values as defined equal those in tau2's own tests on its recorded calls.
 
-tau2 divides a call into ticks of 200 ms, in each of which a side speaks or is silent. Here, a side speaks in
-every tick that contains any of its speech, so segments extend outwards to the grid: L_R is too short and L_Y
-too long, by up to two ticks. The corrected values use exact times.
+tau2 divides a call into ticks of 200 ms, and each side is either speaking or silent for a whole tick. Here, a
+side speaks in every tick that contains any of its speech, so segments extend outwards to the grid: L_R is too
+short and L_Y too long, by up to two ticks. The corrected values use exact times.
 """
 
 from __future__ import annotations

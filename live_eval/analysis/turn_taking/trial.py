@@ -69,7 +69,7 @@ class TrialResult:
 
     Args:
         facts: Definition of the trial.
-        playing: Number of the attempt, from 0; above 0 if earlier attempts were void.
+        playing: Number of the attempt, from 0; higher if earlier attempts were void.
         rule: Rule that judges the trial.
         turns: Turns of the attempt, in order.
         conversation: Conversation of the attempt; None if no utterance was spoken.
@@ -132,7 +132,7 @@ def trial_result(
         turns: Turns of the attempt, in order; at least one.
         conversation: Conversation of these turns, in which each `AgentSpeech` is one reply; None if no
             utterance was spoken or the recording is damaged.
-        problem: Damage of the recording; empty if there is none.
+        problem: Description of damage to the recording; empty if there is none.
     """
     rule = rule_of([turn.case for turn in turns])
     failure = next(
@@ -167,9 +167,9 @@ def trial_result(
 
 
 def unless_deaf(rule: Rule, judgement: Judgement) -> Judgement:
-    """Return the judgement of a trial in which nothing shows that the endpoint heard the user.
+    """Return the judgement; unknown for a passed trial without evidence that the endpoint heard the user.
 
-    A trial that passes because the endpoint did nothing would also pass without any audio: it is unknown.
+    A trial that passes because the endpoint did nothing would also pass without any audio.
     """
     if (
         judgement.outcome not in (Outcome.KEPT_TALKING, Outcome.IGNORED)

@@ -184,7 +184,7 @@ def _mean(values: Mapping[str, float | None]) -> Estimate:
 
 
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
-    """Return the trials that passed or failed, or no trials if at least as many are unknown.
+    """Return the trials that passed or failed; return none if at least as many trials are unknown.
 
     With more unknown outcomes, the known trials would be a biased selection.
     """
@@ -199,7 +199,7 @@ def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) 
 
 
 def share_of(trials: Sequence[TrialResult], outcome: Outcome) -> Estimate:
-    """Return the share of the conclusive trials with an outcome, in per cent, from all attempts at them."""
+    """Return the percentage of the conclusive trials that have an outcome, given all attempts at them."""
     return _share(_counted(last_attempts(trials)), lambda trial: trial.outcome is outcome)
 
 
@@ -253,7 +253,7 @@ class EndpointProfile:
         longest_pause_ms: Longest survived gap of the ladder; None if no gap was survived.
         survived: Share of trials that survived each gap of the ladder, by condition, in per cent.
         quickness: The main durations in ms.
-        selectivity: Share of audio that needs no response and was ignored, in per cent.
+        selectivity: Share of the sounds needing no response that were ignored, in per cent.
         yielding: Share of interruptions to which the endpoint yielded, in per cent.
     """
 
@@ -283,7 +283,7 @@ def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, s
         trials: Last attempts of a run.
         ladder: Gap in ms by probe and condition, shortest first, for the pauses.
     """
-    # A silent endpoint is never triggered, which must not count as a merit.
+    # A silent endpoint has no false triggers, which must not count as a merit.
     heard = any(
         speech.sounds
         for trial in trials
@@ -344,7 +344,7 @@ def _longest_pause_ms(
 
 
 def sentinel_drift(trials: Sequence[TrialResult]) -> list[DriftCheck]:
-    """Return one drift check per part of a run, each against the first part."""
+    """Return one drift check per part of a run, each compared with the first part."""
     parts: dict[str, list[TrialResult]] = {}
     for trial in trials:
         if trial.facts.probe == SENTINEL:

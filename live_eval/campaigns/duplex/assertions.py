@@ -41,8 +41,8 @@ _STATISTICS = ("p50", "p90", "p95", "max")
 def parse_duplex_assertion(text: str) -> Assertion:
     """Parse ``PROBE.OUTCOME >= SHARE`` or ``PROBE.DURATION.STATISTIC < TIME``.
 
-    OUTCOME is ``passed`` or an outcome; DURATION is one of `DURATIONS`, or ``stop`` or ``latency`` for short.
-    Underscores may replace the hyphens of a probe.
+    OUTCOME is ``passed`` or an outcome; DURATION is one of `DURATIONS`, or the short form ``stop`` or
+    ``latency``. Underscores may replace the hyphens of a probe.
 
     Raises:
         UsageError: The text is not an assertion.
@@ -83,7 +83,7 @@ def check_duplex(
     """Check assertions in each run of a campaign.
 
     Args:
-        assertions: Assertions of `parse_duplex_assertion`.
+        assertions: Assertions parsed by `parse_duplex_assertion`.
         conditions: Metrics of each condition in each run.
 
     Returns:

@@ -1,8 +1,8 @@
 """Run a duplex campaign: probe trials in one run and, optionally, in a second run with an impairment.
 
 On disk, ``recordings/<campaign>/`` contains `duplex.json` (`DUPLEX_CAMPAIGN`), the stimuli and their manifest
-in ``stimuli/``, and the runs ``clean/`` and ``impaired/``. A void trial is repeated as a repetition of its
-turns.
+in ``stimuli/``, and the runs ``clean/`` and ``impaired/``. A void trial is repeated by running its turns as
+another repetition.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class DuplexPlan:
 
 
 class DuplexCampaign(Campaign):
-    """A duplex campaign, which repeats void trials at most twice.
+    """A duplex campaign; it repeats void trials at most twice.
 
     The campaign stops if no session of the first drift check succeeds.
 
@@ -122,7 +122,7 @@ class DuplexCampaign(Campaign):
         plans = {CLEAN: self._launched}
         if IMPAIRED in self._order:
             plans[IMPAIRED] = make_plan(config)
-        # Retrying a trial without an answer would select by the endpoint's behaviour.
+        # Retrying a trial because it got no answer would be selection by the endpoint's behaviour.
         return {name: replace(each, results=BEHAVIOUR) for name, each in plans.items()}
 
     def _notes_before(self) -> Sequence[str]:

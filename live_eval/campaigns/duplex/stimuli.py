@@ -1,6 +1,6 @@
 """Create stimuli: the user's utterances in a probe, with sample-exact boundaries.
 
-Speech is the bundled voice, trimmed to its audible part. The voice's own pauses are shortened to
+Speech comes from the bundled voice, trimmed to its audible part. The voice's own pauses are shortened to
 `LONGEST_SILENCE_MS`, so that no endpoint can mistake a pause for the end of the turn; only a `Gap` is long
 enough. Gaps are digital silence. `write_stimuli` writes trials as a manifest with recordings: an ordinary
 data set that ``live-eval run`` also accepts.
@@ -129,8 +129,8 @@ class Line:
     Args:
         pieces: Pieces of the utterance, in order.
         speech: Expected treatment by the endpoint.
-        anchor: Planned start; None for the beginning of the session, or the natural pause after the reply.
-        reply: Reply for an endpoint that follows scripts; empty for none.
+        anchor: Planned start; None to start the session, or to follow the reply after a natural pause.
+        reply: Reply for a scripted endpoint; empty for none.
     """
 
     pieces: tuple[Piece, ...]
@@ -189,7 +189,7 @@ class Composer:
         at = 0
         for piece in pieces:
             pcm, stretches = self._sound(piece)
-            # The assignment of words to several parts is unknown.
+            # Which words belong to which part is unknown.
             text = piece.text if isinstance(piece, Say) and len(stretches) == 1 else ""
             parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)
@@ -285,7 +285,7 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording unchanged and return its manifest columns; a missing file fails when its turn runs."""
+    """Copy a recording unchanged and return its manifest columns; if the file is missing, its turn fails."""
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:

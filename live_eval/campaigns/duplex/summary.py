@@ -110,7 +110,7 @@ class DuplexSummary:
         campaign: The stored campaign.
         notes: Notes on the campaign, one sentence each.
         conditions: Metrics of each condition in each run.
-        paired: Differences between the impaired and the clean run.
+        paired: Differences between the impaired run and the clean run.
         metrics: Published metrics by name.
         asserts: Results of the assertions.
     """

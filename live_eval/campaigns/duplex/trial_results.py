@@ -41,8 +41,8 @@ _Attempt: TypeAlias = tuple[str | None, int]
 class TrialReader:
     """Read a run's trial results while the run grows; each turn is read once.
 
-    Every call of `read` judges all trials, since all conversations of the run are needed to distinguish
-    replies from pauses.
+    Every call of `read` judges all trials, since telling a new reply from a pause takes all conversations of
+    the run.
 
     Args:
         folder: Run folder.
@@ -113,10 +113,10 @@ def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
 
 
 def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
-    """Return the void trials whose outcome may become known if they are repeated.
+    """Return the void trials whose outcome a repetition may determine.
 
-    A trial without an audible reply at its anchor is repeated only once: the endpoint may pause there, or its
-    reply may be too short, every time.
+    A trial without an audible reply at its anchor is repeated only once: the endpoint may pause there every
+    time, or its replies may always be too short.
     """
     outcomes: dict[str, list[Outcome]] = {}
     for each in trials:
@@ -129,7 +129,7 @@ def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
 
 
 def _silence_ns(run: RunReader) -> int:
-    """Return the silence that ended a reply in the run's sessions."""
+    """Return the length of silence that ended a reply in the run's sessions."""
     found = part_of(part_of(run.manifest, "config"), "turns").get("reply_silence")
     if not isinstance(found, int | float) or not 0 < found <= _MOST_SILENCE_S:
         found = SessionLimits().silence_s

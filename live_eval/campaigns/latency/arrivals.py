@@ -1,9 +1,9 @@
-"""Schedule session starts in a campaign: one after the other, or at due times. Pure.
+"""Schedule the session starts of a campaign: one after another, or at due times. Pure.
 
 A closed loop begins a session when another ends, so a stalled endpoint also delays the sessions that would
-have met the stall, and these sessions are missing from the percentiles (coordinated omission). An open loop
-begins sessions when they are due, regardless of the endpoint, and measures delays from the due time, as wrk2
-does with its constant throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors
+have run into the stall, and the percentiles miss these sessions (coordinated omission). An open loop begins
+sessions when they are due, regardless of the endpoint, and measures delays from the due time, as wrk2 does
+with its constant throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors
 (grafana.com/docs/k6, "Open and closed models").
 """
 

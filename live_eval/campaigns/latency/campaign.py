@@ -46,7 +46,7 @@ __all__ = ["LatencyCampaign"]
 
 
 class LatencyCampaign(Campaign):
-    """A latency campaign, which runs condition by condition.
+    """A latency campaign, run condition by condition.
 
     The campaign stops if the machine or the sessions cannot sustain the load, or if no turn of a condition
     was captured.
@@ -117,7 +117,7 @@ class LatencyCampaign(Campaign):
         return replace(plan, jobs=jobs)
 
     def _jobs_of(self, point: CampaignPoint, plan: Plan) -> tuple[Job, ...]:
-        """Return the jobs of a condition's plan that can be measured; generated recordings always can."""
+        """Return the measurable jobs of a condition's plan; generated recordings are always measurable."""
         if self._measurable is None or point.input_s is not None or point.role is PointRole.SENTINEL:
             return plan.jobs
         return tuple(job for job in plan.jobs if job.case.case_id in self._measurable.case_ids)
@@ -171,7 +171,7 @@ class LatencyCampaign(Campaign):
         return ""
 
     def _note_sustained(self, point: CampaignPoint) -> None:
-        """Record the load of a condition that was sustained throughout."""
+        """Record the load of a condition if it was sustained throughout."""
         if point.role is not PointRole.SENTINEL and not point.arrivals.open_loop:
             self._sustained = max(self._sustained or 0, point.concurrency)
 
@@ -233,7 +233,7 @@ def _base_of(plan: CampaignPlan) -> RunConfig:
 def _measurable(plan: CampaignPlan, base: Plan) -> MeasurableCases | None:
     """Return the recordings whose end of speech is certain; None to run all recordings.
 
-    Warm dialogues are run as a whole, because a later turn can refer to an earlier one.
+    Dialogues run as a whole in warm sessions, because a later turn can refer to an earlier one.
     """
     cases = [job.case for job in base.jobs]
     whole = SessionKind.WARM in plan.sessions and any(case.dialogue_id is not None for case in cases)

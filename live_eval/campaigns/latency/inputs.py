@@ -60,10 +60,10 @@ def write_sentinel(folder: Path) -> Path:
 
 
 def write_inputs(cases: Sequence[Case], length_s: float, folder: Path) -> Path:
-    """Write recordings with speech of exactly this length, cut from a data set's recordings.
+    """Write recordings that contain exactly this length of speech, cut from a data set's recordings.
 
-    The speech of the recordings, without leading and trailing audio, is joined and cut at the length, so the
-    end of speech is known; each recording begins with another case. Returns the manifest.
+    The speech of the recordings, without leading and trailing audio, is joined and cut to length, so the end
+    of speech is known; each recording begins with a different case. Returns the manifest.
 
     Raises:
         UsageError: None of the recordings can be read.

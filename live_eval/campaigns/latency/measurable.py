@@ -21,7 +21,7 @@ class MeasurableCases:
     """The chosen cases, and notes on the others.
 
     Args:
-        case_ids: Chosen cases, including those with an unusable recording, whose turns fail in the run.
+        case_ids: Chosen cases, including cases with an unusable recording: their turns fail in the run.
         notes: Notes for the user, one sentence each.
     """
 
@@ -35,8 +35,8 @@ def choose_measurable(
     """Return the first cases with a certain end of speech, at most one per turn.
 
     Args:
-        cases: Different cases in the order of the run.
-        boundaries: Speech boundaries of each case, or the reason why it cannot be run; taken only until
+        cases: Distinct cases in the order of the run.
+        boundaries: Speech boundaries of each case, or the reason why it cannot be run; consumed only until
             enough cases are found.
         turns: Number of turns, 1 or more.
 

@@ -38,7 +38,7 @@ _FLAGS = {
     "sessions": "--sessions",
 }
 """The flags of what varies between conditions."""
-_LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer, the time at full load is too short
+_LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer rounds, the time at full load is too short
 
 
 class PointRole(StrEnum):
@@ -70,14 +70,13 @@ class CampaignPlan:
         turns: Number of turns per condition.
         arrivals: Arrival process of the sessions.
         inputs_s: Speech lengths in seconds; empty to use the recordings unchanged.
-        detections: Detector settings of the endpoint, in the vendor's spelling.
+        detections: Detector settings of the endpoint, as the vendor spells them.
         sessions: Cold sessions, warm sessions or both.
         endpointing: Whether to run the same recordings with each detector and with manual turns; the sweep
             then uses the first detector only.
         sentinel_turns: Number of turns per drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
-        uncertain: Whether to also run recordings with an uncertain end of speech, from which no latency can
-            be measured.
+        uncertain: Whether to also run recordings with an uncertain end of speech, which yield no latency.
 
     Raises:
         UsageError: The values are inconsistent.
@@ -202,8 +201,8 @@ def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
 def steps_of(plan: CampaignPlan) -> list[CampaignStep]:
     """Return the steps: the conditions, with drift checks before, between and after them.
 
-    With a single condition, the middle drift check is between its halves, unless the halves are too short to
-    reach the concurrency.
+    With a single condition, the middle drift check runs between its halves, unless the halves are too short
+    to reach the concurrency.
     """
     points = points_of(plan)
     if not plan.sentinel_turns:

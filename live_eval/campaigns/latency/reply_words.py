@@ -39,7 +39,7 @@ class ReplyWords:
         self._new = False
 
     def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
-        """Return the words of a reply; `name` is the reply's identity in the campaign: run and turn."""
+        """Return the words of a reply; `name` identifies the reply in the campaign, by run and turn."""
         key = orjson.dumps([self._recogniser.identity, *name, len(reply.samples)]).decode()
         if key not in self._kept:
             self._kept[key] = self._recogniser.transcribe(reply).words

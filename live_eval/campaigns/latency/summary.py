@@ -72,7 +72,7 @@ class SentinelDrift:
 
 @dataclass(frozen=True, slots=True)
 class DetectorCost:
-    """The endpointing cost of the detector of a condition, against the condition with manual turns."""
+    """The endpointing cost of a condition's detector, relative to the condition with manual turns."""
 
     stored: StoredPoint
     manual: StoredPoint
@@ -91,7 +91,7 @@ class DetectorCost:
 
 @dataclass(frozen=True, slots=True)
 class DefinedLatencies:
-    """The published definitions over the turns of one run; `run` is its folder name, None for no turns."""
+    """The published definitions over the turns of one run; `run` is its folder name, None without turns."""
 
     run: str | None
     latencies: Sequence[DefinedLatency]
@@ -176,7 +176,7 @@ def campaign_summary(
 
     Args:
         campaign: Stored campaign.
-        words: Whether to recognise reply words for definitions that need them, if the recogniser is
+        words: Whether to recognise the words of replies for definitions that need them, if the recogniser is
             installed.
         keeps_words: Whether to store the words in the folder, since recognition takes about a tenth of the
             replies' length.

@@ -40,9 +40,9 @@ class LoadWatch:
     """Detect a load that cannot be sustained, from completed turns.
 
     There are two signs. First, frames are sent late: the p99 of the newest turns exceeds the bound for
-    flagged turns, and late frames occur in a quarter of the seconds and in at least five, not in a single
-    pause. Second, the sessions of an open loop fall behind: in the newest 40 starts, over at least 30 s, each
-    quarter was further behind schedule than the previous quarter.
+    flagged turns, and late frames occur in a quarter of the seconds and in at least five seconds, not in a
+    single pause. Second, the sessions of an open loop fall behind: over the newest 40 starts, spanning at
+    least 30 s, each quarter is further behind schedule than the one before.
 
     Args:
         per_s: Sessions due per second; None in a closed loop.
@@ -89,7 +89,8 @@ class LoadWatch:
             loop_cpu_ns: Processor time of the event-loop thread since then; None if the sessions run in other
                 processes.
         """
-        # Runs on the event loop after every turn, so percentiles are computed only for many late frames.
+        # This runs on the event loop after every turn, so percentiles are computed only if many frames were
+        # late.
         late = sum(sent.late for sent in self._late)
         late_ns = self.late_p99_ns if late * 100 > sum(len(sent.late_ns) for sent in self._late) else None
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
@@ -222,9 +223,7 @@ class PointOutcomes:
             self._last_message = failure.message
 
     def in_words(self) -> str:
-        """Describe the kinds of failure with counts, the last reason, and whether the endpoint is at
-        fault.
-        """
+        """Describe the failures: kinds with counts, the last reason, and whether the endpoint is at fault."""
         kinds = ", ".join(f"{count} × {kind}" for kind, count in self._failures.most_common())
         reason = one_line(SECRETS.text(self._last_message))
         if len(reason) > _LONGEST_REASON:

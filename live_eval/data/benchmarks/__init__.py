@@ -1,4 +1,4 @@
-"""The field's other benchmarks: where each comes from, its licence, its parts, and its loader.
+"""Other published benchmarks: the source, licence, parts and loader of each.
 
 A benchmark is read in its published layout. ``live-eval data add`` records the folder with its files in a
 `RECORD_FILE` per benchmark below `benchmarks_folder`; nothing is converted. The name of a recorded benchmark,
@@ -55,7 +55,7 @@ class BenchmarkPart:
     Args:
         items: Number of items that the benchmark publishes.
         rule: Scoring rule of the part's items.
-        about: What the part asks, in a few words.
+        about: What the part tests, in a few words.
     """
 
     items: int
@@ -71,8 +71,8 @@ class BenchmarkSpec:
         name: Name on the command line.
         title: Name in its paper.
         source: The page on which it is published.
-        repository: Data set on the Hugging Face hub, ``owner/name``, from which it is downloaded; empty if it
-            cannot be downloaded by us.
+        repository: Data set on the Hugging Face hub, ``owner/name``, to download the benchmark from; empty if
+            live-eval cannot download it.
         revision: Commit of the repository.
         licence: Licence of the recordings and texts.
         noncommercial: Whether the licence forbids commercial use.
@@ -80,7 +80,7 @@ class BenchmarkSpec:
         parts: Parts by name, each a folder of the repository; the name is empty if there are no parts.
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
-        by_hand: How to get the files; empty if they are downloaded.
+        by_hand: How to get the files by hand; empty if they are downloaded.
         paper: The paper to cite.
     """
 
@@ -196,7 +196,7 @@ BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedBenchmark:
-    """Where a benchmark is on this machine.
+    """The location of a benchmark on this machine.
 
     Args:
         root: Folder with the files.
@@ -240,7 +240,7 @@ def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
 
 
 def locate_benchmark(name: str) -> Path | None:
-    """Return the path of a recorded benchmark, or of its part, by name; None if `name` is not a benchmark's.
+    """Return the path of a recorded benchmark, or of its part, by name; None if no benchmark has the name.
 
     Raises:
         DataError: The benchmark is not on this machine.
@@ -261,7 +261,7 @@ def locate_benchmark(name: str) -> Path | None:
 
 
 def find_benchmark(path: Path) -> PlacedBenchmark | None:
-    """Return the benchmark whose layout a path has, or None."""
+    """Return the benchmark whose layout matches a path, or None."""
     for spec in BENCHMARKS.values():
         module, _, function = spec.loader.partition(":")
         placed: PlacedBenchmark | None = getattr(importlib.import_module(module), function)(path, spec)
@@ -271,7 +271,7 @@ def find_benchmark(path: Path) -> PlacedBenchmark | None:
 
 
 def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
-    """Read the items of a benchmark; files that differ from the download are noted.
+    """Read the items of a benchmark, with a note on files that differ from the download.
 
     Raises:
         DataError: A file is missing, incomplete or damaged.
@@ -292,7 +292,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
 
 
 def changed_files(recorded: RecordedBenchmark) -> list[str]:
-    """Return the downloaded files whose size has changed, or that are missing."""
+    """Return the downloaded files that are missing or have changed in size."""
     changed = []
     for name, (size, _) in recorded.files.items():
         path = recorded.root / name
@@ -302,7 +302,7 @@ def changed_files(recorded: RecordedBenchmark) -> list[str]:
 
 
 def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:
-    """Return where a benchmark is, or None if it was not added.
+    """Return the location of a benchmark, or None if it was not added.
 
     Raises:
         DataError: The record is damaged, or its folder is missing.
@@ -327,7 +327,7 @@ def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:
 
 
 def write_record(spec: BenchmarkSpec, record: RecordedBenchmark) -> None:
-    """Record where a benchmark is; a folder below `benchmarks_folder` is stored relative to it.
+    """Record the location of a benchmark; a folder below `benchmarks_folder` is stored as a relative path.
 
     Raises:
         UsageError: The record cannot be written.

@@ -1,8 +1,9 @@
-"""Download a benchmark's files at its pinned revision, by the same door as weights.
+"""Download a benchmark's files at its pinned revision, in the same way as weights.
 
-The names, sizes and hashes of the files of a part come from the hub's list of the revision, or from the
-benchmark's own metadata file; a commit pins them all. Each file is resumed, checked and renamed as in
-`live_eval.weights.fetching`. Complete parts are recorded at once, so that an interrupted download loses none.
+The names, sizes and hashes of a part's files come from the hub's file list for the revision, or from the
+benchmark's own metadata file; a commit pins all of them. Each file is resumed, checked and renamed as in
+`live_eval.weights.fetching`. Each part is recorded as soon as it is complete, so an interrupted download
+loses no complete part.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def fetch_benchmark(
         parts: Names of the parts.
         again: Whether to check the hashes of complete files, and to replace changed ones.
         progress: Callback for received data.
-        planned: Callback with each part, the number of its files, and the number already here.
+        planned: Callback with each part, its number of files, and the number already downloaded.
         clock: Clock for the pauses between attempts.
 
     Returns:
@@ -109,7 +110,7 @@ def _recorded(spec: BenchmarkSpec, folder: Path) -> RecordedBenchmark:
     """Return the record of earlier downloads of this revision, or an empty one."""
     try:
         found = read_record(spec)
-    except DataError:  # damaged, or of a folder that is gone
+    except DataError:  # damaged, or its folder is gone
         found = None
     if found is not None and found.revision == spec.revision and found.root.resolve() == folder.resolve():
         return found
@@ -124,7 +125,7 @@ def _is_here(folder: Path, file: _Published, record: RecordedBenchmark, *, check
     known = file.sha256 or sha256
     if size is not None and path.stat().st_size != size:
         return False
-    # A file that is recorded was checked when it was downloaded.
+    # A recorded file was checked when it was downloaded.
     return (file.name in record.files and not check) or known in (None, file_sha256(path))
 
 
@@ -138,7 +139,7 @@ def _facts(path: Path, file: _Published, record: RecordedBenchmark) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class _Door:
-    """Downloads of one benchmark."""
+    """Download the files of one benchmark."""
 
     spec: BenchmarkSpec
     folder: Path

@@ -1,9 +1,9 @@
 """VoiceBench: a folder of Parquet tables per part, with one row per item.
 
-The layout is that of ``hlt-lab/voicebench`` on the Hugging Face hub: ``PART/SPLIT-00000-of-00001.parquet``,
-with the columns ``audio`` (the bytes of a file), ``prompt`` and, by part, ``reference``; ``id`` in bbh;
-``key``, ``instruction_id_list`` and ``kwargs`` in ifeval. A split is ``test``, a domain (mmsu) or a region
-(sd-qa). The fields of mtbench are unverified: its items are run, but not scored.
+The layout matches ``hlt-lab/voicebench`` on the Hugging Face hub: ``PART/SPLIT-00000-of-00001.parquet``, with
+the columns ``audio`` (the bytes of a file), ``prompt`` and, by part, ``reference``; ``id`` in bbh; ``key``,
+``instruction_id_list`` and ``kwargs`` in ifeval. A split is ``test``, a domain (mmsu) or a region (sd-qa).
+The fields of mtbench are unverified: its items are run, but not scored.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _case(
     name = shard.part if shard.split == _TEST else f"{shard.part}/{shard.split}"
     return Case(
         case_id=f"{name}/{number}",
-        # The regions of sd-qa speak the same questions, so their items are not independent.
+        # The regions of sd-qa contain the same questions, so their items are not independent.
         script_id=f"{shard.part}/{number}" if shard.part == _REGIONS else f"{name}/{number}",
         variant=Variant.TARGET,
         audio_path=TableRow(shard.path, _AUDIO, row).path,
@@ -194,7 +194,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _options(prompt: str) -> list[list[str]]:
-    """Return the options that a question reads out, each with its letter; empty if they are not lettered."""
+    """Return the options that a question reads aloud, each with its letter; empty if they have no letters."""
     found = _OPTION_LINE.search(prompt)
     if found is None:
         return []

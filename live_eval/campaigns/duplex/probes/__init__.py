@@ -81,7 +81,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
 
     Args:
         names: Probe names; empty for every possible probe.
-        data: User recordings for the probe `OWN` and for expressive pauses, or None.
+        data: User recordings, for the probe `OWN` and for expressive pauses; or None.
         conditions: Names of the conditions to run; empty for all.
 
     Raises:
@@ -104,7 +104,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
 
 
 def _limited(probes: Sequence[Probe], conditions: Sequence[str]) -> list[Probe]:
-    """Return the probes with only the given conditions; omit probes without any of these conditions."""
+    """Return the probes with only the given conditions; omit probes that have none of them."""
     known = list(dict.fromkeys(condition.name for probe in probes for condition in probe.conditions))
     _check_known("condition", conditions, known)
     kept = ([each for each in probe.conditions if each.name in conditions] for probe in probes)

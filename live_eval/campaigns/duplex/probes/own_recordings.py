@@ -2,8 +2,8 @@
 
 Manifest columns annotate how the endpoint should treat a recording (``speech``), when the recording begins
 (``anchor``) and which parts are audible (``parts``). Unannotated pauses are detected, except in utterances
-that the endpoint should answer: these use annotations only. Recordings are streamed unchanged; a note counts
-recordings with pauses that an endpoint may mistake for the end.
+that the endpoint should answer: for these, only annotations are used. Recordings are streamed unchanged; a
+note reports how many have pauses that an endpoint may mistake for the end.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def own_probe(data: DataSet) -> Probe:
 
 
 def expressive_probe(data: DataSet) -> Probe:
-    """Return the probe for speakers who pause, from a data set's recordings with a suitable cue.
+    """Build the probe for speakers who pause, from the data set's recordings with a suitable cue.
 
     Unannotated pauses are detected by voice activity in steps of 32 ms; recordings without pauses are
     excluded.
@@ -186,7 +186,7 @@ def _annotated(case: Case) -> bool:
 
 
 def _named(cases: Sequence[Case]) -> str:
-    """Name a session's condition by the expected behaviour and its timing."""
+    """Name a session's condition after the expected behaviour and its timing."""
     last = cases[-1]
     rule = rule_of(cases)
     what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value

@@ -19,10 +19,10 @@ class Condition:
 
     Args:
         name: Name, unique among the probe's conditions.
-        lines: Function from the variant number to the utterances of a trial.
+        lines: Function that maps the variant number to the utterances of a trial.
         variants: Number of variants.
-        meant: Function from the variant number to lower-case words, any of which shows that the correction
-            was understood; None without a correction.
+        meant: Function that maps the variant number to lower-case words, each of which shows that the
+            correction was understood; None without a correction.
         every_variant: Whether each variant is used at least once.
     """
 
@@ -56,7 +56,7 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[TrialScri
         probes: Probes to run.
         repeat: Number of trials per condition. Trials cycle through the variants; the seed determines the
             first.
-        seed: Seed for the first variant, which does not depend on the other probes.
+        seed: Seed for the first variant; the choice does not depend on the other probes.
     """
     scripts = []
     for probe in probes:
