@@ -1,4 +1,4 @@
-"""Specifications of the bundled clients, referenced by entry points. Imports no implementation."""
+"""Specifications of the bundled clients, referenced by entry points; imports no implementation."""
 
 from __future__ import annotations
 

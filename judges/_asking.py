@@ -33,7 +33,7 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """A response without a judgement; the message states the expected and the actual content."""
+    """A response contains no judgement; the message states the expected and the actual content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ _ABOUT = {
 
 
 def delivery_of(cue: Cue | None) -> str | None:
-    """Describe the delivery that a cue specifies.
+    """Describe the delivery specified by a cue.
 
     >>> delivery_of(Cue("sigh sound", "sigh", "non-verbal expression", CoarseDimension.PARALINGUISTIC))
     'how the speaker sounds: sigh sound'

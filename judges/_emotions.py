@@ -1,4 +1,4 @@
-"""List the emotions that a voice can express, and those that fit a reply to each vocal cue.
+"""List the emotions that a voice can express, and which of them fit a reply to each vocal cue.
 
 The table describes the voice of a good *reply*, not the speaker's voice: joy is shared, grief is met softly,
 and anger is never met with anger. Classifiers label a soft, low voice as sad or neutral, so both fit if care
@@ -17,7 +17,7 @@ EMOTIONS = ("angry", "disgusted", "fearful", "happy", "neutral", "sad", "surpris
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The emotions that fit a reply to a cue, and the reason; empty if the cue alone is not sufficient."""
+    """The emotions that fit a reply to a cue, and the reason; empty if the cue alone is insufficient."""
 
     emotions: frozenset[str]
     why: str

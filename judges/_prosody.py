@@ -46,7 +46,7 @@ class ProsodyMeasures:
         speech_s: Duration of speech, without pauses; None if the audio is never silent, so that speech cannot
             be separated from the background.
         level_range_db: Range from the 10th to the 95th percentile of voiced frame levels.
-        pause_percent: Share of pauses in the time from the first to the last speech, 0 to 100.
+        pause_percent: Percentage of pauses between the first and the last speech, 0 to 100.
         pause_s: Mean pause duration; None if there is no pause.
         voiced_s: Duration of voiced speech.
         pitch_hz: Median pitch.
@@ -130,7 +130,7 @@ def _contours(samples: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArra
     from scipy import signal
 
     highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
-    # Start from the steady state, so that a constant offset causes no click.
+    # Start the filter from its steady state, so that a constant offset causes no click.
     rest = signal.sosfilt_zi(highpass) * float(samples[0])
     smoother = SpeechEnvelope(RATE_HZ)
     powers, envelopes = [], []
@@ -148,8 +148,8 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
     window = np.ones(_FRAME_HOPS) / (_FRAME_HOPS * _HOP)
     levels = 10 * np.log10(np.maximum(np.convolve(energies, window, "same"), 1e-12))
     threshold = level + _SPEECH_DB
-    # Single hops, since frames would blur the boundaries. Dips between the pulses of a low voice do not
-    # matter: gaps are closed.
+    # Use single hops, since frames would blur the boundaries. Dips between the pulses of a low voice do not
+    # matter, because gaps are closed.
     loud = energies >= _HOP * 10 ** (threshold / 10)
     spans = _runs(loud)
     if len(spans) == 0 or np.percentile(levels, _QUIETEST_PERCENT) > threshold - _CLEAR_DB:

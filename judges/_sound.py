@@ -68,7 +68,7 @@ def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | N
 
 
 class RecordingCache(Generic[_T]):
-    """Thread-safe cache of values for the `most` recently used recordings, which several turns share."""
+    """Thread-safe cache of values for the `most` recently used recordings, as several turns may share one."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -28,7 +28,7 @@ class ArenaJudge:
 
     The model receives the audio of both replies (WAV, 16 000 Hz, mono, int16, at most the first 120 s), the
     user's words, their delivery and, if known, the reply transcripts. Models have an order bias: judge both
-    orders; `live-eval audit` measures the effect. Based on EchoMind's arena (Zhou et al., ICLR 2026), whose
+    orders. `live-eval audit` measures the bias. Based on EchoMind's arena (Zhou et al., ICLR 2026), whose
     prompt is not public.
 
     Args:

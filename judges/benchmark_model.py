@@ -1,4 +1,4 @@
-"""Ratings of replies to other benchmarks' open questions, by a language model."""
+"""Language-model ratings of replies to other benchmarks' open questions."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class BenchmarkModel:
 
     VoiceBench (Chen et al., arXiv 2410.17196) asks gpt-4o-mini three times at temperature 0.5 and uses the
     mean of the ratings, or the majority of the verdicts. This judge asks once at temperature 0, with prompts
-    in our words and the anchors of the benchmark. The published value for reference answers is thought to be
-    the mean with the classifier PEDANTS, which is not run. Items with another scoring rule are unscored.
+    in our own words and the benchmark's anchors. The published value for reference answers is probably a mean
+    that includes the classifier PEDANTS, which we do not run. Items with another scoring rule are unscored.
     """
 
     def __init__(self) -> None:

@@ -25,15 +25,15 @@ _BY_MODEL = frozenset({ScoringRule.RATING, ScoringRule.REFERENCE})
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What the two rules read in a reply.
+    """The results of both rules for a reply.
 
     Args:
         official: Score by the benchmark's rule, 0 to 100, or the expected value of its random guess; None if
             the benchmark's scorer is a language model.
-        official_parsed: Whether the benchmark's rule read an answer, so that it did not guess.
+        official_parsed: Whether the benchmark's rule found an answer, and therefore did not guess.
         ours: Score by our rule, 0 to 100.
-        parsed: Whether our rule read an answer.
-        detail: What was read.
+        parsed: Whether our rule found an answer.
+        detail: The answers found.
     """
 
     official: float | None
@@ -47,9 +47,9 @@ class BenchmarkRules:
     """Correctness of the reply to an item of another benchmark, 0 to 100, higher is better.
 
     ``official`` follows the benchmark's published evaluator, with its quirks. If the evaluator guesses at
-    random, ``official`` is the expected value of the guess, and ``official_parsed`` is 0. ``ours`` is our own
-    rule, by which a reply without a readable answer is wrong; ``parsed`` is the share that it can read. There
-    is no ``official`` if the benchmark's own scorer is a language model.
+    random, ``official`` is the expected value of the guess, and ``official_parsed`` is 0. ``ours`` follows
+    our own rule, which counts a reply without a readable answer as wrong; ``parsed`` is the share of replies
+    that it can parse. There is no ``official`` if the benchmark's own scorer is a language model.
 
     The text is the reply's transcript or, if missing, the output of an offline recogniser. Items that a
     language model rates are unscored here.

@@ -1,9 +1,10 @@
-"""BERTScore: similarity in meaning of the words of the reply and the reference reply, in context.
+"""BERTScore: how similar the words of the reply and the reference reply are in meaning, in context.
 
 Source: Zhang, Kishore, Wu, Weinberger and Artzi, "BERTScore: Evaluating Text Generation with BERT" (ICLR
-2020), by the authors' package ``bert_score`` (MIT). Each token's state in one layer of a language model is
-compared with the states of the other text: the best cosine per token, F1 of both directions, times 100,
-higher is better. EchoMind uses bert-base-uncased, rescaled so that unrelated English sentences score near 0.
+2020), computed by the authors' package ``bert_score`` (MIT). Each token's state in one layer of a language
+model is compared with the states of the other text: the best cosine per token, F1 of both directions, times
+100, higher is better. EchoMind uses bert-base-uncased, rescaled so that unrelated English sentences score
+near 0.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class BertScore:
                     f"{found.path}: expected a model that transformers can load: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        # Some weights are published in bfloat16, in which a score would depend on the rest of the batch.
+        # Some weights are published in bfloat16; in that type, a score would depend on the rest of the batch.
         self._scorer._model.float()
         tokenizer, positions = self._scorer._tokenizer, _positions(config)
         tokenizer.model_max_length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)

@@ -1,4 +1,4 @@
-"""DistillMOS: audio quality of the reply, by a small network distilled from a large one.
+"""DistillMOS: audio quality of the reply, rated by a small network distilled from a large one.
 
 Source: Stahl and Gamper, "Distillation and Pruning for Scalable Self-Supervised Representation-Based Speech
 Quality Assessment" (ICASSP 2025). Network and weights are from the package ``distillmos`` (MIT): 16 kHz,
@@ -43,7 +43,7 @@ class DistillMos:
     """DistillMOS ratings of replies, MOS, higher is better.
 
     Silent replies and replies shorter than 0.5 s are unscored: the network would rate the silence that pads
-    the window. The network hardly responds to clipping.
+    the window. It is barely sensitive to clipping.
 
     Args:
         device: Torch device, ``cpu`` or ``cuda``.

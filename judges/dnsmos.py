@@ -4,11 +4,11 @@ Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICAS
 parameters are from the package ``speechmos`` (MIT): audio at 16 kHz, in windows of 9.01 s every second. Short
 clips are doubled until they fill a window, and the rating is the mean over the windows.
 
-Adjacent windows share 8 of their 9 seconds, and nearly all computation in the P.835 network is convolutions
-whose values at a given time are the same in every window. The network is therefore split in two. The front
-runs once over the whole clip, in pieces; it runs again only at the edges of each window, where the network is
-padded with zeros, on a strip of 16 frames. The back runs once per window. The ratings equal those of the
-original network up to float32 rounding, and are computed 2.8 times as fast as in speechmos
+Adjacent windows share 8 of their 9 seconds, and nearly all of the P.835 network's computation consists of
+convolutions, whose values at a given time are the same in every window. The network is therefore split in
+two. The front runs once over the whole clip, in pieces; it runs again only at the edges of each window, where
+the network is padded with zeros, on a strip of 16 frames. The back runs once per window. The ratings equal
+those of the original network up to float32 rounding, and are computed 2.8 times as fast as in speechmos
 (`benchmarks/dnsmos.py`: 8 files, 69 s).
 """
 
@@ -121,7 +121,7 @@ class Dnsmos:
 
     Args:
         workers: Number of rating threads; None for one per core, at most 16. Each runs a network on a single
-            thread, so that no core is idle while another computes features.
+            thread, so that no core idles while another computes features.
 
     Raises:
         JudgeError: A package or its weights are missing, or the weights have a wrong hash.
@@ -226,7 +226,7 @@ def at_rated_rate(audio: Audio) -> NDArray[np.float32]:
 def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the P.808 network's features: a mel spectrogram in dB, shifted and scaled to about [-1, 1].
 
-    Equal, up to float32 rounding, to speechmos's call of librosa::
+    Equal, up to float32 rounding, to the librosa call in speechmos::
 
         (power_to_db(melspectrogram(y=samples, sr=16000, n_fft=321, hop_length=160, n_mels=120),
                      ref=np.max) + 40) / 40

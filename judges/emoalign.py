@@ -13,7 +13,7 @@ With p(c) the reply's probabilities and q(c) the reference reply's, over the cla
 - ``cosine``: p·q / (|p| |q|) over the seven emotions; omitted with the table, which has no q.
 
 Higher is better. The classes ``other`` and ``unk`` are not emotions: a turn whose reference has one of these
-classes is unscored, and a reply with one of them matches nothing.
+classes is unscored, and a reply classified as one of them matches nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class EmoAlign:
 
     A turn is unscored if the reply or reference reply is silent or shorter than 0.5 s, if there is no
     reference, or if the reference has no emotion. The detail contains both probability distributions, and
-    ``low_confidence`` if the highest probability of either is below one half. Recordings longer than 60 s are
+    ``low_confidence`` if the highest probability in either is below one half. Recordings longer than 60 s are
     classified in windows of equal length, whose probabilities are averaged.
 
     Args:
@@ -162,7 +162,7 @@ def _side(probabilities: Probabilities) -> dict[str, Any]:
 
 
 def _cosine(reply: Probabilities, reference: Probabilities) -> float | None:
-    """Return the cosine over the seven emotions, or None if one side has none of them."""
+    """Return the cosine over the seven emotions, or None if one side contains none of them."""
     ours, theirs = (np.array([side[name] for name in EMOTIONS]) for side in (reply, reference))
     lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
     return min(1.0, float(ours @ theirs) / lengths) if lengths > 0 else None

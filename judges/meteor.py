@@ -128,11 +128,11 @@ class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
             file.close()
 
     def map_wn(self, version: str = "wordnet") -> None:
-        """Do nothing: only other languages need the mapping between WordNet versions."""
+        """Do nothing: the mapping between WordNet versions is needed only for other languages."""
 
 
 class _NoOtherLanguages:
-    """Disable WordNet's translations, so that nltk does not warn about their absence."""
+    """Disable WordNet's translations, so that nltk does not warn that they are missing."""
 
     def fileids(self) -> list[str]:
         return []

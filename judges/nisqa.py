@@ -37,7 +37,7 @@ __all__ = ["Nisqa"]
 
 
 _AMIN, _TOP_DB = 1e-4, 80.0  # settings of torchmetrics' spectrogram
-# One piece takes 4 MB, and more than one is slower on a CPU.
+# One piece takes 4 MB; several at once are slower on a CPU.
 _PIECES_AT_ONCE = {"cpu": 1, "cuda": 32}
 
 

@@ -24,7 +24,7 @@ from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, mis
 __all__ = ["Prosody", "syllable_rate"]
 
 _KEPT_SPEAKERS = 4096
-# Above this rate, implausible for speech, the text is not a transcript of the recording.
+# Above this rate, which is implausible for speech, the text cannot be a transcript of the recording.
 _SLOWEST, _FASTEST = 1.0, 10.0
 
 
@@ -94,7 +94,7 @@ class Prosody:
         return Scored({name: value for name, value in values.items() if value is not None}, detail)
 
     def _speaker(self, turn: JudgedTurn) -> ProsodyMeasures | str | None:
-        """Return the measures of the user's audio, or why they are missing; None if there is no audio."""
+        """Return the measures of the user's audio, or the reason why they are missing; None without audio."""
         if missing(turn, frozenset({Need.SPEAKER_AUDIO})) is not None:
             return None
         assert turn.speaker is not None

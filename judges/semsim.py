@@ -2,7 +2,7 @@
 
 Source: Reimers and Gurevych, "Sentence-BERT" (EMNLP 2019), through sentence-transformers (Apache-2.0). The
 benchmark uses the dot product of unit-length embeddings, as here, times 100; according to summaries, its
-model is Qwen3-Embedding-0.6B. The default here is all-MiniLM-L6-v2, whose weights are in a package.
+model is Qwen3-Embedding-0.6B. The default here is all-MiniLM-L6-v2, whose weights come in a package.
 
 `SemSim` compares a reply with the reference reply. The benchmark publishes SemSim for its transcription task,
 `TranscriptionSemSim`, which compares the repeated words with the script; its values are near 100.
@@ -66,7 +66,7 @@ class _EmbeddingJudge:
                     f"{found.path}: expected a model that sentence-transformers can load: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        # Some weights are published in bfloat16, in which a score would depend on the rest of the batch.
+        # Some weights are published in bfloat16; in that type, a score would depend on the rest of the batch.
         self._model.float()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

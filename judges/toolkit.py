@@ -2,7 +2,7 @@
 
 A judge needs no base class: write a class with the methods of `live_eval.judging.LocalJudge`, `LlmJudge` or
 `PairwiseJudge`, describe it in a `JudgeSpec`, and test it with `live_eval.testing.check_judge`. These helpers
-apply the rules of the other judges:
+apply the same rules as the other judges:
 
 * excluded replies: `unrateable` (audio), `unreadable` (words), `incomparable` (words of both replies);
 * text: `reply_and_reference`, `other_language`, `refused`;

@@ -49,7 +49,7 @@ Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 RATE_HZ = 16_000
 # The package's choice: the domain of the challenge's main track, and an average listener.
 _DOMAIN, _LISTENER = 0, 288
-# Including padding. Larger batches are slower on two cores, because padding is computed too.
+# Includes padding. Larger batches are slower on two cores, because padding is computed too.
 _MOST_SECONDS = {"cpu": 16, "cuda": 640}
 # Number of 20 ms frames to convolve at once: 130 KB each in the largest activation.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
@@ -214,7 +214,7 @@ class Utmos:
     def _first_layer(self, sounds: Sequence[NDArray[np.float32]]) -> Layer:
         """Return the first convolution, combined with its group norm for these recordings."""
         # The norm uses each channel's mean and variance over the recording. A channel is a linear filter of
-        # waveform windows, so both follow from the windows' mean and covariance, without computing the
+        # waveform windows, so both follow from the mean and covariance of the windows, without computing the
         # channels; a normalised channel is another linear filter plus a constant.
         import torch
         from torch.nn import functional

@@ -27,9 +27,9 @@ class Ves:
     """Vocal empathy, a whole number from 1 to 5, higher is better (EchoMind, Zhou et al., ICLR 2026).
 
     The model receives the reply's audio (WAV, 16 000 Hz, mono, int16, at most the first 120 s) and a
-    description of the speaker's state (the recording's cue), but no transcript. The prompt requests a rating
-    of the delivery for that state, regardless of the words. Definition and anchors are the benchmark's, in
-    our own words.
+    description of the speaker's state (the recording's cue), but no transcript. The prompt asks how well the
+    delivery suits that state, regardless of the words. Definition and anchors are the benchmark's, in our own
+    words.
 
     Args:
         prompt: Path of a custom prompt file, with the placeholder ``{delivery}``. Empty for the default.

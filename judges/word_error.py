@@ -1,8 +1,8 @@
 """Word error rates of input transcripts (`wer_heard`), spoken replies (`wer_spoken`) and repeated words.
 
 ``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as in
-EchoMind, lower is better; insertions can increase it above 100. The counts are stored with each score, so
-that errors can also be pooled over utterances. jiwer computes two variants:
+EchoMind, lower is better; insertions can push it above 100. The counts are stored with each score, so that
+errors can also be pooled over utterances. jiwer computes two variants:
 
 * ``raw``: the texts in plain typography, split at white space; case and punctuation count as differences;
 * ``normalized``: after Whisper's English normaliser (Radford et al. 2022, appendix C), which lower-cases,
@@ -53,7 +53,7 @@ class WordErrorSaidBack:
 
     The text is the reply's transcript or, if missing, the output of an offline recogniser, whose errors are
     then included; ``said`` contains its name. Everything counts: words around the transcription ("The speaker
-    says: …") are insertions; a refusal or another language is an error.
+    says: …") are insertions; a refusal, or another language, is an error.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:

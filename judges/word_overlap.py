@@ -32,7 +32,7 @@ class Bleu:
 
     As in EchoMind, the texts are lower-cased and split into nltk's word tokens. N-grams of 1 to 4 have equal
     weights, with a brevity penalty and smoothing method 1 of Chen and Cherry (2014): an n-gram order without
-    a match counts 0.1.
+    a match counts as 0.1.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class RougeL:
     """F-measure of the longest common subsequence of words, times 100, higher is better (Lin 2004).
 
     ``F = 2 P R / (P + R)`` with ``P = LCS / words of the reply`` and ``R = LCS / words of the reference``.
-    Tokens are those of Google's ``rouge_score``: lower-cased runs of ASCII letters and digits.
+    Tokens are defined as in Google's ``rouge_score``: lower-cased runs of ASCII letters and digits.
 
     Args:
         stemmer: Whether to compare words by their Porter stems; not specified by EchoMind.

@@ -84,9 +84,7 @@ _TEXTS = tuple(
 
 
 class GeminiReplies:
-    """Track the replies of a session and whether one is due; `clean` removes secrets from endpoint
-    messages.
-    """
+    """Track a session's replies and whether one is due; `clean` removes secrets from endpoint messages."""
 
     def __init__(self, *, speaks: bool, clean: Callable[[str], str]) -> None:
         self._speaks = speaks
@@ -134,9 +132,7 @@ class GeminiReplies:
         self._heard_saved = self._heard
 
     def lost(self) -> list[Output]:
-        """Discard the transcript since the last handle: the endpoint lost that speech, so it is sent
-        again.
-        """
+        """Discard the transcript since the last handle: the endpoint lost that speech, so we resend it."""
         outputs: list[Output] = []
         if self._heard:
             outputs.append(InputTranscript(self._heard_saved, True, self._item_id))
@@ -146,7 +142,7 @@ class GeminiReplies:
         return outputs
 
     def on_usage(self, metadata: Fields, at_ns: int) -> list[Output]:
-        """Store the token counts; the reply gets the last counts before the turn ends."""
+        """Store the token counts; a reply gets the latest counts before its turn ends."""
         self._usage = _usage(metadata)
         return []
 
@@ -158,7 +154,7 @@ class GeminiReplies:
         return self._end(reply, ResponseStatus.CANCELLED, "interrupted; nothing followed")
 
     def on_content(self, content: Fields, at_ns: int) -> list[Output]:
-        """Handle the fields of ``serverContent`` in the order in which they happened."""
+        """Handle the fields of ``serverContent`` in the order of the events they report."""
         outputs: list[Output] = []
         if "inputTranscription" in content:
             outputs.extend(self._on_heard(content.child("inputTranscription")))
@@ -341,7 +337,7 @@ def duration_ns(text: str | None) -> int | None:
 
 
 def failure_in(text: str) -> FailureKind | None:
-    """Return the failure that an error or a close describes; None if unknown."""
+    """Return the failure described by an error or a close frame; None if unknown."""
     return next((kind for pattern, kind in _TEXTS if pattern.search(text)), None)
 
 

@@ -32,7 +32,7 @@ _FATAL: dict[str, FailureKind] = {
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }
-# Vendors share no code for the session limit, but all describe it in the message.
+# Vendors have no common code for the session limit, but all of them describe it in the message.
 _EXPIRED = re.compile(
     r"maximum (session )?duration|session[\w ]{0,20} (expired|timed out|time limit)|会话(已)?(超时|过期)",
     re.IGNORECASE,
@@ -43,7 +43,7 @@ _WAIT = re.compile(
 
 
 def fatal_kind(code: str | None, error_type: str | None = None, said: str = "") -> FailureKind | None:
-    """Return the failure for an error that always ends the session, else None; `said` is the message."""
+    """Return the failure for an error that always ends the session, or None; `said` is the message."""
     kind = _FATAL.get(code or "") or _FATAL.get(error_type or "")
     return kind or (FailureKind.SESSION_EXPIRED if _EXPIRED.search(said) else None)
 

@@ -39,7 +39,7 @@ class SessionDialect(EventDialect):
         return bearer_header(self.settings)
 
     def asked_session(self) -> dict[str, Any]:
-        """Return the `session` object to request, without the user's ``extra``."""
+        """Return the `session` object to send, without the user's ``extra``."""
         settings = self.settings
         model, speaks = settings.transcription_model, settings.modality is Modality.AUDIO
         heard = {

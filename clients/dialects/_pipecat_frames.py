@@ -55,12 +55,12 @@ def audio_frame(pcm: bytes, rate_hz: int) -> bytes:
 
 
 def message_frame(text: str) -> bytes:
-    """Return the message for an application's message."""
+    """Return the frame that carries an application message."""
     return _bytes_field(_MESSAGE, _bytes_field(1, text.encode()))
 
 
 def read_frame(message: bytes) -> PipecatFrame:
-    """Return the frame of a message; an unknown kind is named by its number.
+    """Parse a message into a frame; a frame of unknown kind is named by its number.
 
     Raises:
         MalformedError: The message is not a frame.
@@ -80,7 +80,7 @@ def audio_of(body: bytes) -> AudioFrame:
     """Return the fields of an audio frame.
 
     Raises:
-        MalformedError: The body is not that of an audio frame.
+        MalformedError: The bytes are not the body of an audio frame.
     """
     fields = dict(_fields(body))
     pcm, rate_hz, channels = fields.get(3, b""), fields.get(4, 0), fields.get(5, 1)
@@ -90,7 +90,7 @@ def audio_of(body: bytes) -> AudioFrame:
 
 
 def message_of(body: bytes) -> str:
-    """Return the text of an application's message.
+    """Return the text of an application message.
 
     Raises:
         MalformedError: The bytes are not the body of a message frame.

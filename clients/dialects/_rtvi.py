@@ -4,9 +4,9 @@ Source: pipecat-ai 1.14, ``pipecat.processors.frameworks.rtvi``. Nearly every bo
 response to ``client-ready``, the user's turn, both transcripts, and errors. We announce version 1, which
 bots of both versions support.
 
-* **Ready.** The bot is ready at ``bot-ready``: until then it may be loading its models.
+* **Ready.** The bot is ready once it sends ``bot-ready``: until then, it may be loading its models.
 * **Reply text** is ``bot-tts-text``, the input of the speech synthesiser. ``bot-transcription``,
-  ``bot-llm-text`` and ``bot-output`` repeat it.
+  ``bot-llm-text`` and ``bot-output`` repeat the same text.
 * **User text** is each final ``user-transcription``, which includes the earlier pieces.
 """
 

@@ -1,4 +1,4 @@
-"""Twilio's requests to an agent: their signature, and the TwiML in the answer of a webhook.
+"""Twilio's requests to an agent: their signature, and the TwiML in a webhook's response.
 
 Sources: https://www.twilio.com/docs/usage/security and https://www.twilio.com/docs/voice/twiml/stream.
 """
@@ -20,7 +20,7 @@ def stream_in(twiml: str) -> tuple[str, Mapping[str, str]]:
     """Return the address and the parameters of the stream in a TwiML document.
 
     Raises:
-        ValueError: The document is not TwiML, or connects the call to no stream.
+        ValueError: The document is not TwiML, or does not connect the call to a stream.
     """
     begin = " ".join(twiml.split())[:200]
     if len(twiml) > _TWIML_CHARACTERS or "<!" in twiml:  # a declaration of entities

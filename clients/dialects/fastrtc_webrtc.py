@@ -10,8 +10,8 @@ stream is ready. `ReplyOnPause` reports in a ``log`` when it detects speech (``s
 of the turn (``pause_detected``). Replies are detected by their energy.
 
 There are no transcripts (other output depends on the application), manual turns, responses, usage or rate
-limits, and the stream determines the model, instructions and voice: no golden session covers these. A stream
-with a time limit closes the connection without notice.
+limits; the stream determines the model, instructions and voice. No golden session covers these. A stream with
+a time limit closes the connection without notice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FastRtcWebRtc(WebRtcBot):
         return {"webrtc_id": self._id, **super().fields()}
 
     def hello(self, at_ns: int) -> Sequence[Output]:
-        return (Send("handshake"),)  # the first message of fastrtc's own client
+        return (Send("handshake"),)  # the first message that fastrtc's own client sends
 
     def _on_log(self, event: Fields, at_ns: int) -> list[Output]:
         heard: dict[str | None, Output] = {

@@ -11,7 +11,7 @@ Decisions that the documentation leaves open:
   ``turnComplete``. If ``interactionStatus`` is present, only IDLE (or its deprecated name REQUIRES_ACTION)
   ends a reply, since thinking models continue after ``turnComplete``. ``generationComplete`` ends its audio,
   and ``turnComplete`` waits until the audio could have been played.
-* **Interrupted.** The order is ``interrupted``, ``turnComplete``. Some sessions fall silent after the first;
+* **Interrupted.** ``interrupted`` precedes ``turnComplete``. Some sessions fall silent after ``interrupted``;
   a watchdog then ends the reply. Content after ``interrupted`` belongs to a new reply.
 * **A turn without content** after user speech was detected is an empty reply, unless the model reports that
   it waits for more input.
@@ -24,8 +24,8 @@ Decisions that the documentation leaves open:
 * **Resumption.** After ``goAway`` we replace the connection as late as is safe, since most turns end before
   then. A handle restores the state at the time it was issued, so we resend the user's audio since the handle
   or the last turn after ``setupComplete``, followed by audio buffered in the meantime. A reply that cannot
-  end in time is cut off; the endpoint then generates a new reply. Without a handle, the connection ends. The
-  new connection is opened before the old connection is dropped, but its setup is sent afterwards: Google
+  finish in time is cut off; the endpoint then generates a new reply. Without a handle, the connection ends.
+  The new connection is opened before the old connection is dropped, but its setup is sent afterwards: Google
   refuses a handle whose session is still connected.
 * **Usage** is the last report before the turn ended.
 
@@ -88,7 +88,7 @@ _INVALID_ARGUMENT, _POLICY, _INTERNAL = 1007, 1008, 1011
 _MOVE = "move to a new connection"
 _MARGIN_NS = 6 * _SECOND_NS  # time before the connection ends, if no reply is in progress
 _LAST_MOMENT_NS = 3 * _SECOND_NS  # the same, if a reply is in progress
-_KEPT_MESSAGES = 6_000  # two minutes of frames of 20 ms
+_KEPT_MESSAGES = 6_000  # two minutes of 20 ms frames
 
 _KNOWN = ("setupComplete", "toolCallCancellation")
 
@@ -105,7 +105,7 @@ class GeminiLive(BaseDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: ``extra`` is merged over the `setup` object; its ``api_version`` is the API version.
+        settings: ``extra`` overrides fields of the `setup` object; its ``api_version`` is the API version.
             ``turn_detection`` is Google's ``automaticActivityDetection`` object. Any
             ``transcription_model`` enables transcripts: there is only one model.
 

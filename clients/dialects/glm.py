@@ -1,14 +1,15 @@
 """Zhipu GLM-Realtime: the beta dialect with a WAV file per append and client-side turn ends.
 
 * Each append is a complete WAV file, 16 kHz mono, in base64; replies are PCM at 24 kHz.
-* ``turn_detection.type`` is ``client_vad`` (the default: we commit and create) or ``server_vad``, never null.
+* ``turn_detection.type`` is ``client_vad`` (the default: we send commit and create) or ``server_vad``, but
+  never null.
 * ``beta_fields.chat_mode`` is required; ``audio`` here.
 * ``heartbeat`` arrives every 30 s. Errors have Zhipu's numeric codes.
 * ``response.done`` and reply transcripts may have no response ID; they then belong to the current response.
 * There is no ``conversation.item.truncate``.
 
 Sources: https://docs.bigmodel.cn/cn/asyncapi/realtime (AsyncAPI document), the vendor's
-https://github.com/MetaGLM/glm-realtime-sdk, and the codes of https://docs.bigmodel.cn/cn/faq/api-code.
+https://github.com/MetaGLM/glm-realtime-sdk, and the error codes at https://docs.bigmodel.cn/cn/faq/api-code.
 """
 
 from __future__ import annotations

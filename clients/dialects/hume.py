@@ -4,7 +4,7 @@ Message shapes follow Hume's SDK (``hume/empathic_voice``, hume 0.14; it sends t
 and https://dev.hume.ai/docs/speech-to-speech-evi. Behaviour and decisions:
 
 * The server sends the first message (``chat_metadata``); ``session_settings`` is not confirmed.
-* ``endpoint.extra`` contains query parameters (``config_id``, ``config_version``, …) and fields to merge over
+* ``endpoint.extra`` contains query parameters (``config_id``, ``config_version``, …) and fields that override
   ``session_settings``. The configuration sets the model, which cannot be selected here.
 * Only transcripts show when the user speaks: the first interim transcript counts as the start of speech, so
   we request interim transcripts (``verbose_transcription``); a final transcript counts as the accepted turn.
@@ -16,7 +16,7 @@ and https://dev.hume.ai/docs/speech-to-speech-evi. Behaviour and decisions:
 * The detector has no settings, and only the user's voice stops a reply.
 * Error codes are documented (https://dev.hume.ai/docs/resources/errors), but not whether they end the chat:
   errors about credits, keys and time limits do; other errors are fatal if the connection ends after them.
-* A chat ends after 30 minutes, or after 2 minutes without speech (both limits are configurable).
+* A chat ends after 30 minutes, or 2 minutes without speech (both limits are configurable).
 
 There are no manual turns, incomplete responses, usage or rate-limit messages.
 """
@@ -235,7 +235,7 @@ class HumeEvi(EventDialect):
     # -- Helpers -----------------------------------------------------------------------------------------
 
     def _reply(self, event: Fields, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply that a sentence belongs to, by sentence ID, else the current reply."""
+        """Return the reply that a sentence belongs to, by sentence ID, or else the current reply."""
         name = event.text("id")
         reply = self._holders.get(name or "") or self._replies.current(outputs)
         if name:
@@ -248,7 +248,7 @@ class HumeEvi(EventDialect):
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the session's settings to request, without the user's ``extra``."""
+    """Return the session settings to send, without the user's ``extra``."""
     refuse_settings(
         settings,
         modality="Hume EVI replies in audio only; text output is not supported",

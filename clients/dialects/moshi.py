@@ -5,8 +5,8 @@ Message shapes follow ``rust/protocol.md`` in https://github.com/kyutai-labs/mos
 
 * The server sends the first message, a handshake: empty (Python), or, after a metadata message, with the
   protocol and model versions as two little-endian u32 (Rust). The client sends no response.
-* Audio is one Ogg Opus stream in each direction, at 24 kHz in steps of 80 ms; the headers are sent first. The
-  server sends one step of audio per step received, silence included, so input must be continuous.
+* Audio is one Ogg Opus stream in each direction, at 24 kHz in steps of 80 ms; the headers are sent first. For
+  each step received, the server sends one step of audio, silence included, so input must be continuous.
 * Text arrives in word pieces as they are spoken. The user's speech is not transcribed.
 * The Python server runs one session at a time; other clients stay connected and wait for their handshake.
   After 10 s we report this as the likely reason.

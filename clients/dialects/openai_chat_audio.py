@@ -81,7 +81,7 @@ class OpenAIChatAudio(BaseDialect):
     """The protocol state of one turn; a `Dialect`.
 
     Args:
-        settings: ``extra`` is merged over the request body.
+        settings: ``extra`` overrides fields of the request body.
 
     Raises:
         UsageError: Chat completions do not support these settings, or the base URL is not a URL.
@@ -205,7 +205,7 @@ class OpenAIChatAudio(BaseDialect):
                 outputs.append(ReplyText(name, text, final=whole))
 
     def _play(self, audio: Fields, field: str, name: str, rate_hz: int) -> list[Output]:
-        """Return the audio in a base64 field; invalid audio is a defect of the event."""
+        """Return the audio in a base64 field; invalid audio counts as a defect of the event."""
         try:
             data = pybase64.b64decode(audio.text(field) or "", validate=True)
             codec = _codec(data, rate_hz)
@@ -239,7 +239,7 @@ class OpenAIChatAudio(BaseDialect):
         error = event.child("error") if "error" in event else event
         code, status = error.text("code") or error.text("type"), error.integer("code")
         text = self.clean(describe(error) or event.text("error") or "")
-        event.wrong.clear()  # the content differs between servers; it is a failure in any case
+        event.wrong.clear()  # servers differ in the content; any of it is a failure
         kind = fatal_kind(code, error.text("type"), text) or _STATUSES.get(status or 0)
         self.over = True
         return EndpointProblem(
@@ -252,7 +252,7 @@ class OpenAIChatAudio(BaseDialect):
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the request body, without messages and the user's ``extra``."""
+    """Return the request body, without the messages and the user's ``extra``."""
     if settings.turn_mode is not TurnMode.MANUAL:
         raise UsageError(
             f"turns.mode: expected 'manual' (each turn is one request), got {settings.turn_mode.value!r}"

@@ -1,4 +1,4 @@
-"""Services with minor differences from OpenAI Realtime: one class per service.
+"""Services that differ slightly from OpenAI Realtime, one class per service.
 
 * **Azure OpenAI**, GA: ``wss://RESOURCE.openai.azure.com/openai/v1/realtime?model=DEPLOYMENT``; the key is
   sent in the header ``api-key``, an Entra token (three parts, ``eyJ…``) in ``Authorization``. Source:
@@ -145,7 +145,7 @@ class VllmOmni(OpenAIRealtime):
         return super()._on_audio(event, at_ns)
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
-        """Handle errors; errors before the session starts have the message itself as ``error``."""
+        """Handle errors; before the session starts, ``error`` is the message itself."""
         try:
             said = self.clean(event.need_text("error"))
         except MalformedError:

@@ -17,8 +17,8 @@ Message shapes follow the official SDK's typed models (``openai.types.live``, op
   for a safety filter, ``remote_hangup``, ``connection_lost``.
 * Most errors are not fatal: a moderated reply stops, and the session continues.
 * ``session.usage.updated`` counts seconds, not tokens, so it is only logged.
-* With ``delegation`` of type ``client`` (the default, but the mock requires it) the model may delegate work
-  to the client, which is reported as a warning. ``endpoint.extra`` can set a model for delegated work:
+* With ``delegation`` of type ``client`` (the default, but the mock requires it), the model may delegate work
+  to the client; we report this as a warning. ``endpoint.extra`` can set a model for delegated work:
   ``{"delegation": {"type": "responses", "responses": {"model": …}}}``.
 
 There are no manual turns, barge-in events, cancelled or incomplete responses, or rate limits.
@@ -73,7 +73,7 @@ class OpenAILive(EventDialect):
     """The protocol state of one session; a `Dialect`.
 
     Args:
-        settings: ``extra`` is merged over the `session` object of ``session.start``. Transcripts arrive
+        settings: ``extra`` overrides fields of the `session` object in ``session.start``. Transcripts arrive
             even without a ``transcription_model``.
 
     Raises:
@@ -206,7 +206,7 @@ class OpenAILive(EventDialect):
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the `session` object to request, without the user's ``extra``."""
+    """Return the `session` object to send, without the user's ``extra``."""
     refuse_settings(
         settings,
         modality="GPT-Live replies in audio only; text output is not supported",

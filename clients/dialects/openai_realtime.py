@@ -7,10 +7,10 @@ that differ in a few names: these set `spellings` and override session methods.
 Decisions that the documentation leaves open:
 
 * **Interrupted.** Over WebSocket the endpoint cannot recall sent audio; the client drops it.
-  The interruption is the first message that requires this: for a response in progress, its cancellation by
-  `turn_detected` (`speech_started` alone does not stop it); for a complete response that is still playing,
-  `speech_started`, if the detector interrupts (`interrupt_response`); and a `conversation.item.truncated`
-  that we did not request.
+  The first message that requires this counts as the interruption: for a response in progress, its
+  cancellation by `turn_detected` (`speech_started` alone does not stop it); for a complete response that is
+  still playing, `speech_started`, if the detector interrupts (`interrupt_response`); and a
+  `conversation.item.truncated` that we did not request.
 * **A response without `response.created`** begins with the first event that contains its ID.
 * **A duplicate audio delta**, with the same `event_id`, is reported. Both deltas are kept, since a client
   would play both. A lost delta cannot be detected, since the IDs are random.
@@ -78,9 +78,9 @@ class OpenAIRealtime(SessionDialect):
     """The protocol state of one session, GA dialect; a `Dialect`.
 
     Args:
-        settings: ``extra`` is merged over the `session` object of ``session.update``; it may set the output
-            format to G.711, but the input remains PCM. ``turn_detection`` applies if the endpoint's detector
-            ends the turns.
+        settings: ``extra`` overrides fields of the `session` object in ``session.update``; it may set the
+            output format to G.711, but the input remains PCM. ``turn_detection`` applies if the endpoint's
+            detector ends the turns.
 
     Raises:
         UsageError: The base URL is not a URL, or an audio format is unknown.
@@ -172,7 +172,7 @@ class OpenAIRealtime(SessionDialect):
         reply = self._replies.get(response_id)
         if reply is None:
             # The cancellation refers to the next response. The endpoint would ignore a cancellation now and
-            # speak later, so the response is cancelled as soon as it begins.
+            # speak later, so we cancel the response as soon as it begins.
             self._create_wanted = False
             self._cancel_next = self._create_asked
             return ()

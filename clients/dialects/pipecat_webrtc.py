@@ -1,18 +1,18 @@
 """Dialect for any pipecat bot over WebRTC (SmallWebRTCTransport).
 
 Sources: pipecat-ai 1.14, ``pipecat.transports.smallwebrtc`` and the client
-``pipecat-ai-small-webrtc-prebuilt``. The offer is sent to ``/api/offer`` as JSON, followed by the
-candidates in a PATCH. If a client sends no text ``ping`` for three seconds, the bot considers it gone.
+``pipecat-ai-small-webrtc-prebuilt``. The offer is sent to ``/api/offer`` as JSON, followed by the candidates
+in a PATCH. If a client sends no text ``ping`` for three seconds, the bot treats it as disconnected.
 
-Data channel messages vary between bots, so replies are detected by their energy. Messages of RTVI are used if
+Data channel messages vary between bots, so replies are detected by their energy. RTVI messages are used if
 available (`live_eval.clients.dialects._rtvi`).
 
 * **Interrupted.** ``bot-interrupted`` counts only while the bot reports that it speaks
   (``bot-started-speaking``, ``bot-stopped-speaking``): every user turn may trigger it, even if the bot is
   silent.
 
-There are no manual turns, responses, usage, rate limits or session limits, and the bot determines
-instructions and voice: no golden session covers these.
+There are no manual turns, responses, usage, rate limits or session limits; the bot determines instructions
+and voice. No golden session covers these.
 """
 
 from __future__ import annotations

@@ -4,20 +4,20 @@ Sources: pipecat-ai 1.14, ``pipecat.transports.websocket``, ``pipecat.serializer
 ``pipecat.runner``. Each binary message is a frame (`live_eval.clients.dialects._pipecat_frames`); a
 ``message`` frame contains an RTVI message (`live_eval.clients.dialects._rtvi`). Behaviour and decisions:
 
-* The bot sends audio only while it speaks, at up to twice the pace of speech, so a client queues it.
+* The bot sends audio only while it speaks, at up to twice the pace of speech, so clients must queue it.
 * **A reply has no ID and no reliable end event**: ``bot-stopped-speaking`` also occurs between the
   sentences of a slow synthesiser. We number replies; a reply begins with its first audio and ends after 1.5
   s without queued audio, as on continuous media (``--reply-silence``).
-* **An interruption** empties the client's queue. It is the frame ``interruption`` (since pipecat-ai 1.0) or
-  the RTVI message ``bot-interrupted``, whichever arrives first. Every user turn may trigger it, so it
-  counts only while a reply is audible.
+* **An interruption** empties the client's queue. It is signalled by the frame ``interruption`` (since
+  pipecat-ai 1.0) or the RTVI message ``bot-interrupted``, whichever arrives first. Every user turn may
+  trigger it, so it counts only while a reply is audible.
 * The input is sent at 16 kHz, the default of pipecat's pipelines, which do not resample it.
 * ``endpoint.extra`` contains query parameters, such as the ``token`` of pipecat's runner.
 * The single-client server closes the connection of a second client with 1013. The runner closes a
   connection without a valid token with 4003.
 
-There are no manual turns, incomplete responses, usage, rate limits or session limits, and the bot determines
-instructions and voice: no golden session covers these.
+There are no manual turns, incomplete responses, usage, rate limits or session limits; the bot determines
+instructions and voice. No golden session covers these.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Plivo audio streaming, with this client in Plivo's place: it calls the agent's WebSocket server.
+"""Plivo audio streaming: this client takes Plivo's place and calls the agent's WebSocket server.
 
 Sources: Plivo's SDK for agents (https://github.com/plivo/plivo-stream-sdk-python, ``plivo_stream.types``) and
 pipecat-ai 1.14 (``pipecat.serializers.plivo``, ``pipecat.runner.utils``).
 
-* ``start`` is the first message; there is no ``connected`` and no last message. Numbers are numbers.
+* ``start`` is the first message; there is no ``connected`` and no final message. Numbers are sent as numbers.
 * The agent sends ``playAudio``, ``checkpoint`` (answered by ``playedStream`` when the audio before it has
-  been played) and ``clearAudio`` (answered by ``clearedAudio``; we then drop open checkpoints). The SDK's
-  ``playAudio`` does not name the stream, pipecat's does.
+  been played) and ``clearAudio`` (answered by ``clearedAudio``; we then drop open checkpoints). ``playAudio``
+  names the stream in pipecat, but not in the SDK.
 * Plivo's times are milliseconds since 1970; ours count from the start of the stream.
 
 There are no transcripts, responses, errors, manual turns, usage or rate limits. The agent's webhook, which
-answers in Plivo XML, is not asked.
+returns Plivo XML, is not called.
 """
 
 from __future__ import annotations

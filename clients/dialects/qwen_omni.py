@@ -4,8 +4,8 @@
   Models from 3.8 on may not respond, so we wait for one second.
 * The detector is ``server_vad`` (800 ms of silence) or ``semantic_vad``.
 * Formats: models from 3.8 on accept ``audio.{input,output}.format {type: "pcm", sample_rate}``; older models
-  accept a top-level ``pcm16``, or per their documentation ``pcm`` or ``pcm24``, which ``endpoint.extra`` may
-  set.
+  accept a top-level ``pcm16`` or, according to their documentation, ``pcm`` or ``pcm24``: set these in
+  ``endpoint.extra``.
 * The reply length limit is ``max_tokens``. There is no ``conversation.item.truncate``.
 
 Sources: ``dashscope.audio.qwen_omni`` and ``dashscope.v2.resources.audio.realtime`` 2.0.2 (whose authors did

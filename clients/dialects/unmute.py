@@ -2,12 +2,12 @@
 
 * The subprotocol is ``realtime``. The server sends nothing until ``session.update``, in which
   ``allow_recording`` is required and ``instructions`` is an object; it may then speak first.
-* Audio is one base64 Ogg Opus stream in each direction, which continues across responses; the first piece
-  contains its headers.
+* Audio is one base64 Ogg Opus stream in each direction; it continues across responses, and its first piece
+  contains the headers.
 * Events have no IDs: a response lasts from ``response.created`` to ``response.audio.done`` (there is no
   ``response.done``), or until ``unmute.interrupted_by_vad``. We number them.
-* ``response.text.delta`` contains a word without its space, as it is spoken; ``response.text.done`` contains
-  the full text, before it is spoken.
+* ``response.text.delta`` contains one word without its space, as it is spoken; ``response.text.done``
+  contains the full text and arrives before it is spoken.
 * Input transcripts arrive word by word, without an end mark; they count as complete when the response begins.
 * An ``error`` of type ``warning`` is not fatal; after an error of type ``fatal`` the server closes the
   connection (the server is full).

@@ -4,8 +4,8 @@ Subclass one of these classes and override the methods in which the endpoint dif
 
 * `EventDialect`: messages are JSON objects with a type;
 * `Bot`: a bot with application-specific messages;
-* `WebRtcBot`: a bot over WebRTC, whose replies are detected by their energy;
-* `PhoneLine`: a telephony provider, which calls the agent and plays its audio from a queue;
+* `WebRtcBot`: a bot over WebRTC; its replies are detected by their energy;
+* `PhoneLine`: a telephony provider that calls the agent and plays its audio from a queue;
 * `BaseDialect`: anything else, including binary messages.
 
 For a service that closely follows OpenAI, subclass

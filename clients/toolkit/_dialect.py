@@ -67,7 +67,7 @@ class BaseDialect:
         settings: The session settings.
         ready: Whether the session is ready; see `become_ready`.
         over: Whether we closed the session or it failed; the end of the connection is then not reported.
-        secrets: Strings that must not be shown: the key, and any others that a subclass adds.
+        secrets: Strings that must not be shown: the key, and any that a subclass adds.
     """
 
     needs_continuous_input: bool = False
@@ -138,7 +138,7 @@ class BaseDialect:
     # -- For subclasses ----------------------------------------------------------------------------------
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        """Return the outputs for the end of the connection: a fatal problem before the session was ready.
+        """Return the outputs for the end of the connection: a fatal problem if the session was not ready yet.
 
         After that, the session determines whether a reply was due.
         """
@@ -244,10 +244,10 @@ class EventDialect(BaseDialect):
 class Bot(EventDialect):
     """A dialect for bots with application-specific messages; a subclass adds `hello` and `dial`.
 
-    A bot that sends no event for two seconds counts as ready. Application messages count as unknown events.
+    A bot that sends no event for two seconds counts as ready. Application messages are unknown events.
     """
 
-    needs_continuous_input = True  # a bot's detector requires silence as input
+    needs_continuous_input = True  # a bot's detector requires silence in its input
 
     def hello(self, at_ns: int) -> Sequence[Output]:
         """Greet the bot once the connection is open."""
@@ -271,7 +271,7 @@ class Bot(EventDialect):
         return self.ready_before(super().received(message, at_ns))
 
     def ready_before(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Return the outputs, with readiness in front unless they are only problems and unknown events."""
+        """Return the outputs, preceded by readiness unless they are only problems and unknown events."""
         if all(isinstance(output, EndpointProblem | UnknownEvent) for output in outputs):
             return outputs
         return (*self.become_ready(), *outputs)

@@ -15,7 +15,7 @@ from live_eval.text.message_limits import MOST_VALUES, has_too_many_values
 from live_eval.types import Secret
 
 _T = TypeVar("_T")
-_INTEGER_BOUND = 2**63  # JSON encoders support no larger integers, and some values are sent back
+_INTEGER_BOUND = 2**63  # JSON encoders do not support larger integers, and some values are sent back
 _NAMES: dict[type, str] = {
     str: "a string",
     bool: "a boolean",
@@ -62,8 +62,8 @@ def parse_object(message: Message) -> dict[str, Any]:
 class Fields:
     """Typed access to the fields of an object in an event.
 
-    A field that is missing or null reads as None. A field of the wrong type reads as None too and is added to
-    `wrong`, so that the rest of the event can still be used.
+    A missing or null field reads as None. So does a field of the wrong type, which is also added to `wrong`,
+    so that the rest of the event can still be used.
 
     Args:
         where: The object's name in error messages.

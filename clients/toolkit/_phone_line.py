@@ -33,15 +33,13 @@ from live_eval.playout import PlayoutQueue
 _MS_NS = 1_000_000
 _MARK, _DIGIT = "mark", "digit"
 _MOST_MARKS = 10_000
-_STILL_PLAYING_NS = (
-    100 * _MS_NS
-)  # an agent that sends at the pace of speech leaves the queue empty in between
+_STILL_PLAYING_NS = 100 * _MS_NS  # an agent that sends at the pace of speech leaves gaps in the queue
 _DIGIT_NS, _PAUSE_NS = 250 * _MS_NS, 500 * _MS_NS
 _DIGITS = re.compile(r"[0-9*#w]*", re.ASCII)
 
 
 class PhoneLine(EventDialect):
-    """A dialect in the place of a telephony provider, which calls the agent's WebSocket server.
+    """A dialect that takes the place of a telephony provider and calls the agent's WebSocket server.
 
     The line is ready as soon as it is connected, and always carries audio. The agent's audio enters a playout
     queue: `mark` echoes a mark when the audio before it has been played, and `clear` empties the queue. No
@@ -82,7 +80,7 @@ class PhoneLine(EventDialect):
             max_output_tokens="a phone line sets no reply length limit; remove this setting",
         )
         self.extra = _checked(settings.extra, self.options)
-        self.caller = self.extra.get("from", "+15550100001")  # numbers that belong to nobody
+        self.caller = self.extra.get("from", "+15550100001")  # unassigned numbers
         self.called = self.extra.get("to", "+15550100002")
         self.parameters: Mapping[str, str] = self.extra.get("parameters", {})
         self.call_id = self.stream_id = ""
@@ -105,20 +103,20 @@ class PhoneLine(EventDialect):
         raise NotImplementedError
 
     def media(self, payload: str, at_ms: int) -> Send:
-        """Return the message of a frame: base64 audio, and its time since the start of the stream."""
+        """Return the message for a frame: base64 audio, and its time since the start of the stream."""
         audio = {"chunk": str(self.frames), "timestamp": str(at_ms), "payload": payload}
         return self.numbered("media", media={"track": "inbound", **audio})
 
     def dtmf(self, digit: str, at_ms: int) -> Send:
-        """Return the message of a key that the caller pressed."""
+        """Return the message for a key that the caller pressed."""
         return self.numbered("dtmf", dtmf={"track": "inbound", "digit": digit})
 
     def marked(self, name: str) -> Send:
-        """Return the message that the audio before a mark has been played."""
+        """Return the message which reports that the audio before a mark has been played."""
         return self.numbered("mark", mark={"name": name})
 
     def cleared(self, pending: Sequence[str]) -> Sequence[Send]:
-        """Return the messages that the queue is empty: by default, the echoes of pending marks."""
+        """Return the messages which report an empty queue: by default, the echoes of pending marks."""
         return [self.marked(name) for name in pending]
 
     def goodbye(self) -> Sequence[Send]:
@@ -126,7 +124,7 @@ class PhoneLine(EventDialect):
         return ()
 
     def numbered(self, name: str, /, **fields: object) -> Send:
-        """Return a message with the next number and the name of the stream."""
+        """Return a message with the next sequence number and the name of the stream."""
         self.sent += 1
         event = {"event": name, self.number_field: str(self.sent), self.stream_field: self.stream_id}
         return send_json(event | fields)
@@ -183,7 +181,7 @@ class PhoneLine(EventDialect):
         return Dial(websocket_url(self.settings.base_url, "", {}))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Begin the stream: agents send nothing before that, and often nothing before they speak."""
+        """Begin the stream: agents send nothing until then, and often nothing until they speak."""
         self._started_ns = at_ns
         self.begin(hashlib.md5(str(at_ns).encode(), usedforsecurity=False).hexdigest())
         dtmf = [SetTimer(_DIGIT, at_ns + _DIGIT_NS)] if self._digits else []

@@ -69,8 +69,8 @@ class TrackedResponse:
     def truncations(self, heard_ms: int, rate_hz: int) -> Iterator[Truncation]:
         """Yield the positions at which to truncate the items so that they contain only played audio.
 
-        A position never exceeds the audio that arrived: endpoints reject that. An item that was played in
-        full is not truncated if the response is done.
+        A position never exceeds the audio that has arrived, because endpoints reject such positions. An item
+        that was played in full is not truncated if the response is done.
         """
         left_ms = max(0, heard_ms)
         for item_id, item in self._items.items():
@@ -124,7 +124,7 @@ class ResponseTracker:
         return next(reversed(self._responses.values()), None)
 
     def audible(self, at_ns: int) -> TrackedResponse | None:
-        """Return the response that an interruption stops: the active one, or the last if still playing."""
+        """Return the response that an interruption stops: the active one or, if still playing, the last."""
         response = self.active or self.last()
         if response is None or response.interrupted:
             return None

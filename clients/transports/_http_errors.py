@@ -42,7 +42,7 @@ _STATUSES = {
     429: FailureKind.RATE_LIMITED,
 }
 _SERVER_ERROR = 500
-_OF_THE_REQUEST = (500, 501)  # from 502 on, a service or the path to it is down
+_OF_THE_REQUEST = (500, 501)  # from 502 on, a service or its network path is down
 
 
 class Address:
@@ -87,7 +87,7 @@ class Address:
         elif isinstance(error, ssl.SSLError):
             kind, why = FailureKind.TLS, f"TLS failed: {error.reason or error}; {self._tls_hint(error)}"
         elif self.secure and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-            # A server without TLS may do that, but so may a restarting server, which is temporary.
+            # A server without TLS may cause this error, but so may a restart, which is temporary.
             kind = FailureKind.CONNECT_FAILED
             why = f"the connection ended during the TLS handshake; {self._no_tls}"
         elif isinstance(error, ConnectionResetError) or error.errno == errno.ECONNRESET:
@@ -115,7 +115,7 @@ class Address:
 
         A known OpenAI error code in the body (unknown model, exhausted quota) takes precedence over the
         status: some services respond with 403 for a missing model. A body that describes an unknown model in
-        words also counts as such, since a retry would fail too.
+        words is treated likewise, since a retry would fail too.
 
         Args:
             status: The received status.
@@ -178,7 +178,7 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
     Args:
         value: The header; None if it is missing.
         wall_ns: Current time, in nanoseconds since the Unix epoch.
-        date: The response's `Date`, which replaces `wall_ns`: the clock here may be wrong.
+        date: The response's `Date`, which replaces `wall_ns`, because the local clock may be wrong.
 
     >>> retry_after_s("2", 0)
     2.0
@@ -186,13 +186,13 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
     if value is None:
         return None
     if _SECONDS.fullmatch(value.strip()):
-        return float(value)  # infinity for hundreds of digits
+        return float(value)  # hundreds of digits parse as infinity
     left_s = seconds_until(value, wall_ns, date)
     return None if left_s is None else max(0.0, left_s)
 
 
 def _told(body: bytes) -> tuple[FailureKind | None, str]:
-    """Return the failure and the message of a body in OpenAI's format (``{"error": {…}}``)."""
+    """Return the failure and the message in a body of OpenAI's format (``{"error": {…}}``)."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -15,10 +15,10 @@ from live_eval.http.hosts import is_internal
 
 
 async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
-    """POST the form of a dial's lookup, and return the connection parameters in the response.
+    """POST the form of a dial's lookup, and return the connection parameters from the response.
 
-    The response is data from the endpoint: it may name another host, but not one that only this machine or
-    its network can reach, and a webhook with TLS must name an address with TLS.
+    The response is untrusted: it may name another host, but not one that only this machine or its network can
+    reach, and a webhook with TLS must name an address with TLS.
 
     Raises:
         ConnectError: The request failed, or the response is unusable.

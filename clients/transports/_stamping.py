@@ -11,7 +11,7 @@ from live_eval.sockets.stamps import ArrivalStamps
 
 
 class StampingTransport:
-    """Base class of transports with kernel arrival timestamps; `clock` stamps arrivals without one."""
+    """Base class of transports with kernel arrival timestamps; `clock` stamps arrivals that have none."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -39,7 +39,7 @@ class _Encoder(Protocol):
 class UserTrack(MediaStreamTrack):
     """Encode frames in advance and send them when due; an `AudioTrack` and `EncodesFramesAhead`.
 
-    aiortc's sender passes packets from `recv` to its transport as RTP, where they are encrypted and kept
+    aiortc's sender passes packets from `recv` to its transport as RTP; there they are encrypted and kept
     until they are due.
     """
 
@@ -83,8 +83,8 @@ class UserTrack(MediaStreamTrack):
 
         Args:
             pcm: int16 little-endian mono, 20 ms at 48 kHz.
-            skipped: Number of silent frames dropped before this frame. The timestamps advance by this
-                number, as for a sender with silence suppression (RFC 3550, 5.1).
+            skipped: Number of silent frames dropped before this frame. The timestamps skip these frames, as
+                for a sender with silence suppression (RFC 3550, 5.1).
         """
         if self._encoder is None or self.readyState != "live":
             return lambda: None
@@ -138,8 +138,8 @@ class UserTrack(MediaStreamTrack):
         if self._stats is not None:
             return self._stats
         sent = lost = round_trip_ns = None
-        # The sender's own report, unlike the connection's, is made at once, so the connection cannot close in
-        # the meantime.
+        # Unlike the connection's report, the sender's own report is created immediately, so the connection
+        # cannot close in the meantime.
         for report in (await self._sender.getStats()).values() if self._sender is not None else ():
             if isinstance(report, RTCOutboundRtpStreamStats):
                 sent = report.packetsSent

@@ -111,7 +111,8 @@ class WebSocketConnection(asyncio.Protocol):
         data = message.encode() if isinstance(message, str) else message
         if not 125 < len(data) < 65_536:
             return Frame(Opcode.TEXT if text else Opcode.BINARY, data).serialize(mask=True)
-        # The library takes three times as long: it requests each mask from the system. Runs for every frame.
+        # The library takes three times as long, because it requests each mask from the system. This runs for
+        # every frame.
         if not self._masks:
             self._masks = os.urandom(_MASKS_BYTES)
         mask, self._masks = self._masks[:4], self._masks[4:]
@@ -226,7 +227,7 @@ class WebSocketConnection(asyncio.Protocol):
             self._timers["close"] = self._loop.call_later(self._close_timeout_s, self._transport.abort)
         if self._is_closed and self.ended_ns is None:
             self.ended_ns = self._transport.stamp.at_ns
-            self._put(None)  # does not wait for the end of the TCP connection
+            self._put(None)  # do not wait for the end of the TCP connection
 
     @property
     def _is_closed(self) -> bool:

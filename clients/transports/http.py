@@ -1,7 +1,7 @@
-"""HTTP transport: each message is sent as a POST, and its response is received as messages.
+"""HTTP transport: each message is sent as a POST request, and the response is received as messages.
 
 A response of the type ``text/event-stream`` becomes one message per event, as soon as the event's last byte
-arrives; any other response is one message. The messages themselves must mark the end of a reply.
+arrives; any other response is one message. The messages themselves must indicate the end of a reply.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class HttpTransport:
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Empty: each request opens its own connection, and the request time includes this step."""
+        """Empty: each request opens its own connection, and the request time includes the setup."""
         return {}
 
     async def load(self, dial: Dial) -> None:

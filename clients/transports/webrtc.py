@@ -145,7 +145,7 @@ class WebRtcTransport(StampingTransport):
                     await self._connection.close()
                     if self._tap is not None:
                         await self._tap.settled()
-                    if was_up and self._track is not None:  # otherwise tasks of the setup still run
+                    if was_up and self._track is not None:  # otherwise, setup tasks are still running
                         await self._track.keep_stats()
                         take_apart(self._connection)
         if self._damage is not None:

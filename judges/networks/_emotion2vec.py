@@ -7,7 +7,7 @@ network), so a recording longer than `WINDOW_S` is split into windows of equal l
 are averaged.
 
 Only the loader is our own: funasr's loader leaves tensors that are missing from a checkpoint at random
-values; here missing tensors are an error. Nothing is downloaded. funasr's dependency kaldiio, which reads
+values; here, a missing tensor is an error. Nothing is downloaded. funasr's dependency kaldiio, which reads
 Kaldi files and is licensed for evaluation only, is not required or loaded.
 """
 
@@ -153,7 +153,7 @@ def _names(
 
 
 def network_class() -> Any:
-    """Import funasr's network without output: the package imports all its modules, which warn, print and log.
+    """Import funasr's network silently: the package imports all its modules, which warn, print and log.
 
     Raises:
         JudgeError: The network cannot be imported.

@@ -101,7 +101,7 @@ def import_torchaudio() -> Any:
     """Import torchaudio, even a CUDA build on a machine without CUDA.
 
     The PyPI wheels load CUDA libraries at import, even if torch is a CPU build. Only loading, saving and
-    forced alignment need this part; a stand-in module reports it as unavailable.
+    forced alignment need these libraries; a stand-in module reports them as unavailable.
 
     Raises:
         JudgeError: torchaudio cannot be imported.
@@ -177,7 +177,7 @@ def fill(
     what: str,
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Load tensors into a network; they must include every parameter and buffer.
+    """Load tensors into a network; every parameter and buffer must be included.
 
     Args:
         network: The network.

@@ -33,8 +33,8 @@ _local = partial(JudgeSpec, kind=JudgeKind.LOCAL, needs=frozenset({Need.REPLY_AU
 _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_SOUND)
 _mos = partial(OutputSpec, unit="MOS", scale=(1.0, 5.0))
 _dnsmos = partial(_mos, low=0.0, high=5.0)
-# The network does not clip. Its last layer's input is normalised, which, with the layer's weights, limits the
-# widest of the five outputs to -6.28 to 6.18.
+# The network does not clip. The input to its last layer is normalised; together with the layer's weights,
+# this limits the widest of the five outputs to the range -6.28 to 6.18.
 _nisqa = partial(_mos, low=-6.3, high=6.2)
 
 _P808_COLUMN = _column(

@@ -1,12 +1,12 @@
-"""Parse which option of a multiple-choice question a reply chooses. Pure.
+"""Determine which option of a multiple-choice question a reply chooses. Pure.
 
-The question requests "The answer is: X", and the last such statement counts; only a lone letter after it can
+The question asks for "The answer is: X", and the last such statement counts; only a lone letter after it can
 correct it ("no wait, C"). Without such a statement, the order is: a lone letter, as the whole reply, its last
 sentence or its leading label; a letter chosen in other words ("I'd go with B", "B is correct"), if all such
 choices agree; the verbatim text of one option. Retracted choices are ignored. All other replies are
 `unparsed`.
 
-Before adding another form, count its benefit on real replies.
+Before adding another form, measure its benefit on real replies.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _any_case(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# Recognisers' spellings of a spoken letter.
+# How recognisers spell a spoken letter.
 _HEARD = {"ay": "A", "be": "B", "bee": "B", "cee": "C", "see": "C", "sea": "C", "dee": "D", "ee": "E"}
 _LETTER = rf"([A-Z]|{'|'.join(_HEARD)})(?![A-Za-z0-9'+#-])"
 _IS = r"(?:is|are|be)\b"
@@ -54,7 +54,7 @@ _NAMED = _any_case(
     rf"(?:(?:option|choice|letter)\b[^\w.!?]*)?{_LETTER}"
 )
 # "The answer is a because …", but "the answer is a sigh"; "option see", but "see a doctor". No noun phrase
-# continues with these words, so what precedes them is a letter.
+# continues with these words, so the word before them is a letter.
 _NO_WORD = _any_case(
     r"\W*$|\s*[^\w\s']|\s+(?:because|since|as|i|it|and|or|but|so|over|rather than|based|due|judging"
     r"|considering|given(?!\W*$)|instead|according|in|on|at|to|by|of|for|from|with|if|when|while|which|that"
@@ -63,9 +63,9 @@ _NO_WORD = _any_case(
 _NO_SENTENCE = _any_case(r"\W*$|\s*[^\w\s'-]")  # "option see", but "see if it helps"
 # A letter that is introduced as a letter: "is: a", "option a", "(a)".
 _INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
-# "A, happy" and "A – happy" say A, whatever the text of an option begins with.
+# "A, happy" and "A – happy" mean A, whatever an option's text begins with.
 _MARKED_OFF = re.compile(r"\s*[,;:()/–—]|\s+-")
-_NO_NOUN = _any_case(r"\s+(?:yes|no)\b")  # no article precedes these
+_NO_NOUN = _any_case(r"\s+(?:yes|no)\b")  # no article precedes these words
 _WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are also words
 _ANOTHER = _any_case(
     r"\W*,\W*[b-h]\b(?!\W*$)"
@@ -179,7 +179,7 @@ def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Ite
 def _is_a_word(
     named: re.Match[str], after: str, letter: str, texts: Mapping[str, str], *, spelled: bool
 ) -> bool:
-    """Return whether an apparent letter is a word of its sentence: "a dog", "see a doctor".
+    """Return whether an apparent letter is an ordinary word: "a dog", "see a doctor".
 
     Args:
         named: The match of `_NAMED`.
@@ -221,7 +221,8 @@ def _begins(rest: str, text: str) -> bool:
 
 
 def _tells(text: str, plain: str) -> bool:
-    """Return whether a reply contains an option's text: as a sentence, a leading "yes", or three words."""
+    """Return whether a reply contains an option's text: as a sentence, a leading "yes", or at least three
+    words."""
     sentences = {_words(sentence) for sentence, asks in re.findall(r"([^.!?;]+)(\?)?", plain) if not asks}
     if text in ("yes", "no"):
         return re.match(rf"\W*{text}(?:\W*$|[,.!;]{_CHAT})", plain, re.IGNORECASE) is not None

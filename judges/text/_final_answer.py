@@ -1,8 +1,8 @@
 """Parse the final answer of a reply: one of a few words, or a whole number. Pure.
 
-The last "answer is X" decides; without one, the last sentence, if it begins with the answer ("Yes, you return
-…"); then the first sentence, likewise; then the only answer that the reply mentions, unless it is a word as
-common as yes or no. All other replies are unparsed.
+The last "answer is X" decides; failing that, the last sentence if it begins with the answer ("Yes, you return
+…"); then the first sentence, likewise; then the only answer that the reply mentions, unless it is as common a
+word as yes or no. All other replies are unparsed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DENIED = r"(?<!\bnot )(?<!n't )"
 
 
 def final_answer(reply: str, answers: Sequence[str]) -> str | None:
-    """Return the one of `answers` that a reply gives as its final answer, or None.
+    """Return which of `answers` a reply gives as its final answer, or None.
 
     >>> final_answer("I turn around twice. So the answer is no.", ["yes", "no"])
     'no'

@@ -3,7 +3,7 @@
 Zhou et al.: Instruction-Following Evaluation for Large Language Models (arXiv 2311.07911), in the version
 that VoiceBench uses. The rules for languages, sentences and capital words need a language detector and a
 tokeniser: ours are py3langid, and Punkt without its trained abbreviations; the published evaluator uses
-langdetect and trained Punkt. All other rules decide equally.
+langdetect and trained Punkt. All other rules give the same results.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def follows(reply: str, instruction: str, values: Mapping[str, Any]) -> bool:
 def variants(reply: str) -> tuple[str, ...]:
     """Return the texts, at least one of which must follow an instruction for a loose result.
 
-    They are the reply, without its first line, without its last line, and without both, each also without
-    asterisks.
+    They are the reply, the reply without its first line, without its last line, and without both, each also
+    without asterisks.
     """
     lines = reply.split("\n")
     texts = (reply, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1])))
@@ -64,7 +64,7 @@ def variants(reply: str) -> tuple[str, ...]:
 
 
 def without_tags(reply: str) -> str:
-    """Return a reply without the tags of streaming models."""
+    """Return a reply without the tags that streaming models add."""
     if reply.startswith(_STREAM_TAGS):
         reply = reply[3:].strip()
     return reply.removesuffix(_USER_TAG).strip() if reply.endswith(_USER_TAG) else reply

@@ -30,7 +30,7 @@ _SPOKEN = frozenset(
         *("th", "tl", "tr", "uk", "ur", "uz", "vi", "wuu", "yue", "zh", "zu"),
     )
 )
-# Languages with similar spelling, which are confused with each other.
+# Languages with similar spelling, which the detector confuses.
 _ALIKE = (
     frozenset({"en", "sco", "pcm"}),
     frozenset({"no", "nb", "nn", "da"}),

@@ -23,7 +23,7 @@ class SaidWords:
 
 
 def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
-    """Return the words of a turn's reply, or why they are missing."""
+    """Return the words of a turn's reply, or the reason why they are missing."""
     if (turn.reply_text or "").strip():
         return SaidWords(turn.reply_text or "", "transcript")
     problem = unrateable(turn)
@@ -45,7 +45,7 @@ def says_nothing(turn: JudgedTurn) -> bool:
 
 @cache
 def _recogniser() -> Recogniser | str:
-    """Return the recogniser, or why it is unavailable."""
+    """Return the recogniser, or the reason why it is unavailable."""
     from live_eval.speech.recognition import Recogniser
 
     try:

@@ -25,7 +25,7 @@ def find_wordnet(chosen: str) -> Path:
     """Return the folder or zip file with WordNet's files.
 
     Args:
-        chosen: The user's folder; empty to search for WordNet.
+        chosen: Folder chosen by the user; empty to search for WordNet.
 
     Raises:
         JudgeError: WordNet is missing, or the package's files have a wrong hash; the message describes how to
