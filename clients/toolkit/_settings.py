@@ -78,7 +78,8 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
         found = base_url if guess else public_url(base_url)
         near = f" (did you mean {guess}?)" if guess and guess != base_url else ""
         raise UsageError(
-            f"endpoint.base_url {found!r}: expected an address like {schemes['wss']}://HOST/v1{near}"
+            f"endpoint.base_url {found!r}: expected an address like {schemes['wss']}://HOST/v1"
+            f"{_port_hint(base_url)}{near}"
         )
     parts = urlsplit(base_url)
     folder = parts.path.rstrip("/")
@@ -89,6 +90,14 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
         (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query
     ]
     return urlunsplit((schemes[parts.scheme], parts.netloc, whole, urlencode([*kept, *query.items()]), ""))
+
+
+def _port_hint(url: str) -> str:
+    try:
+        port = urlsplit(url).port
+    except ValueError:
+        return " with a port of 1 to 65535"
+    return " with a port of 1 to 65535" if port == 0 else ""
 
 
 def query_of(extra: Mapping[str, Any]) -> dict[str, str]:

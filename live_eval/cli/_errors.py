@@ -30,6 +30,11 @@ def in_words(error: click.ClickException) -> str:
     match error:
         case click.NoSuchOption():
             known = () if ctx is None else tuple(flags_of(ctx.command, ctx))
+            argument = _argument_named(error.option_name.lstrip("-"), ctx)
+            if argument:
+                return (
+                    f"unknown flag {error.option_name}: {argument} is an argument, given without a flag{more}"
+                )
             return f"unknown flag {error.option_name}{did_you_mean(error.option_name, known)}{more}"
         case click.BadOptionUsage():
             expected = "no value" if "does not take a value" in message else "a value"
@@ -53,6 +58,12 @@ def with_flag(message: str) -> str:
     from live_eval.cli._flags import FLAGS
 
     return _KEY.sub(lambda found: FLAGS.get(found[0], found[0]), message)
+
+
+def _argument_named(name: str, ctx: click.Context | None) -> str:
+    arguments = [] if ctx is None else ctx.command.params
+    named = (each for each in arguments if isinstance(each, click.Argument) and each.name == name)
+    return next((_name(each, ctx) for each in named), "")
 
 
 def _name(param: click.Parameter, ctx: click.Context | None) -> str:

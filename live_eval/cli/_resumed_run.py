@@ -53,7 +53,7 @@ def open_writer(plan: Plan, out: Path) -> RunWriter:
     if not (output.resume or output.retry_failed):
         return RunWriter.create(out, plan.manifest())
     if output.out is None:
-        raise UsageError("--resume requires --out, the run to continue")
+        raise UsageError("--resume requires --out, the run to continue (latest: the newest)")
     writer = RunWriter.resume(out, ended=True)  # an ended run may be incomplete
     try:
         check_same(writer.manifest, plan.manifest())

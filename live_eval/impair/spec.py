@@ -138,12 +138,18 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
     return Impairment(given, seed)
 
 
+def _as_value(name: str) -> str:
+    """Return a hint on the parameter that has this name as its value; empty if none has."""
+    has = [key for key, parameter in PARAMETERS.items() if name in parameter.value.choices]
+    return f" (did you mean {has[0]}={name}?)" if has else ""
+
+
 def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
     """Return the key and value of an item for each direction to which it applies."""
     direction, dot, rest = item.name.rpartition(".")
     parameter = PARAMETERS.get(rest if dot else item.name)
     if parameter is None or (dot and direction not in DIRECTIONS):
-        near = did_you_mean(rest if dot else item.name, PARAMETERS)
+        near = did_you_mean(rest if dot else item.name, PARAMETERS) or _as_value(item.name)
         raise UsageError(
             f"impairment {item.text!r}: unknown name {item.name!r}{near}; expected one of "
             f"{', '.join(PARAMETERS)} (live-eval impair --list explains them)"

@@ -28,6 +28,8 @@ def expectation(mistake: Mapping[str, Any]) -> str:
         case _, "literal_error" | "enum":
             names = re.findall(r"'([^']*)'", bounds["expected"])
             return f"expected {alternatives(names)}{did_you_mean(str(mistake['input']), names)}"
+        case "model" | "dict", _:
+            return "expected a table of keys and values"
         case "value", _:
             return str(mistake["msg"]).removeprefix("Value error, ")
         case kind, _ if kind in _KINDS:

@@ -5,24 +5,34 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from live_eval.text.wording import alternatives
+
 __all__ = ["did_you_mean"]
 
+_MOST = 3  # names with the given beginning
 _LIKENESS = 0.75  # unrelated short names such as --device and --voice reach 0.73
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known name closest to `name`, to append to `name`; empty if none is close.
+    """Return a hint with the known name closest to `name`, or with the names that continue it.
+
+    The hint can be appended to `name`; it is empty if no name is close.
 
     >>> did_you_mean("bargein", ["barge-in", "pauses"]), did_you_mean("x", ["barge-in"])
     (' (did you mean barge-in?)', '')
+    >>> did_you_mean("wer", ["wer_heard", "wer_spoken"])
+    ' (did you mean wer_heard or wer_spoken?)'
     >>> did_you_mean("laugter", ["age"]), did_you_mean("--field", ["--seed"])
     ('', '')
     """
     spelled = {_folded(each): each for each in reversed(list(known))}
     given = _folded(name)
     exchanged = [each for each in spelled if sorted(each) == sorted(given)]
-    near = exchanged or difflib.get_close_matches(given, spelled, n=1, cutoff=_LIKENESS)
-    return f" (did you mean {spelled[near[0]]}?)" if near else ""
+    near = exchanged[:1] or difflib.get_close_matches(given, spelled, n=1, cutoff=_LIKENESS)
+    near = near or [each for each in reversed(spelled) if each.startswith((f"{given}-", f"{given}."))]
+    return (
+        f" (did you mean {alternatives([spelled[each] for each in near])}?)" if 0 < len(near) <= _MOST else ""
+    )
 
 
 def _folded(name: str) -> str:

@@ -162,7 +162,8 @@ class LlmOptions:
         price = self.prices.get(model) if model is not None else None
         if self.max_cost is not None and price is None:
             raise UsageError(
-                f"a cost limit requires a price for the model {model!r}, which judge {spec.name!r} uses"
+                f"a cost limit requires a price for the model {model!r}, which judge {spec.name!r} uses: "
+                f"--prices {model}=IN,OUT"
             )
         preset = PRESETS[self.preset].base_url if self.preset is not None else None
         variable = self.key_variable_of(spec)

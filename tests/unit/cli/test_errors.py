@@ -56,6 +56,18 @@ from live_eval.recording import RunWriter
             "run openai --prices gpt-4o=1,2,3",
             "--prices gpt-4o '1,2,3': expected US dollars per million tokens",
         ),
+        (
+            "run openai --base-url wss://example.org:99999/v1",
+            "--base-url 'wss://example.org:99999/v1': expected an address like wss://HOST/v1 with a port",
+        ),
+        ("run openai --judges wer", "unknown judge 'wer' (did you mean wer_heard or wer_spoken?)"),
+        ("run openai --judges rubric --max-cost 5", "a cost limit requires a price for the model 'gpt-4o', "),
+        ("audit --judge dnsmos .", "unknown flag --judge: JUDGE is an argument, given without a flag"),
+        (
+            "run reference --impair babble",
+            "impairment 'babble': unknown name 'babble' (did you mean noise_type=babble?)",
+        ),
+        ("run reference --resume", "--resume requires --out, the run to continue (latest: the newest)"),
         ("run openai --judges nobody", "unknown judge 'nobody'; expected one of "),
         ("calibrate --sessions 0", "--sessions 0: expected 1 or more"),
         ("calibrate --sessions=many", "--sessions 'many': expected a whole number"),

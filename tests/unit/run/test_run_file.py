@@ -62,6 +62,7 @@ def test_values_are_read(tmp_path: Path) -> None:
         ),
         ("turns.mode = 'loud'\n", 1, ["turns.mode = 'loud'", "expected server_vad, manual or"]),
         ("[turn]\nmode = 'manual'\n", 1, ["unknown key 'turn'", "did you mean turns?", "endpoint"]),
+        ("endpoint = 3\n", 1, ["endpoint = 3", "expected a table of keys and values"]),
         ("[endpoint]\nname = 3\n", 2, ["endpoint.name = 3", "expected text"]),
         (
             "[endpoint]\nname = 'a'\n[endpoint.extra]\nx = 1\n[data]\nlimit = 'all'\n",
