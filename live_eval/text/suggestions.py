@@ -9,12 +9,12 @@ from live_eval.text.wording import alternatives
 
 __all__ = ["did_you_mean"]
 
-_MOST = 3  # names with the given beginning
+_MOST = 3  # names with one first word
 _LIKENESS = 0.75  # unrelated short names such as --device and --voice reach 0.73
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known name closest to `name`, or with the names that continue it.
+    """Return a hint with the known name closest to `name`, or with the names whose first word is close.
 
     The hint can be appended to `name`; it is empty if no name is close.
 
@@ -22,6 +22,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     (' (did you mean barge-in?)', '')
     >>> did_you_mean("wer", ["wer_heard", "wer_spoken"])
     ' (did you mean wer_heard or wer_spoken?)'
+    >>> did_you_mean("gemnii", ["gemini-live", "glm"])
+    ' (did you mean gemini-live?)'
     >>> did_you_mean("laugter", ["age"]), did_you_mean("--field", ["--seed"])
     ('', '')
     """
@@ -29,10 +31,21 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     given = _folded(name)
     exchanged = [each for each in spelled if sorted(each) == sorted(given)]
     near = exchanged[:1] or difflib.get_close_matches(given, spelled, n=1, cutoff=_LIKENESS)
-    near = near or [each for each in reversed(spelled) if each.startswith((f"{given}-", f"{given}."))]
+    near = near or _beginning(given, list(reversed(spelled)))
     return (
         f" (did you mean {alternatives([spelled[each] for each in near])}?)" if 0 < len(near) <= _MOST else ""
     )
+
+
+def _beginning(given: str, known: Iterable[str]) -> list[str]:
+    """Return the names of several words whose first word is close to `given`."""
+    names: dict[str, list[str]] = {}
+    for name in known:
+        first, dash, _ = name.partition("-")
+        if dash:
+            names.setdefault(first, []).append(name)
+    near = difflib.get_close_matches(given, names, n=1, cutoff=_LIKENESS)
+    return names[near[0]] if near else []
 
 
 def _folded(name: str) -> str:
