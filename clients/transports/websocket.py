@@ -153,7 +153,7 @@ class WebSocketTransport(StampingTransport):
         return self._opened().drained.wait()
 
     async def receive(self) -> Arrival:
-        """Wait for the next message, with the timestamp of its last byte.
+        """Wait for the next message, and return it with the timestamp of its last byte.
 
         Raises:
             TransportClosedError: The connection has ended and all messages have been returned.

@@ -371,7 +371,7 @@ def _omitted_tasks(
 ) -> Iterator[str]:
     """Yield notes on the requested tasks that the run omits, with reasons."""
     available, selected = {case.task for case in offered}, {case.task for case in chosen}
-    if available == {Task.BENCHMARK}:  # replies to a benchmark's items are its conversations
+    if available == {Task.BENCHMARK}:  # a benchmark's items count as conversations
         available, selected = {Task.CONVERSATION}, {Task.CONVERSATION}
     for task in _tasks(config):
         if task in available and task not in selected:
