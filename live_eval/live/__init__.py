@@ -1,6 +1,6 @@
-"""Conversations with a person: in the terminal with a microphone, or through another program's audio.
+"""Conversations with a person, in the terminal with a microphone or through another program's audio.
 
-`LiveConversation` needs no screen or device; `live_eval.live.sound_card` opens the machine's devices.
+`LiveConversation` needs no screen or device. `live_eval.live.sound_card` opens the machine's devices.
 """
 
 from live_eval.live.conversation import LiveConversation

@@ -17,7 +17,7 @@ def no_c_messages() -> Iterator[None]:
     """Discard messages that C libraries such as ALSA and PortAudio write to C's `stderr`; no-op without
     glibc.
 
-    File descriptor 2 is unchanged, so messages of Python and of child processes still appear.
+    File descriptor 2 is unchanged, so messages from Python and child processes still appear.
     """
     streams = _streams()
     if streams is None:
@@ -33,11 +33,11 @@ def no_c_messages() -> Iterator[None]:
 
 @functools.cache
 def _streams() -> tuple[ctypes.c_void_p, int] | None:
-    """Return C's variable `stderr` and a stream to the null device; None without glibc."""
+    """Return C's `stderr` variable and a stream to the null device, or None without glibc."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "gnu_get_libc_version"):  # elsewhere the variable may be read-only
+    if not hasattr(libc, "gnu_get_libc_version"):  # other C libraries may make the variable read-only
         return None
     libc.fopen.restype = ctypes.c_void_p
     # Never closed: a library's thread may still be writing to it.

@@ -1,4 +1,4 @@
-"""Number the turns of a live session, and keep the user's audio of each. Pure."""
+"""Number the turns of a live session and keep the user's audio for each. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_NS = 600 * _SECOND_NS
 
 
 class UserAudio:
-    """The user's frames and their times, for at most the last ten minutes."""
+    """The user's frames with timestamps, for at most the last ten minutes."""
 
     def __init__(self, rate_hz: int) -> None:
         self.rate_hz = rate_hz
@@ -40,7 +40,7 @@ class UserAudio:
     def between(self, begin_ns: int, end_ns: int) -> NDArray[np.int16]:
         """Return the audio from `begin_ns` to `end_ns`: int16 mono, shape (samples,).
 
-        Missing audio is silence; the later of two overlapping frames takes precedence.
+        Missing audio is filled with silence. Where frames overlap, the later one takes precedence.
         """
         pcm = np.zeros(max(0, self._samples(end_ns - begin_ns)), np.int16)
         for start_ns, frame in tuple(self._frames):
@@ -67,7 +67,7 @@ class LiveCapture:
         index: Index of the turn in the session, from 0.
         user: The microphone's audio from `capture.trace.t0_ns` to the end of the turn, int16 mono, shape
             (samples,), at `rate_hz`.
-        job: Job of the streamed case; None for a person, whose utterance becomes a case.
+        job: Job of the streamed case; None for a person, whose utterance becomes a new case.
     """
 
     capture: TurnCapture
@@ -88,7 +88,7 @@ class LiveCapture:
 
 
 class LiveCaptures:
-    """The turns of a session, numbered in the order in which they are first seen.
+    """The turns of a session, numbered in order of first appearance.
 
     Args:
         session: Session number, from 1.
@@ -110,7 +110,7 @@ class LiveCaptures:
         return len(self._indexes)
 
     def number(self, capture: TurnCapture, now_ns: int) -> LiveCapture:
-        """Return a complete or current turn in which the user has spoken."""
+        """Return a completed or current turn in which the user has spoken."""
         t0_ns = capture.trace.t0_ns
         assert t0_ns is not None
         index = self._indexes.setdefault(t0_ns, len(self._indexes))
@@ -127,7 +127,7 @@ class LiveCaptures:
 
 
 def _end_ns(capture: TurnCapture, t0_ns: int, until_ns: int) -> int:
-    """Return the time shortly after the reply has been heard, at most `until_ns`."""
+    """Return a time shortly after the end of the heard reply, capped at `until_ns`."""
     ends = [capture.trace.voice_end_ns or until_ns]
     for response in capture.wire:
         if len(response.record.chunk_samples) and response.record.rate_hz:

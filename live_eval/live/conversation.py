@@ -1,8 +1,8 @@
 """Run a conversation with a person, independently of screens and devices.
 
-`push` accepts audio from a microphone or a browser's track. `run` runs sessions with the endpoint, one after
-the other, and stores turns as a run; `updates` yields updates. Call all methods on one event loop; a separate
-thread times and writes turns.
+`push` accepts audio from a microphone or a browser's track. `run` runs consecutive sessions with the endpoint
+and stores their turns as a run. `updates` yields updates. Call all methods on one event loop; a separate
+thread times and writes the turns.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class LiveConversation:
         half_duplex: Whether the microphone is muted while a reply plays.
         recorded: Recordings to stream instead of a live user; None for a person. With recordings, `push` is a
             no-op, and the conversation ends after the last recording.
-        performance: Performance of scripts, to which `push` passes the audio; the conversation ends after it.
+        performance: Performance that receives the audio from `push`; the conversation ends after it.
         scorer: Scorer of stored turns; None for no scores.
-        delay_ns: Time from a sample's capture until it counts as spoken; see
+        delay_ns: Delay after a sample's capture until it counts as spoken; see
             `live_eval.session.live_speaker`.
         device_spread_ns: Measured variation of the device delay, part of the error bar.
     """
@@ -140,13 +140,13 @@ class LiveConversation:
         self._microphone.end_utterance()
 
     def reconnect(self) -> None:
-        """Begin another session after the previous session ended by itself; no-op while a session runs."""
+        """Start another session after the previous one ended by itself; no-op while a session runs."""
         self._again.set()
 
     def stop(self) -> None:
         """End the conversation; `run` returns once everything is stored and scored.
 
-        In `State.SCORING`, stop waiting for the scores.
+        In `State.SCORING`, stop waiting for scores.
         """
         self._stopping = True
         self._recorder.abandon_scores()
@@ -157,7 +157,7 @@ class LiveConversation:
         self._again.set()
 
     def count_device_xruns(self, input: int, output: int) -> None:
-        """Report the devices' xruns so far."""
+        """Report the total number of device xruns."""
         self._watcher.device_xruns = (input, output)
 
     # -- Events ------------------------------------------------------------------------------------------
@@ -169,11 +169,11 @@ class LiveConversation:
     async def run(self) -> None:
         """Run the conversation until `stop`; launch the endpoint first if it has no URL.
 
-        The conversation continues after a session ends by itself: `reconnect` begins another.
+        If a session ends by itself, the conversation continues: `reconnect` starts another session.
 
         Raises:
             StoreError: A turn cannot be timed or written; earlier turns are kept.
-            LiveEvalError: The endpoint cannot be launched, or a take cannot be stored.
+            LiveEvalError: The endpoint cannot be launched or a take cannot be stored.
         """
         tell = self._updates.put
         failed: LiveEvalError | None = None
@@ -213,14 +213,14 @@ class LiveConversation:
     async def _run_recorded(
         self, users: AsyncGenerator[RecordedUser], base_url: str, probe: LoopProbe
     ) -> None:
-        """Run the recorded sessions, then stop; turns that a session did not reach are recorded as failed."""
+        """Run the recorded sessions, then stop. Record turns that a session did not reach as failed."""
         async with aclosing(users):
             async for user in users:
                 if self._stopping:
                     return
                 session = await self._run_session(base_url, probe, user)
                 if self._stopping:
-                    return  # turns skipped because the user hung up have not failed
+                    return  # if the user hung up, the remaining turns are skipped, not failed
                 if session.first is not None:
                     self._greetings.observe(session.first)
                 ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")

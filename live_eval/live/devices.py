@@ -74,10 +74,10 @@ def list_devices() -> list[AudioDevice]:
 
 
 def find_device(devices: list[AudioDevice], wanted: str | None, side: AudioSide) -> AudioDevice:
-    """Return the device with a given number or part of its name; the default device for None.
+    """Return the device with this number or partial name, or the default device for None.
 
     Raises:
-        UsageError: No device or several devices match; the message lists the candidates.
+        UsageError: No device or more than one device matches; the message lists the candidates.
     """
     what = "microphone" if side is AudioSide.USER else "loudspeaker"
     usable = [each for each in devices if (each.inputs if side is AudioSide.USER else each.outputs)]

@@ -1,4 +1,4 @@
-"""Detect an echo of the reply in the microphone by correlation. Pure."""
+"""Detect an echo of the reply in the microphone audio by correlation. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from live_eval.live.updates import EchoDetected
 __all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "EchoDetector", "find_echo"]
 
 RATE_HZ = 8_000
-"""Sample rate for comparing both sides."""
+"""Sample rate at which both sides are compared."""
 WINDOW_NS = 2_000_000_000
 """Length of microphone audio to search."""
 LONGEST_NS = 1_000_000_000
@@ -22,9 +22,9 @@ LONGEST_NS = 1_000_000_000
 _SECOND_NS = 1_000_000_000
 _LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligible
 _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
-_LEAST_CORRELATION = 0.1  # a lower peak arises by chance, from another voice or a word cut by the window
-_LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in its standard deviations
-_AGREE_MS = 40.0  # maximum difference in delay between two windows with one echo
+_LEAST_CORRELATION = 0.1  # chance, another voice or a word cut by the window can cause a lower peak
+_LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in standard deviations
+_AGREE_MS = 40.0  # maximum difference in delay between two windows with the same echo
 
 
 def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> EchoDetected | None:
@@ -35,14 +35,14 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Ec
 
     Args:
         microphone: Latest microphone audio, shape (samples,), at `RATE_HZ`.
-        reply: Reply audio over the same time and the preceding `LONGEST_NS`.
+        reply: Reply audio from the same period and the preceding `LONGEST_NS`.
     """
     if len(reply) <= len(microphone) or _rms(reply) < _LOUD or _rms(microphone) < _HEARD:
         return None
     size = 1 << (len(reply) + len(microphone) - 1).bit_length()
     spectrum = np.fft.rfft(microphone, size) * np.conj(np.fft.rfft(reply, size))
     whitened = np.fft.irfft(spectrum / np.maximum(np.abs(spectrum), 1e-9), size)
-    # A microphone with delay `lag` corresponds to the reply from `longest - lag`.
+    # At delay `lag`, the microphone audio corresponds to the reply audio from `longest - lag`.
     longest = len(reply) - len(microphone)
     peaks = whitened[-np.arange(longest, -1, -1)][::-1]
     lag = longest - int(np.argmax(peaks))
@@ -60,7 +60,7 @@ def _rms(pcm: NDArray[np.float32]) -> float:
 
 
 class EchoDetector:
-    """Detect an echo that two consecutive windows confirm."""
+    """Detect an echo, confirmed by two consecutive windows."""
 
     def __init__(self) -> None:
         self._last: EchoDetected | None = None
@@ -68,7 +68,7 @@ class EchoDetector:
     def search(
         self, blocks: Sequence[NDArray[np.int16]], rate_hz: int, reply: NDArray[np.float32]
     ) -> EchoDetected | None:
-        """Return an echo once it is certain.
+        """Return an echo once it is confirmed.
 
         Args:
             blocks: At least the last `WINDOW_NS` of microphone audio, at `rate_hz`.

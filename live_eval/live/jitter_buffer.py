@@ -1,8 +1,8 @@
 """A jitter buffer that runs on the output device's clock. Pure.
 
-The event loop pushes and the device's callback reads, without a lock: each moves only its own end of a ring.
-If the source is paced by another clock, drift is compensated by omitting or repeating single samples at the
-flattest points of the signal.
+The event loop pushes and the device's callback reads, without a lock: each moves only its own end of a ring
+buffer. If the source is paced by another clock, drift is compensated by dropping or repeating single samples
+where the signal is flattest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PlayoutBuffer:
 
     Args:
         rate_hz: Rate of the device.
-        wait_ms: Audio to buffer before playback begins after silence.
+        wait_ms: Amount of audio to buffer before playback begins after silence.
     """
 
     def __init__(self, rate_hz: int, *, wait_ms: int = 60) -> None:
@@ -41,7 +41,7 @@ class PlayoutBuffer:
         self._resamplers: dict[int, soxr.ResampleStream] = {}
         self._reads = 0
         self.began = 0
-        """The index, among all samples read, at which audio last began after silence."""
+        """Index, counting all samples read, at which audio last began after silence."""
         self.lost = 0
         """Samples dropped because the buffer was full."""
 
@@ -79,7 +79,7 @@ class PlayoutBuffer:
         there = self._tail - self._head
         if not self._plays:
             self._silent_reads = self._silent_reads + 1 if there else 0
-            # A reply shorter than the wait is played once no audio has arrived for that long.
+            # A reply shorter than `wait_ms` is played once no audio has arrived for that long.
             if there < self._wait and self._silent_reads * samples < self._wait:
                 return np.zeros(samples, np.int16)
             self._plays, self.began = there > 0, self._reads - samples
@@ -96,7 +96,7 @@ class PlayoutBuffer:
         return np.pad(pcm, (0, samples - len(pcm)))
 
     def _follow(self, there: int, samples: int) -> int:
-        """Return the number of samples to consume beyond those requested: -1, 0 or 1."""
+        """Return the number of extra samples to consume: -1, 0 or 1."""
         if not self._paced:
             return 0
         self._least = min(self._least, there)

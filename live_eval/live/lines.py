@@ -1,4 +1,4 @@
-"""Print a live conversation as plain lines, if there is no terminal or with `--plain`."""
+"""Print a live conversation as plain lines: without a terminal, or with `--plain`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Lines:
         self._xruns: Xruns | None = None
 
     def show(self, update: Update) -> None:
-        """Print the line of an update, if any; xruns are printed at most once per turn."""
+        """Print an update's line, if any; xruns are printed at most once per turn."""
         if isinstance(update, Xruns):
             self._xruns = update
             return
@@ -67,7 +67,7 @@ class Lines:
 
 
 def in_words(update: Update) -> str:
-    """Format an update as a line; empty for updates that are not printed, such as levels."""
+    """Format an update as a line; return an empty string for updates that are not printed, such as levels."""
     match update:
         case StateChanged(State.RECORDING):
             return ""  # the take's line follows
@@ -118,12 +118,12 @@ def take_line(take: TakeChecked) -> str:
 
 
 def plain(text: str) -> str:
-    """Return an endpoint's text without control characters, which the terminal would interpret."""
+    """Remove control characters from an endpoint's text, because the terminal would interpret them."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _latency_line(turn: LatencyMeasured) -> str:
-    """Return the line with a turn's latencies or failure."""
+    """Return a line with a turn's latencies or failure."""
     if turn.record.failure is not None:
         return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
     parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
@@ -132,33 +132,33 @@ def _latency_line(turn: LatencyMeasured) -> str:
 
 
 def voice_to_voice(turn: LatencyMeasured) -> str:
-    """Return the voice-to-voice latency with its error bar, or the reason for its absence."""
+    """Return the voice-to-voice latency with its error bar, or the reason why it is missing."""
     timing = turn.record.timing
     total = timing.voice_to_voice
     return f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
 
 
 def stopped(turn: LatencyMeasured) -> str:
-    """Return the time from a barge-in to the stop of the reply; empty if there was no barge-in."""
+    """Return the time from a barge-in until the reply stops; empty if there was no barge-in."""
     stop_ns = turn.record.timing.barge_in_stop.ns
     return f"stopped {stop_ns / 1e6:.0f} ms after you spoke" if stop_ns is not None else ""
 
 
 def score_lines(update: QuickScores) -> list[str]:
-    """Return a turn's main scores, and why judges gave none."""
+    """Return a turn's main scores, and the reasons for missing ones."""
     scored = [f"{title}: {value}" for title, value in main_scores(update.scores)]
     return scored + [f"{judge}: no score ({why})" for judge, why in update.problems.items()]
 
 
 def duration(update: QuickScores) -> str:
-    """Return the time for judging, and whether the scores are late, as a suffix."""
+    """Return a suffix with the judging time and whether the scores are late."""
     taken = f"{update.seconds:.1f} s" if update.seconds else ""
     texts = ", ".join(filter(None, (taken, "late" if update.late else "")))
     return f" ({texts})" if texts else ""
 
 
 def main_scores(scores: Mapping[str, float | str]) -> list[tuple[str, str]]:
-    """Return the titles of the main scores and their values with units, default judges first."""
+    """Return the main scores' titles and values with units, default judges first."""
     judges = sorted(
         installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
     )

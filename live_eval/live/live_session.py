@@ -67,8 +67,8 @@ class LiveSession:
 
         Args:
             speaker: A person or recordings.
-            overheard_by: Meter of the recordings' level; the sink plays the recordings too. None for a
-                person, whose session continues after a failed turn.
+            overheard_by: Level meter for recordings, which the sink plays too. None for a person, whose
+                session continues after a failed turn.
         """
         self._overheard = overheard_by
         self._speaker = _Observed(speaker, self._on_frame, self._on_heard, self.reply.is_playing)
@@ -150,7 +150,7 @@ class LiveSession:
 
 
 class _Observed:
-    """A `Speaker` whose sent and received frames are passed on to observers.
+    """A `Speaker` that passes its sent and received frames to observers.
 
     Once the speaker has finished, silence is sent while `stays` returns true.
     """

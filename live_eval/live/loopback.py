@@ -1,7 +1,7 @@
-"""Measure the delay of a sound card: play chirps, record them, and find them by correlation.
+"""Measure a sound card's delay: play chirps, record them, and find them by correlation.
 
-The delay is the time from passing a sample to the output device until the input device returns it: both
-devices and the air between them. Endpoint latencies exclude this delay; their error bar includes its
+The delay runs from passing a sample to the output device until the input device returns it, and so includes
+both devices and the air between them. Endpoint latencies exclude this delay; their error bar includes its
 variation.
 """
 
@@ -39,7 +39,7 @@ class DeviceDelay(BaseModel):
 
     Args:
         delay_ms: Median over the repetitions.
-        spread_ms: Half the distance between the 10th and the 90th percentile.
+        spread_ms: Half the difference between the 10th and 90th percentiles.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,7 +60,7 @@ def chirp(rate_hz: int) -> NDArray[np.int16]:
 
 
 def find_chirp(recording: NDArray[np.int16], rate_hz: int) -> float | None:
-    """Return the index of the first sample of a chirp; None if there is no chirp."""
+    """Return the index of a chirp's first sample, or None if there is no chirp."""
     sought = chirp(rate_hz).astype(np.float64)
     heard = recording.astype(np.float64)
     if len(heard) < len(sought):
@@ -77,7 +77,7 @@ def find_chirp(recording: NDArray[np.int16], rate_hz: int) -> float | None:
 
 @dataclass(slots=True)
 class _Count:
-    """The samples of a device so far, on the device's clock."""
+    """A device's sample count, on the device's clock."""
 
     clock: DeviceClock
     samples: int = 0
@@ -91,7 +91,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
     """Play chirps and find them in the microphone's audio.
 
     Args:
-        card: Sound card, not used by anything else.
+        card: Sound card, not in use elsewhere.
         rest_s: Interval between chirps, longer than any delay.
 
     Raises:
@@ -135,7 +135,7 @@ _KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
-    """Store a delay, replacing the devices' previous one, and return the file.
+    """Store a delay, replacing any previous one for the same devices, and return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -144,7 +144,7 @@ def keep_delay(delay: DeviceDelay) -> Path:
 
 
 def kept_delay(microphone: str, loudspeaker: str) -> DeviceDelay | None:
-    """Return the measured delay of two devices, given their names; None if it was not measured."""
+    """Return the measured delay of two devices by name, or None if it was not measured."""
     pair = (microphone, loudspeaker)
     return next((each for each in _KEPT.read() if _pair(each) == pair), None)
 

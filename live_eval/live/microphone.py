@@ -1,4 +1,4 @@
-"""Handle the user's microphone: muting, level and recent audio. Pure."""
+"""The user's microphone: muting, level and recent audio. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT_NS = 4_000_000_000
 
 
 def decibels(peak: float) -> float:
-    """Return the level of a peak int16 sample in dBFS, at least -90."""
+    """Return the level of a peak int16 sample in dBFS, but at least -90."""
     return max(-90.0, 20 * float(np.log10(max(peak, 1.0) / 32768)))
 
 
@@ -69,7 +69,7 @@ class Microphone:
             self._live.push(pcm if self.is_open else np.zeros_like(pcm), at_ns)
 
     def measure(self, pcm: NDArray[np.int16]) -> None:
-        """Accept audio for the level only."""
+        """Accept audio only to measure its level."""
         self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
 
     def end_utterance(self) -> None:
@@ -84,7 +84,7 @@ class Microphone:
 
     @property
     def underruns(self) -> int:
-        """The number of frames that were not available in time, over all sessions."""
+        """Number of frames that were not available in time, over all sessions."""
         return self._underruns + (self._live.stats.underruns if self._live is not None else 0)
 
     @property

@@ -37,7 +37,7 @@ from live_eval.types import Case
 __all__ = ["Performance", "TakeChoice", "plan_performance"]
 
 _REPEATS = 2
-_ATTEMPTS = 3  # of a take, without a person to accept it
+_ATTEMPTS = 3  # attempts at a take, without a person to accept it
 
 
 class TakeChoice(StrEnum):
@@ -51,16 +51,16 @@ class TakeChoice(StrEnum):
 def plan_performance(
     config: RunConfig, takes: PerformedSet, *, scripts: int | None = None, has_flags: bool = True
 ) -> Plan:
-    """Plan a performance of the scripts in a data set, whose recordings need not exist.
+    """Plan a performance of a data set's scripts. The recordings need not exist.
 
     Each take is run twice.
 
     Args:
         scripts: Maximum number of scripts; the first ones are used.
-        has_flags: Whether the error message about a missing key may mention flags.
+        has_flags: Whether the error for a missing key may mention flags.
 
     Raises:
-        UsageError: A person can perform none of the scripts, or the settings are invalid.
+        UsageError: No script can be performed by a person, or the settings are invalid.
         DataError: The data set cannot be read.
     """
     written = make_plan(config, needs_recordings=False, has_flags=has_flags)
@@ -82,7 +82,7 @@ def plan_performance(
 
 
 class Performance:
-    """A performance; `LiveConversation` runs it. Call all methods on the event loop.
+    """A performance, run by `LiveConversation`. Call all methods on the event loop.
 
     Args:
         plan: Plan made by `plan_performance`.
@@ -92,7 +92,7 @@ class Performance:
 
     def __init__(self, plan: Plan, takes: PerformedSet, *, device_hz: int) -> None:
         self.unattended = False
-        """Whether nobody can decide: takes without problems are accepted, others repeated twice."""
+        """Whether to decide automatically: accept takes without problems, repeat others up to twice."""
         self._plan = plan
         self._set = takes
         self._device_hz = device_hz
@@ -132,7 +132,7 @@ class Performance:
         self._changed.set()
 
     async def users(self, tell: Callable[[Update], None]) -> AsyncGenerator[RecordedUser]:
-        """Yield the simulated user of each accepted take, and all of them again after the last take.
+        """Yield a simulated user for each accepted take, then all of them again after the last take.
 
         Raises:
             DataError: A take cannot be written.

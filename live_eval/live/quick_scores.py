@@ -1,4 +1,4 @@
-"""Score turns during a conversation, judge by judge, in a process with the lowest priority."""
+"""Score turns during a conversation, one judge at a time, in a process with the lowest priority."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NICENESS = 19
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
 _LIMIT_S = 60.0  # includes loading the judge
 _LLM_TIMEOUT_S = 20.0
-_LLM_ATTEMPTS = 2  # together shorter than the limit of a judge
+_LLM_ATTEMPTS = 2  # their sum is shorter than a judge's limit
 _LLM_CALLS = 200
 
 
@@ -57,9 +57,9 @@ def quick_judges() -> tuple[str, ...]:
 
 
 def live_options(options: JudgeOptions | None = None) -> JudgeOptions:
-    """Return judge options with limits for a conversation: shorter calls of models, and a budget.
+    """Return judge options with limits for a conversation: a shorter timeout for model calls, and a budget.
 
-    The budget is 200 calls unless the options contain a limit of calls, tokens or cost.
+    The budget is 200 calls unless the options limit calls, tokens or cost.
     """
     options = options or JudgeOptions()
     llm = options.llm
@@ -74,11 +74,11 @@ def live_options(options: JudgeOptions | None = None) -> JudgeOptions:
 
 
 def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
-    """Return judges of turns by name, fast ones and then those that call a model.
+    """Return turn judges by name: fast ones first, then those that call a model.
 
     Raises:
         PluginError: A judge is unknown.
-        UsageError: A judge compares runs, or an option is invalid.
+        UsageError: A judge compares runs instead of turns, or an option is invalid.
     """
     specs = [judge(name) for name in dict.fromkeys(names)]
     for spec in specs:
@@ -89,14 +89,14 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
 
 
 class QuickScorer:
-    """Score stored turns one after the other, judge by judge, and store the scores.
+    """Score stored turns one at a time, judge by judge, and store the scores.
 
-    A judge that exceeds `limit_s` or ends the process is not run again.
+    A judge that exceeds `limit_s` or crashes the process is not run again.
 
     Args:
         judges: Judges in the order in which they run.
         options: See `live_options`.
-        limit_s: Maximum time of a judge for a turn, including loading the judge.
+        limit_s: Maximum time per judge and turn, including loading the judge.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class QuickScorer:
         self._process = self._new_process()
 
     async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
-        """Score a stored turn after the previous turns; call `tell` with the scores of each judge."""
+        """Score a stored turn after the previous turns; call `tell` with each judge's scores."""
         async with self._turn:
             for name in tuple(self._judges):
                 tell(await self._judged(name, turn_id))
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Wait for the scores in progress, and score nothing meanwhile: they lock the run's scores."""
+        """Wait for scoring in progress, then block further scoring: it locks the run's scores."""
         async with self._turn:
             yield
 
@@ -149,7 +149,7 @@ class QuickScorer:
         return QuickScores(turn_id, {}, {name: problem}, name)
 
     def abandon(self) -> None:
-        """End the process at once and discard the score in progress."""
+        """End the process immediately and discard the score in progress."""
         self._abandoned.set()
         self._kill()
 
@@ -177,7 +177,7 @@ class QuickScorer:
 
 
 class _KeptJudges:
-    """A `JudgePool` in this process, which keeps local judges loaded from turn to turn."""
+    """A `JudgePool` in this process that keeps local judges loaded between turns."""
 
     ahead = 0
 
@@ -222,7 +222,7 @@ def _exit_once(abandoned: Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """The scores of a judge, and the usage of models in the conversation so far."""
+    """One judge's scores, and the conversation's model usage so far."""
 
     scores: QuickScores
     spent: Expense

@@ -71,13 +71,13 @@ class LiveRecorder:
         self._writes: set[asyncio.Task[None]] = set()
         self._scores: set[asyncio.Task[None]] = set()
         self._awaits_scores = self._abandoned = False
-        self._submitted: set[int] = set()  # numbers of the turns that were given to the writer
+        self._submitted: set[int] = set()  # numbers of the turns passed to the writer
         self._last_ended = 0  # number of the last turn whose reply has ended
-        self._shown: dict[int, tuple[object, ...]] = {}  # values last shown, by turn number
+        self._shown: dict[int, tuple[object, ...]] = {}  # last displayed values by turn number
         self._stored: dict[int, tuple[object, ...]] = {}
 
     def record(self, turn: LiveCapture, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int) -> None:
-        """Time a turn, report its values if they have changed, store it and submit it for scoring.
+        """Time a turn, report its values if they changed, store it, and submit it for scoring.
 
         Args:
             log: Function that returns the turn's messages; called in the writer thread.
@@ -87,12 +87,12 @@ class LiveRecorder:
         self._start(self._writes, self._record(turn, log, ended_ns))
 
     def record_unreached(self, number: int, record: TurnRecord) -> None:
-        """Report and store the record of a turn that the session did not reach."""
+        """Report and store a record for a turn that the session did not reach."""
         self._show(number, record, self._clock.now_ns())
         self._start(self._writes, self._store_unreached(record))
 
     async def finish(self) -> None:
-        """Wait until every turn is stored, and scored unless `abandon_scores` is called meanwhile."""
+        """Wait until every turn is stored and scored; `abandon_scores` ends the wait for scores."""
         self._awaits_scores = True
         while self._writes:
             await asyncio.wait(self._writes)
@@ -131,7 +131,7 @@ class LiveRecorder:
 
     @contextlib.asynccontextmanager
     async def _unscored(self, number: int) -> AsyncIterator[None]:
-        """Pause scoring while a stored turn is replaced, since its earlier scores are deleted."""
+        """Pause scoring while a stored turn is replaced, because its earlier scores are deleted."""
         replaces, scorer = number in self._submitted, self._scorer
         self._submitted.add(number)
         async with scorer.paused() if scorer is not None and replaces else contextlib.nullcontext():
@@ -170,7 +170,7 @@ class LiveRecorder:
     # -- In the writer thread ----------------------------------------------------------------------------
 
     def _finished(self, turn: LiveCapture, log: Sequence[LoggedMessage]) -> TurnRecord:
-        """Return the timed and aligned record of a turn with its messages."""
+        """Return a turn's timed and aligned record with its messages."""
         user = Audio(int16_to_float(turn.user), turn.rate_hz)
         capture = replace(turn.capture, log=log)
         if turn.job is not None:
@@ -215,7 +215,7 @@ def _write_user(path: Path, turn: LiveCapture) -> None:
 
 
 def _state(record: TurnRecord) -> tuple[object, ...]:
-    """Return the fields in which two records of one turn may differ."""
+    """Return the fields that may differ between two records of one turn."""
     responses = tuple(
         (each.status, each.text, each.interrupted_ns, int(each.chunk_samples.sum()))
         for each in record.responses

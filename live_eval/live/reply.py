@@ -40,17 +40,17 @@ class AudioSink(Protocol):
 
         Args:
             pcm: int16 mono, shape (samples,).
-            paced: Whether the samples arrive at the pace of speech, on a clock that may drift.
+            paced: Whether the samples arrive at real-time pace, on a clock that may drift.
         """
         ...
 
     def drop(self) -> None:
-        """Drop the reply's pending samples."""
+        """Drop pending samples of the reply."""
         ...
 
 
 class HeardAudio:
-    """The last seconds of the reply, timed as heard by a listener without device delay."""
+    """The last seconds of the reply, timed as heard without device delay."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
@@ -64,7 +64,7 @@ class HeardAudio:
         return self._queue.due_ns
 
     def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
-        """Add samples that arrived at `at_ns` and are heard after the pending samples."""
+        """Append samples that arrived at `at_ns`; they are heard after the pending samples."""
         start_ns = self._queue.push(at_ns, len(pcm), rate_hz)
         self._pieces.append((start_ns, pcm, rate_hz))
         loud = np.flatnonzero(np.abs(pcm.astype(np.int32)) > _LOUD)
@@ -86,7 +86,7 @@ class HeardAudio:
     def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
         """Return the audio heard from `begin_ns` to `end_ns`, shape (samples,), at `rate_hz`.
 
-        The audio is resampled by nearest neighbour, which suffices for levels and correlation.
+        Nearest-neighbour resampling is used, which suffices for levels and correlation.
         """
         out = np.zeros((end_ns - begin_ns) * rate_hz // _SECOND_NS, np.float32)
         for start_ns, pcm, own_hz in self._pieces:
@@ -100,7 +100,7 @@ class HeardAudio:
 
 
 class IncomingReply:
-    """A decoder of arriving replies, which plays them on a sink."""
+    """Decode arriving replies and play them on a sink."""
 
     def __init__(self, sink: AudioSink) -> None:
         self._sink = sink
@@ -115,7 +115,7 @@ class IncomingReply:
         """The reply as heard."""
 
     def is_playing(self, at_ns: int) -> bool:
-        """Return whether a reply is being heard or has not arrived completely."""
+        """Return whether a reply is being heard or is still arriving."""
         return bool(self._open) or at_ns < max(self._loud_until_ns, self._ends_ns or 0)
 
     def is_speaking(self, at_ns: int) -> bool:
@@ -159,7 +159,7 @@ class IncomingReply:
         self._drop(at_ns)
 
     def ended(self, at_ns: int) -> int | None:
-        """Return, once, the time at which a reply finished playing; None if not before `at_ns`."""
+        """Return, once, when a reply finished playing; None if it is not finished before `at_ns`."""
         ends_ns = self._ends_ns
         if ends_ns is None or self._open or at_ns < ends_ns:
             return None

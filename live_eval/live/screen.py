@@ -1,4 +1,4 @@
-"""A live conversation on the terminal's screen: meters, transcript, latest waterfall, keys."""
+"""Show a live conversation on the terminal screen: meters, transcript, latest waterfall, keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = ["LiveScreen"]
 _LINES = 14
 _METER = 30  # width in characters, for 60 dB
 _BAR = 40  # in characters
-_SCALE_NS = 3_000_000_000  # the end of the bars' scale: the same for all turns, so that they can be compared
+_SCALE_NS = 3_000_000_000  # the end of the bars' scale, fixed so that turns can be compared
 _FRAME = 4  # width in columns
 _FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
 _FEWEST = 3
@@ -186,7 +186,7 @@ def _transcript_line(side: AudioSide | None, text: str) -> Text:
 
 
 def _waterfall(turn: LatencyMeasured) -> Text | Table:
-    """Return the waterfall of a turn: each step's bar begins at the end of the previous bar."""
+    """Return a turn's waterfall: each step's bar begins where the previous bar ends."""
     failure = turn.record.failure
     if failure is not None:
         return Text(plain(in_words(turn)), style="red")
@@ -207,7 +207,7 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
 
 
 def _take(asked: TakeAsked, checked: TakeChecked | None) -> list[Text]:
-    """Return the script of a take, and the result of its check."""
+    """Return a take's script and the result of its check."""
     again = f", attempt {asked.attempt}" if asked.attempt > 1 else ""
     lines = [
         Text(f"take {asked.number} of {asked.total}{again}: say this", style="dim")

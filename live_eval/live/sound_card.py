@@ -1,8 +1,8 @@
 """An open microphone and an open loudspeaker, through PortAudio.
 
 The devices' threads only copy samples and count xruns. Everything else happens on the event loop, which polls
-the buffers every few milliseconds. These threads need the interpreter, so they and the sound system's own
-threads get real-time priority if the system permits it; otherwise the device buffers are twice as long.
+the buffers every few milliseconds. These threads need the interpreter, so they and the sound system's
+threads get real-time priority if permitted; otherwise the device buffers are twice as long.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Stream:
 
     def start(self) -> None:
         """Start PortAudio's stream."""
-        # PulseAudio may take seconds to call back.
+        # PulseAudio's first callback may take seconds.
         self._called_ns = self._started_ns = time.monotonic_ns() + _SETTLES_NS
         self.stream.start()
 
@@ -85,7 +85,7 @@ class _Stream:
 
     @property
     def stalled(self) -> bool:
-        """Whether PortAudio's callbacks have ceased, as with some sound systems after an underrun."""
+        """Whether PortAudio has stopped calling back, as some sound systems do after an underrun."""
         return time.monotonic_ns() - max(self._called_ns, self._started_ns) > _STALLED_NS
 
     def restart(self) -> None:
@@ -131,7 +131,7 @@ class SoundCard:
 
     @property
     def input_xruns(self) -> int:
-        """Number of times that microphone samples were dropped by the device or never read."""
+        """Number of times that the device dropped microphone samples or they were never read."""
         return self._input.xruns if self._input is not None else 0
 
     @property
@@ -173,12 +173,12 @@ class SoundCard:
             yield self._blocks.popleft()
 
     def played(self) -> Iterator[tuple[int, int]]:
-        """Yield the sizes in samples of the blocks played since the last call, each with its time."""
+        """Yield the size in samples and the time of each block played since the last call."""
         while self._played:
             yield self._played.popleft()
 
     def began(self, side: AudioSide) -> int:
-        """Return the index, among all played samples, at which a side's audio last began after silence."""
+        """Return the index, counting all played samples, at which a side's audio last began after silence."""
         return self._sides[side].began
 
     def start(self, portaudio: Any) -> None:
@@ -244,7 +244,7 @@ class SoundCard:
 def open_sound_card(
     microphone: str | None = None, loudspeaker: str | None = None, *, listens: bool = True
 ) -> Iterator[SoundCard]:
-    """Open a microphone and a loudspeaker; messages of the sound system to C's `stderr` are discarded.
+    """Open a microphone and a loudspeaker; discard the sound system's messages to C's `stderr`.
 
     Args:
         microphone: Device number or part of the device name; None for the default device.
@@ -256,7 +256,7 @@ def open_sound_card(
     """
     portaudio = sounddevice()
     devices = list_devices()
-    # ALSA's PulseAudio plugin stalls on output alone, so an unused microphone is opened too.
+    # ALSA's PulseAudio plugin stalls with output only, so open an unused microphone too.
     opens_input = listens or any(device.inputs for device in devices)
     source = find_device(devices, microphone, AudioSide.USER) if opens_input else None
     sink = find_device(devices, loudspeaker, AudioSide.REPLY)
@@ -273,12 +273,12 @@ def open_sound_card(
 
 @contextlib.contextmanager
 def _real_time() -> Iterator[bool]:
-    """Give threads started in this context real-time priority if permitted; yield whether they have it."""
+    """Give threads started in this context real-time priority, if permitted; yield whether it was granted."""
     try:
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REAL_TIME))
     except (AttributeError, OSError):
-        yield sys.platform != "linux"  # elsewhere the sound system raises its own priority
+        yield sys.platform != "linux"  # on other systems, the sound system raises its own priority
         return
     try:
         yield True

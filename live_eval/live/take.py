@@ -16,7 +16,7 @@ from live_eval.types import SpeechBoundaries
 __all__ = ["TakeRecorder", "check_take"]
 
 _BEFORE_S = 1.0  # a breath or a sob may precede the words
-_AFTER_S = 1.5  # a sigh or a laugh may follow them, and the detector may miss it
+_AFTER_S = 1.5  # a sigh or a laugh may follow them, which the detector may miss
 _MOST_S = 30.0
 _FULL_SCALE = 32_760 / 32_768
 _CLIPPED = 1e-4  # share of the samples
@@ -26,7 +26,7 @@ _WRONG_WORDS = 0.34  # a small recogniser errs in about a quarter of expressive 
 
 
 class TakeRecorder:
-    """Cut a take out of a microphone's audio: from 1 s before the speech to 1.5 s after it.
+    """Extract a take from the microphone audio: from 1 s before the speech to 1.5 s after it.
 
     Args:
         rate_hz: Sample rate of the blocks.
@@ -83,7 +83,7 @@ class TakeRecorder:
 def check_take(
     audio: Audio, boundaries: SpeechBoundaries, *, text: str, heard: str | None, unheard: str = ""
 ) -> TakeChecked:
-    """Check the level, the boundaries and the words of a take.
+    """Check a take's level, boundaries and words.
 
     Args:
         text: The script.

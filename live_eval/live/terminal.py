@@ -1,4 +1,4 @@
-"""Run a live conversation in the terminal: connect devices, conversation, screen and keys."""
+"""Run a live conversation in the terminal: connect the devices, conversation, screen and keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Screen(Protocol):
 
 
 def key_help(*, manual: bool, performs: bool = False) -> str:
-    """Return the list of keys for manual or automatic turns, or for a performance."""
+    """Return the key help for manual turns, automatic turns or a performance."""
     if performs:
         return "enter end or accept take · r repeat · s skip · q quit"
     end_turn = "space end turn · " if manual else ""
@@ -105,7 +105,7 @@ def reading_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        # Not through `sys.stdin`, which would buffer keys that arrive together.
+        # Not `sys.stdin`: it would buffer keys that arrive together.
         try:
             keys = os.read(descriptor, _MOST_BYTES).decode("utf-8", "replace")
         except OSError:

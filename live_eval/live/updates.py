@@ -30,7 +30,7 @@ __all__ = [
     "Xruns",
 ]
 
-_DURATION = "complete"  # depends on the length of the reply and is no latency that the user perceives
+_DURATION = "complete"  # depends on the reply's length, and is not a latency that the user perceives
 
 
 class AudioSide(StrEnum):
@@ -46,17 +46,17 @@ class State(StrEnum):
     STARTING = "starting"
     """The endpoint is being launched or dialled."""
     TALKING = "talking"
-    """The session is ready: the user may speak."""
+    """The session is ready, and the user may speak."""
     RECORDING = "recording"
     """A person performs a take; no session runs."""
     REPEATING = "repeating"
-    """All takes are streamed again, to compare replies to different styles with replies to one recording."""
+    """All takes are streamed again to compare replies to different styles with replies to one recording."""
     DISCONNECTED = "disconnected"
     """The session has ended by itself; `LiveConversation.reconnect` begins another."""
     SCORING = "scoring"
     """The conversation is stored but not fully scored; `LiveConversation.stop` skips the missing scores."""
     ENDED = "ended"
-    """The conversation has ended, and nothing is in progress."""
+    """The conversation has ended, with nothing in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The levels of both sides, about 20 times a second: peaks in dBFS, at least -90.
+    """Both sides' peak levels in dBFS (at least -90), about 20 times a second.
 
     Args:
         user: Microphone level before muting.
         reply: Level of the reply as heard.
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
-        replying: Whether a reply is being heard, without silence at its end, or has not arrived completely.
+        replying: Whether a reply is being heard, excluding trailing silence, or is still arriving.
     """
 
     user: float
@@ -90,7 +90,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetected:
-    """The local detector has found the beginning or the end of the user's speech.
+    """The local detector has found the start or end of the user's speech.
 
     Args:
         speaking: Whether the user speaks now.
@@ -103,7 +103,7 @@ class SpeechDetected:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPiece:
-    """A piece of the transcript of one side.
+    """A piece of one side's transcript.
 
     Args:
         text: The piece; with `final`, the whole text of its part.
@@ -117,7 +117,7 @@ class TranscriptPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyMeasured:
-    """A reply has been played to the end, or a turn has failed. Sent again if a value changes.
+    """A reply has finished playing, or a turn has failed. Sent again if a value changes.
 
     Args:
         number: Turn number, from 1.
@@ -131,7 +131,7 @@ class LatencyMeasured:
 
     @property
     def waterfall(self) -> dict[str, int]:
-        """The duration of each step in nanoseconds; empty if the turn has no times."""
+        """The duration of each step in nanoseconds; empty for a turn without timestamps."""
         return waterfall_of(self.record) or {}
 
     @property
@@ -142,7 +142,7 @@ class LatencyMeasured:
 
     @property
     def values(self) -> tuple[object, ...]:
-        """The displayed values except the error bar. An update with the same values is not sent again."""
+        """The displayed values except the error bar. An update with unchanged values is not sent again."""
         timing = self.record.timing
         return self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
 
@@ -156,13 +156,13 @@ class RecordStored:
 
 @dataclass(frozen=True, slots=True)
 class QuickScores:
-    """The scores of a turn by one judge, or by several after `merged`.
+    """A turn's scores from one judge, or from several after `merged`.
 
     Args:
         scores: Scores by name (`judge.output`).
         problems: Reasons for missing scores, by judge.
         judge: Name of the judge; empty if there are several.
-        seconds: Time for judging, including loading the judge.
+        seconds: Judging time, including loading the judge.
         late: Whether the scores arrived after the end of the next reply.
     """
 
@@ -188,7 +188,7 @@ class QuickScores:
 
 @dataclass(frozen=True, slots=True)
 class TakeAsked:
-    """A person is asked for a take, and the microphone records.
+    """A person is asked for a take, and the microphone is recording.
 
     Args:
         number: Number of the take, from 1.
@@ -214,7 +214,7 @@ class TakeChecked:
         level_dbfs: Level of the active speech.
         seconds: Length of the speech.
         problems: Reasons to repeat the take.
-        notes: Remarks that are no reason to repeat it.
+        notes: Remarks that do not require repeating it.
         usable: Whether the take can be accepted.
     """
 
@@ -231,7 +231,7 @@ class EchoDetected:
     """The microphone picks up the reply: the user needs headphones or half-duplex.
 
     Args:
-        delay_ms: Time from the reply, as heard by a listener without device delay, to its echo.
+        delay_ms: Time from the reply, as heard without device delay, to its echo.
         correlation: Correlation of the microphone with the reply, 0 to 1.
     """
 
@@ -278,7 +278,7 @@ class UpdateQueue:
     """A queue of updates for one reader.
 
     Args:
-        most_unread: Number of unread updates above which levels are dropped.
+        most_unread: Maximum number of unread updates; beyond it, levels are dropped.
     """
 
     def __init__(self, most_unread: int = 1_000) -> None:

@@ -1,4 +1,4 @@
-"""Report levels, lost samples and an echo of the reply in the microphone, at intervals. Pure."""
+"""Periodically report levels, lost samples, and echo of the reply in the microphone. Pure."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _REMIND_NS = 60_000_000_000
 
 
 class Watcher:
-    """A watcher of the microphone and of the reply as heard by the user."""
+    """Watch the microphone and the reply as the user hears it."""
 
     def __init__(self, microphone: Microphone) -> None:
         self.device_xruns = (0, 0)
-        """Xruns of the input and of the output device so far."""
+        """Xruns of the input and output devices so far."""
         self._microphone = microphone
         self._echo = EchoDetector()
         self._xruns = Xruns()
         self._levels_ns = self._echo_ns = 0  # due times
 
     def levels(self, now_ns: int, heard: HeardAudio, *, replying: bool = False) -> Iterator[Levels | Xruns]:
-        """Yield the levels every 50 ms, and the xruns if they have changed."""
+        """Yield the levels every 50 ms, and the xruns when they change."""
         if now_ns < self._levels_ns:
             return
         self._levels_ns = now_ns + _LEVELS_NS
@@ -45,9 +45,9 @@ class Watcher:
             yield xruns
 
     def echo_search(self, now_ns: int, heard: HeardAudio) -> Callable[[], EchoDetected | None] | None:
-        """Return the echo search that is due, as a function to call in a thread; None if no search is due.
+        """Return the next due echo search as a function to call in a thread, or None if no search is due.
 
-        A search is due every second; after an echo was found, the next is due a minute later.
+        A search is due every second, or a minute after an echo was found.
         """
         if now_ns < self._echo_ns:
             return None

@@ -1,7 +1,7 @@
-"""Limit the data that an endpoint may send in a turn, and the length of its strings. Pure.
+"""Limit how much data an endpoint may send in a turn, and how long its strings may be. Pure.
 
-Names and text are truncated on arrival, so that later code need not check their length. A turn with far too
-many messages fails and ends its session.
+Names and text are truncated on arrival, so later code need not check their length. A turn with far too many
+messages fails and ends its session.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME_CHARACTERS: Final = 200
 WORDS_CHARACTERS: Final = 2_000
 """Maximum length of an error message or reason."""
 TEXT_CHARACTERS: Final = 100_000
-"""Maximum length of the text of an event or a response: two hours of speech."""
+"""Maximum text length of an event or response: two hours of speech."""
 LOGGED_CHARACTERS: Final = 10_000
 """Maximum length of a string in a logged message."""
 MOST_LIMITS: Final = 100
@@ -60,7 +60,7 @@ def bounded_name(name: str) -> str:
 
 
 def bounded(event: _Event) -> _Event:
-    """Return an event with its strings truncated to their limits; usually the same object."""
+    """Truncate an event's strings to their limits; usually returns the same object."""
     if isinstance(event, RateLimits):
         limits = event.limits[:MOST_LIMITS]
         return replace(event, limits=tuple(replace(each, name=bounded_name(each.name)) for each in limits))
@@ -73,7 +73,7 @@ def bounded(event: _Event) -> _Event:
 
 
 def flood_of(messages: int, size: int) -> str | None:
-    """Return an error message if a turn has too many messages or bytes, otherwise None."""
+    """Return an error message if a turn has too many messages or bytes, else None."""
     if messages <= MOST_MESSAGES and size <= MOST_BYTES:
         return None
     return (

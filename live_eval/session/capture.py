@@ -1,6 +1,6 @@
-"""Data captured in a turn: its messages, and its replies as they arrived.
+"""Data captured during a turn: its messages, and its replies as they arrived.
 
-`live_eval.recording.record.finish` makes the stored record from it.
+`live_eval.recording.record.finish` turns it into the stored record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CapturedResponse", "LoggedMessage", "TurnCapture", "no_packet"]
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """A message in either direction as stored: audio is replaced by its size, secrets are removed.
+    """A stored message in either direction, with audio replaced by its size and secrets removed.
 
     Args:
         at_ns: Time at which the message arrived or was passed to the transport.
@@ -43,10 +43,10 @@ class CapturedResponse:
 
     Args:
         record: Timestamps of the response; `finish` corrects the number of samples in each chunk.
-        chunks: The audio that arrived at `record.chunk_arrival_ns`: bytes in `codec`, or samples that the
-            session had to decode (int16 mono, shape (samples,), at the codec's rate).
-        concealed: Samples concealed as silence before each chunk, on a media track that lost packets; empty
-            without loss.
+        chunks: The audio that arrived at `record.chunk_arrival_ns`: bytes in `codec`, or samples if the
+            session had to decode it (int16 mono, shape (samples,), at the codec's rate).
+        concealed: Number of samples concealed as silence before each chunk, if a media track lost packets;
+            empty without loss.
         preroll: The first chunks, if they arrived on a media track before the event that announced the
             response; otherwise None.
         codec: Encoding of the bytes; None without audio.
@@ -64,10 +64,10 @@ class TurnCapture:
     """Everything that a session captured of one turn.
 
     Args:
-        trace: Timestamps of the turn; `finish` adds those of the responses.
+        trace: Timestamps of the turn; `finish` adds the responses' timestamps.
         wire: The responses as they arrived, in the order in which they began; empty in a record.
-        log: Every message with its timestamp, in order; for appended user audio, only frame times are stored.
-            Empty in a record read from disk.
+        log: Every message with its timestamp, in order, except user audio, for which only frame times are
+            stored. Empty in a record read from disk.
         heard_text: The endpoint's transcript of the user's speech, or None.
         rate_limits: The endpoint's rate limits, as last reported.
         session_id: Session id assigned by the endpoint.
@@ -98,5 +98,5 @@ class TurnCapture:
 
 
 def no_packet(response_id: str) -> str:
-    """Return the error message for a response with announced playback but no packets."""
+    """Return the error message for a response whose playback was announced but which has no packets."""
     return f"playback of response {response_id} began and ended without a packet"

@@ -1,7 +1,7 @@
-"""The endpoint's side of a session: pass arrivals to the dialect, and execute its actions.
+"""The endpoint's side of a session: pass arrivals to the dialect and carry out its actions.
 
-Only this module uses the transport, which a dialect may replace. Pacing and turns are handled elsewhere: all
-events are reported to the timeline.
+Only this module uses the transport, which a dialect may replace. It reports all events to the timeline;
+pacing and turns are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Departure:
     """A frame waiting for its deadline.
 
     Args:
-        transport: Transport that the frame is encoded for; None if the connection has ended.
+        transport: Transport for which the frame is encoded; None if the connection has ended.
         messages: Messages of the frame, if audio travels in messages; None before encoding.
         writes: Functions that pass the frame to the network; each returns False if the connection has ended.
         left_ns: Time at which the frame was passed to the network, or None.
@@ -59,10 +59,10 @@ class Departure:
 class Connection:
     """The connection between a dialect and its transports.
 
-    Call order: `connect`, `open`; the other methods; `leave`; always `close`.
+    Call `connect`, then `open`, then the other methods, then `leave`; always call `close`.
 
     Args:
-        transport: Factory of connections: called once, unless the dialect requests a reconnect.
+        transport: Connection factory, called once unless the dialect requests a reconnect.
         timeline: Receiver of all events.
         loaded: The first connection, if already created.
     """
@@ -81,7 +81,7 @@ class Connection:
         self._loaded = loaded
         self._first: Transport | None = None
         self._used: list[Transport] = []  # transports used in the current turn
-        self._reopening = False  # the dialect may buffer frames until its new connection accepts them
+        self._reopening = False  # the dialect may buffer frames until the new connection accepts them
         self._kept_ns: list[int] = []  # deadlines of the buffered frames
         self._transport: Transport  # set by `connect`
         self._messages_ahead: EncodesMessagesAhead | None = None
@@ -92,11 +92,11 @@ class Connection:
         self._connect_s = connect_s
         self._timeline = timeline
         self._timers: dict[str, int] = {}
-        self._closing = False  # whether this side ends the connection
-        self._leaving = False  # further events are not part of a turn
+        self._closing = False  # whether this side is ending the connection
+        self._leaving = False  # later events are not part of any turn
         self._tasks: asyncio.TaskGroup  # set by `open`, like the next attribute
         self._listening: asyncio.Task[None]
-        self._receiving = False  # the listening task waits for the next arrival
+        self._receiving = False  # whether the listening task is waiting for the next arrival
         self._moving: asyncio.Task[None] | None = None
         self._redialling = False  # a new connection is being created, but is not open yet
         self._nap: asyncio.Task[None] | None = None
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def stamping(self) -> Stamping:
-        """Timestamp source of the turn's arrivals: the kernel only if all of the turn's transports use it."""
+        """Timestamp source for the turn's arrivals: the kernel only if all its transports use it."""
         kinds = {getattr(each, "stamps", StampKind.USER) for each in self._used}
         return Stamping(
             StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER,
@@ -117,11 +117,11 @@ class Connection:
         )
 
     def turn_begins(self) -> None:
-        """Start a turn: record which connections it uses."""
+        """Start a turn, and record which connections it uses."""
         self._used = self._used[-1:]
 
     async def sent_stats(self) -> MediaStats | None:
-        """Return the counts of sent packets; None without a track."""
+        """Return the sent packet counts; None without a track."""
         track = self._transport.track
         return await track.stats() if track is not None else None
 
@@ -145,13 +145,13 @@ class Connection:
         self._frames_ahead = track if isinstance(track, EncodesFramesAhead) else None
 
     async def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Request the session, and listen in a task of `tasks` until `leave`."""
+        """Request the session, and listen in a task in `tasks` until `leave`."""
         self._tasks = tasks
         self._listening = tasks.create_task(self._listen())
         await self._opened()
 
     def prepare(self, pcm: bytes, tick: Tick) -> Departure:
-        """Encode a frame of the user's audio ahead of time, so that its deadline requires only a write."""
+        """Encode a frame of the user's audio ahead of time, so that only a write remains at its deadline."""
         departure = Departure(None if self._listening.done() else self._transport, pcm, tick)
         if departure.transport is None:
             return departure
@@ -159,7 +159,7 @@ class Connection:
             departure.writes = (self._frames_ahead.prepare_frame(pcm, tick.skipped),)
         elif (track := self._transport.track) is not None:
             departure.writes = (functools.partial(track.send, pcm, tick.skipped),)
-        elif not self._redialling:  # encode the frame when the new connection is open
+        elif not self._redialling:  # encode the frame once the new connection is open
             self._settled.clear()
             messages = self._encode(departure)
             if self._messages_ahead is not None:
@@ -167,7 +167,7 @@ class Connection:
         return departure
 
     def hand_over(self, departure: Departure) -> int:
-        """Pass a frame to the network now, and return the time."""
+        """Pass a frame to the network now, and return the time of sending."""
         left = bool(departure.writes)
         for write in departure.writes:
             left = write() is not False and left
@@ -203,7 +203,7 @@ class Connection:
         return True
 
     def _kept_frames_left(self) -> None:
-        """Record the dialect's buffered frames as sent now, so that their delay counts as lag."""
+        """Record the dialect's buffered frames as sent now, so that the delay counts as lag."""
         now_ns = self._clock.now_ns()
         for due_ns in self._kept_ns:
             self._timeline.frame_sent(due_ns, now_ns)
@@ -222,19 +222,19 @@ class Connection:
         return messages
 
     async def end_turn(self) -> None:
-        """Make the dialect commit the user's turn."""
+        """Have the dialect commit the user's turn."""
         now_ns = self._clock.now_ns()
         self._timeline.called("end_turn", now_ns)
         await self._carry_out(self._dialect.end_turn(now_ns), now_ns)
 
     async def stop_reply(self) -> None:
-        """Make the dialect stop the interrupted reply."""
+        """Have the dialect stop the interrupted reply."""
         now_ns = self._clock.now_ns()
         for response_id, heard_ms in self._timeline.stop_reply(now_ns).items():
             await self._interrupt(response_id, heard_ms, now_ns)
 
     async def fire_timers(self) -> None:
-        """Fire the dialect's due timers."""
+        """Fire the dialect's timers that are due."""
         if not self._timers:
             return
         now_ns = self._clock.now_ns()
@@ -256,7 +256,7 @@ class Connection:
     async def leave(self) -> None:
         """End the session, and wait for the endpoint's final message if the dialect sets a timer for it.
 
-        Later events belong to no turn, and a pending new connection is not awaited.
+        Later events do not belong to a turn, and a pending new connection is not awaited.
         """
         self._closing = self._leaving = True
         self._timers.clear()
@@ -302,7 +302,7 @@ class Connection:
                 arrival = await transport.receive()
                 self._receiving = False
             except TransportClosedError as end:
-                end.__traceback__ = None  # no cycle: its frames refer to the transport, which keeps the error
+                end.__traceback__ = None  # avoid a cycle: frames refer to the transport
                 self._receiving = False
                 if self._moving is not None:
                     await asyncio.wait((self._moving,))
@@ -325,7 +325,7 @@ class Connection:
                 return
 
     async def _stop_listening(self, why: str) -> None:
-        """End the connection because the endpoint sends too much data."""
+        """End the connection because the endpoint has sent too much data."""
         end = TransportClosedError(None, why, self._clock.now_ns(), kind=FailureKind.ENDLESS)
         if not self._closing:
             self._closing = True
@@ -334,7 +334,7 @@ class Connection:
         self._wake()
 
     async def _ended(self, end: TransportClosedError) -> None:
-        """Handle the end of the connection by the endpoint or the network."""
+        """Handle the endpoint or the network closing the connection."""
         self._timers.clear()
         self._timeline.connection_ended(end)
         if end.kind is FailureKind.CLOSED:
@@ -342,10 +342,9 @@ class Connection:
         self._timeline.connection_lost(end)
 
     async def _move(self) -> None:
-        """Replace the connection, without waiting for messages on the old one.
+        """Replace the connection without waiting for messages on the old one.
 
-        This method runs as a separate task: the user continues to speak, and the old connection may end by
-        itself.
+        Runs as a separate task: the user continues to speak, and the old connection may close by itself.
         """
         transport = self._new_transport(self._clock)
         try:
@@ -356,7 +355,7 @@ class Connection:
             self._redialling = False
             self._wake()
             return
-        await self._settled.wait()  # frames encoded for the old connection are sent over it
+        await self._settled.wait()  # frames encoded for the old connection are still sent on it
         old = self._transport
         self._use(transport)
         self._used.append(transport)
@@ -370,7 +369,7 @@ class Connection:
         await self._opened()  # must precede any audio
 
     async def _send(self, message: Message) -> bool:
-        """Send a message; return whether the connection was still open. `_listen` reports its end."""
+        """Send a message; return whether the connection was still open. `_listen` reports a closed one."""
         try:
             await self._transport.send(message)
         except TransportClosedError:

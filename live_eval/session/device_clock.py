@@ -1,10 +1,10 @@
 """Map a device's sample clock to the monotonic clock. Pure.
 
-A sound card counts samples with its own crystal, which is some parts per million fast or slow, and its
-blocks arrive with a varying delay. The delay is never negative, so the line below all (sample, arrival)
-points represents the clock: offset and drift of the lower convex hull, as for one-way network delays (Moon,
-Skelly, Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999). If a
-device loses samples without counting them, all later blocks are above the line, and the estimate restarts.
+A sound card counts samples with its own crystal, which is a few parts per million fast or slow, and its
+blocks arrive with a varying delay. The delay is never negative, so a line below all (sample, arrival) points
+gives the clock's offset and drift. It is taken from the lower convex hull, as for one-way network delays
+(Moon, Skelly, Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999).
+If a device loses samples without counting them, all later blocks lie above the line: the estimate restarts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 __all__ = ["DeviceClock"]
 
 _SECOND_NS = 1_000_000_000
-_WINDOW = 60  # seconds: a crystal's rate changes with its temperature, over minutes
+_WINDOW = 60  # in seconds: a crystal's rate changes with temperature, over minutes
 _MOST_DRIFT = 1e-3
 _LOSS_NS = 5_000_000
 _LOSS_S = 2  # blocks more than `_LOSS_NS` above the line for this long indicate lost samples
@@ -24,12 +24,12 @@ _LOSS_S = 2  # blocks more than `_LOSS_NS` above the line for this long indicate
 class DeviceClock:
     """Estimate capture times from the arrival times of blocks.
 
-    The constant part of the delay cannot be measured, so it shifts the capture times.
+    The constant part of the delay cannot be measured, so the capture times are offset by it.
     """
 
     def __init__(self, rate_hz: int) -> None:
         self._rate_hz = rate_hz
-        self._earliest: deque[tuple[int, int]] = deque(maxlen=_WINDOW)  # (device time, delay) of each second
+        self._earliest: deque[tuple[int, int]] = deque(maxlen=_WINDOW)  # (device time, delay) for each second
         self._second = -1
         self._at_ns = 0  # the line passes through this device time
         self._offset_ns = 0
@@ -61,7 +61,7 @@ class DeviceClock:
         return device_ns + self._offset_at(device_ns)
 
     def sample_at(self, at_ns: int) -> float:
-        """Return the sample that the device captured at `at_ns`; the inverse of `captured_ns`."""
+        """Return the sample that the device captured at `at_ns`: the inverse of `captured_ns`."""
         device_ns = self._at_ns + (at_ns - self._at_ns - self._offset_ns) / (1 + self._slope)
         return device_ns * self._rate_hz / _SECOND_NS
 
@@ -69,13 +69,13 @@ class DeviceClock:
         return self._offset_ns + round((device_ns - self._at_ns) * self._slope)
 
     def _forget_before_loss(self) -> None:
-        """Discard all but the last seconds of points if samples were lost."""
+        """If samples were lost, discard all but the last few seconds of points."""
         last = list(self._earliest)[-_LOSS_S:]
         if all(offset_ns - self._offset_at(device_ns) > _LOSS_NS for device_ns, offset_ns in last):
             self._earliest = deque(last, maxlen=_WINDOW)
 
     def _fit(self) -> None:
-        """Fit the line through the edge of the lower convex hull that spans the middle of the window."""
+        """Fit the line to the edge of the lower convex hull that spans the middle of the window."""
         hull: list[tuple[int, int]] = []
         for point in self._earliest:
             while len(hull) > 1 and _turns_down(hull[-2], hull[-1], point):

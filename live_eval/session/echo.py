@@ -1,6 +1,6 @@
-"""Mix the echo of replies into the microphone signal, as without echo cancellation. Pure.
+"""Mix the echo of replies into the microphone signal, as if there were no echo cancellation. Pure.
 
-Chunks are decoded when they are due, because a complete reply may arrive at once.
+Chunks are decoded only when due, because a complete reply may arrive at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from live_eval.session.responses import OpenResponse
 __all__ = ["EchoMixer"]
 
 _AHEAD_NS = 40_000_000
-"""Decoding lookahead: a resampler delays the end of its input."""
+"""Decoding lookahead, because a resampler delays the end of its input."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -27,24 +27,24 @@ class EchoMixer:
 
     Args:
         level_db: Level of the echo relative to the reply, in decibels.
-        delay_ns: Delay from a sample's playout to its capture by the microphone; at least 40 ms, because a
-            frame is created before its last sample is spoken.
+        delay_ns: Delay between a sample's playout and its capture by the microphone; at least 40 ms, because
+            a frame is created before its last sample is spoken.
     """
 
     def __init__(self, level_db: float, delay_ns: int, rate_hz: int) -> None:
         self._factor = np.float32(10 ** (level_db / 20))
         self._delay_ns = delay_ns
         self._rate_hz = rate_hz
-        self._replies: dict[int, _Playout] = {}  # keyed by the identity of the response
+        self._replies: dict[int, _Playout] = {}  # keyed by the response's identity
 
     def listen(self, responses: Iterable[OpenResponse]) -> None:
-        """Register responses that may be heard now."""
+        """Register responses that may be audible now."""
         for response in responses:
             if id(response) not in self._replies and response.codec is not None:
                 self._replies[id(response)] = _Playout(response, self._rate_hz)
 
     def mix(self, pcm: bytes, start_ns: int) -> bytes:
-        """Return a frame with the echo."""
+        """Return a frame with the echo mixed in."""
         heard_ns = start_ns - self._delay_ns
         samples = len(pcm) // 2
         mixed: NDArray[np.float32] | None = None
@@ -59,7 +59,7 @@ class EchoMixer:
 
 
 class _Playout:
-    """A response as heard without a buffer, at the microphone's sample rate."""
+    """A response as heard without a jitter buffer, at the microphone's sample rate."""
 
     def __init__(self, response: OpenResponse, rate_hz: int) -> None:
         assert response.codec is not None
@@ -119,7 +119,7 @@ class _Playout:
             self._add(sound)
 
     def _restart(self, begin_ns: int) -> None:
-        """Continue playout after a gap."""
+        """Resume playout after a gap."""
         self._flush()
         if self._reply_hz != self._rate_hz:
             self._resampler = soxr.ResampleStream(

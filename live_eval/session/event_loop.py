@@ -1,4 +1,4 @@
-"""Run the event loop that times sessions, keep it undisturbed, and measure its lateness."""
+"""Run the event loop that times sessions, protect it from interruptions, and measure its lag."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _MOST_UNCOLLECTED = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeReading:
-    """Readings of the probe over a time span.
+    """The probe's readings over a period.
 
     Args:
         at_ns: Due time of each probe, int64, shape (probes,).
-        lag_ns: Lateness of the loop at each probe, int64, shape (probes,).
+        lag_ns: Lag of the loop at each probe, int64, shape (probes,).
     """
 
     at_ns: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
@@ -54,7 +54,7 @@ class ProbeReading:
 
 
 class LoopProbe:
-    """Measure the event loop's lateness every 5 ms; keep the last `kept` readings (200 s)."""
+    """Measure the event-loop lag every 5 ms; keep the last `kept` readings (200 s)."""
 
     def __init__(self, clock: Clock, *, kept: int = 200_000_000_000 // _INTERVAL_NS) -> None:
         self._clock = clock
@@ -73,7 +73,7 @@ class LoopProbe:
             self._count += 1
 
     def between(self, start_ns: int, end_ns: int) -> ProbeReading:
-        """Return the readings due from `start_ns` to `end_ns`."""
+        """Return the readings that were due from `start_ns` to `end_ns`."""
         kept = len(self._due_ns)
         order = np.arange(max(0, self._count - kept), self._count) % kept
         due_ns = self._due_ns[order]
@@ -82,11 +82,11 @@ class LoopProbe:
 
 
 class Collector:
-    """Collect garbage at the end of sessions, while the automatic collector is off (see `undisturbed`).
+    """Collect garbage at the end of sessions while automatic collection is off (see `undisturbed`).
 
-    A full collection blocks the event loop, for 4 ms with 10 sessions over WebRTC or 40 over WebSocket, so it
-    waits until no session is timed. The number of uncollected sessions is limited, because each leaves cycles
-    of up to 60 kB, and freeing the cycles takes time too.
+    A full collection blocks the event loop (for 4 ms with 10 WebRTC or 40 WebSocket sessions), so it waits
+    until no session is being timed. The number of uncollected sessions is limited, because each leaves up to
+    60 kB of reference cycles, which take time to free.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Collector:
         """
         if not gc.isenabled() and len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
-            gc.freeze()  # the first sessions import their transport: 30,000 objects that never become garbage
+            gc.freeze()  # the first sessions import their transport, which creates 30,000 permanent objects
         self._held.add(timed)
         try:
             yield
@@ -117,14 +117,14 @@ class Collector:
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine on a new event loop: uvloop's if installed, otherwise asyncio's.
+    """Run a coroutine on a new event loop: uvloop if installed, otherwise asyncio.
 
     Raises:
         LiveEvalError: The coroutine raised it, possibly within a task group.
     """
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
-        import uvloop  # slow import, needed only by runs
+        import uvloop  # slow to import, and needed only by runs
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -138,22 +138,22 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 
 
 def describe(error: BaseException) -> str:
-    """Return a message with the innermost errors of a group."""
+    """Return a message with an exception group's innermost errors."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(describe, error.exceptions))
     return f"{type(error).__name__}: {error}"
 
 
 def innermost(error: BaseException) -> BaseException:
-    """Return the first error of a group, or the error itself."""
+    """Return the first innermost error of an exception group, or the error itself."""
     return innermost(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def stagger_ns(worker: int, workers: int) -> int:
-    """Return a worker's start delay after the first worker.
+    """Return a worker's start delay relative to the first worker.
 
-    Worker starts are spread over about a second, off the frame grid, so that the workers' frames are not due
-    together.
+    Starts are spread over about a second, off the frame grid, so that the workers' frames are not due at the
+    same time.
     """
     return 1_017_000_000 * worker // workers
 
@@ -162,13 +162,13 @@ class Priority(StrEnum):
     """The scheduling priority of a thread."""
 
     REAL_TIME = "real-time"
-    """Preempts all ordinary threads."""
+    """Takes precedence over all ordinary threads."""
     RAISED = "raised"
     NORMAL = "normal"
 
 
 def raise_priority() -> Priority:
-    """Raise the priority of the calling thread as far as permitted, but not of its child processes.
+    """Raise the calling thread's priority as far as permitted, but not that of its child processes.
 
     Real-time priority requires CAP_SYS_NICE or a nonzero RLIMIT_RTPRIO (sched(7)).
     """
@@ -185,7 +185,7 @@ def raise_priority() -> Priority:
 
 
 class _Holders(threading.local):
-    """Count of active `undisturbed` contexts in this thread, and the settings to restore."""
+    """The number of active `undisturbed` contexts in this thread, and the settings to restore."""
 
     number = 0
     interval_s = 0.0
@@ -201,7 +201,7 @@ def undisturbed() -> Iterator[Priority]:
 
     The garbage collector is off (long-lived objects are frozen; see `Collector`), CPU-bound threads release
     the interpreter lock within half a millisecond, and the calling thread's priority is raised. If contexts
-    overlap in a thread, only the first one collects, and the end of the last one restores all settings.
+    overlap in a thread, only the first one collects garbage, and the last one to exit restores all settings.
 
     Yields:
         The thread's priority.

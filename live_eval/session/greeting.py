@@ -1,4 +1,4 @@
-"""Detect the greeting of an endpoint that speaks first, and make the user wait for its end. Pure."""
+"""Detect the greeting of an endpoint that speaks first, and make the user wait until it ends. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ class GreetingWatch:
     """Detect a greeting: a response before the user's first utterance.
 
     A greeting lasts until its response has ended and its last sample has been heard. A stalled greeting
-    counts as ended. After a greeting that exceeds the limits of a reply, the user stops waiting and speaks
-    over it.
+    counts as ended. If a greeting exceeds the limits for a reply, the user stops waiting and speaks over it.
     """
 
     def __init__(self) -> None:
@@ -70,7 +69,7 @@ class AfterGreeting:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Handle the greeting without reporting it to the speaker, so that no utterance is anchored to it."""
+        """Handle greeting reports without passing them on, so that no utterance is anchored to them."""
         match heard:
             case GreetingBegan():
                 self._greets, self._until_ns = True, None
@@ -82,7 +81,7 @@ class AfterGreeting:
                 pass
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return silence while a greeting is awaited or heard, then the speaker's frames."""
+        """Return silence while a greeting is expected or heard, then the speaker's frames."""
         if not self._speaks:
             if self._until_ns is None and not self._greets:
                 self._until_ns = now_ns + self._patience_ns

@@ -1,4 +1,4 @@
-"""Timeouts for an endpoint, and the failures that they cause. Pure."""
+"""Timeouts for an endpoint, and the resulting failures. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from live_eval.types import Failure
 __all__ = ["SessionLimits", "answer_by_ns", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
-_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that lasts longer has ignored the user's speech
+_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that lasts longer ignored the user's speech
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +21,14 @@ class SessionLimits:
 
     Args:
         connect_s: Timeout for the connection.
-        ready_s: Timeout for the endpoint's session, after connecting.
-        reply_s: Timeout for a response to begin, after the user's turn is over.
+        ready_s: Timeout for the session to become ready after connecting.
+        reply_s: Timeout for a response to begin after the user's turn is over.
         stall_s: Timeout for the next audio or text of a response.
         max_reply_s: Maximum duration of a response.
-        linger_s: Wait after a response has ended, for late audio or another response.
-        transcript_s: Wait after a response has ended, for the input transcription, which may be slower.
+        linger_s: Wait for late audio or another response after a response has ended.
+        transcript_s: Wait for the input transcription, which may be slower, after a response has ended.
         silence_s: Length of silence that ends a reply on continuous media.
-        listen_s: Wait for a reaction to an utterance that expects no answer or that the endpoint talked over.
+        listen_s: Wait for a reaction to an utterance that expects no answer or was talked over.
     """
 
     connect_s: float = 15.0
@@ -73,7 +73,7 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
 def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) -> int:
     """Return the deadline of a response due since `since_ns`.
 
-    `earlier_until_ns` is the time at which the last reply to an earlier turn ended, as heard, or 0. If an
+    `earlier_until_ns` is the time at which the user heard the last reply to an earlier turn end, or 0. If an
     endpoint talked over the user, the wait after this time is short: it answers soon or not at all.
     """
     due_ns = since_ns + round(limits.reply_s * _SECOND_NS)

@@ -1,12 +1,12 @@
-"""Stream the audio of a microphone or a browser's track as it arrives. Pure.
+"""Stream audio from a microphone or a browser's track as it arrives. Pure.
 
-Each frame of the session contains the audio that the device captured a fixed `delay_ns` earlier. As the two
-clocks drift apart, single samples are repeated or omitted (five per second at 200 ppm and 24 kHz) where the
-signal is flattest. This is cheaper than a resampler, and the position of every sample is known exactly.
+Each session frame contains the audio that the device captured a fixed `delay_ns` earlier. As the two clocks
+drift apart, single samples are repeated or dropped (five per second at 200 ppm and 24 kHz) where the signal
+is flattest. This is cheaper than a resampler, and the position of every sample is known exactly.
 
-Audio that arrives too late for its frame causes an underrun: silence replaces it, and the audio follows. The
-delay grows by the same amount, up to a limit, so that another delay of this size causes no underrun; audio
-beyond the limit is dropped in the next pause. Audio that is not read is dropped after two seconds: an
+Audio that arrives too late for its frame causes an underrun: silence is sent first, then the late audio. The
+delay grows by the same amount, up to a limit, so that another arrival this late causes no underrun; audio
+beyond the limit is dropped in the next pause. Audio that is not read within two seconds is dropped: an
 overrun.
 """
 
@@ -27,17 +27,17 @@ __all__ = ["Live", "LiveStats"]
 
 _SECOND_NS = 1_000_000_000
 _KEPT_S = 2
-_LATE_NS = 10_000_000  # above this limit, pauses are shortened instead of slipping samples
+_LATE_NS = 10_000_000  # above this limit, shorten pauses instead of slipping samples
 _MOST_DELAY_NS = 300_000_000
 
 
 @dataclass(slots=True)
 class LiveStats:
-    """Sample counts of a device, at the endpoint's rate.
+    """A device's sample counts, at the endpoint's rate.
 
     Args:
         repeated: Number of samples sent twice because the device is slow.
-        omitted: Number of samples omitted because the device is fast.
+        omitted: Number of samples skipped because the device is fast.
         underruns: Number of frames whose audio arrived too late.
         overruns: Number of times that unread samples were dropped.
         dropped: Number of samples dropped in overruns, in pauses to reduce the delay, and before the first
@@ -56,16 +56,16 @@ class LiveStats:
 
 
 class Live:
-    """A `Speaker` that streams the audio of a device.
+    """A `Speaker` that streams a device's audio.
 
     Args:
         device_hz: Nominal sample rate of the device.
         rate_hz: Input sample rate of the endpoint.
         frame_ns: Frame length of the endpoint.
-        delay_ns: Initial delay from a sample's capture to its time in the session: at least a frame, plus a
-            device block, the block jitter and the resampler's delay. It is not part of the endpoint's
+        delay_ns: Initial delay from a sample's capture to its time in the session: at least a frame, a device
+            block, the block jitter and the resampler's delay together. Not part of the endpoint's
             latency.
-        detector: Detector of utterances; None for the default settings.
+        detector: Utterance detector; None for one with default settings.
     """
 
     listens = False
@@ -96,7 +96,7 @@ class Live:
         self._captured = 0  # number of samples captured by the device
         self._started = self._stopped = False
         self._spans: list[Span] = []
-        self._speaking = False  # the state last reported to the session
+        self._speaking = False  # the last state reported to the session
         self._began_ns = 0
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
@@ -164,7 +164,7 @@ class Live:
         self._head = to
 
     def _taken(self, samples: int, slip: int) -> bytes:
-        """Return the next samples, made from `slip` more or fewer input samples."""
+        """Return the next samples, made from `slip` extra input samples (fewer if negative)."""
         there = self._tail - self._head
         used = min(samples + slip, there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")
@@ -188,7 +188,7 @@ class Live:
         return pcm.tobytes()
 
     def _speaks(self, begin: int, end: int) -> bool:
-        """Return whether speech was detected between two samples, or is in progress."""
+        """Return whether speech was detected between two samples or is in progress."""
         return self._speaking or any(
             span.begin < end and (span.end is None or span.end > begin) for span in self._spans
         )

@@ -17,7 +17,7 @@ RawMessage: TypeAlias = tuple[int, bool, Message]
 """A message with its time and whether the endpoint sent it."""
 
 MOST_FRAMES = 30_000
-"""Maximum number of frame times kept per turn: ten minutes of 20 ms frames, counted from the utterance."""
+"""Maximum number of frame times kept per turn: ten minutes of 20 ms frames, from the utterance onwards."""
 _MOST_LOGGED_BYTES = 64_000_000
 """Maximum number of message bytes kept in a turn's log; later messages are dropped."""
 
@@ -27,11 +27,11 @@ class UserMarks:
     """The user's timestamps in a turn; see `TurnTrace`.
 
     Args:
-        done_ns: Completion time of the utterance, and of the commit in a manual turn; None while the user
+        done_ns: Time at which the utterance was complete or, in a manual turn, committed; None while the user
             speaks.
         last_frame_ns: Deadline of the utterance's last frame.
         expects_answer: Whether the utterance expects an answer.
-        owed_answer: Whether an answer to an utterance of an earlier turn is due.
+        owed_answer: Whether an answer to an earlier turn's utterance is due.
     """
 
     t0_ns: int | None = None
@@ -46,7 +46,7 @@ class UserMarks:
     owed_answer: bool = False
 
     def locate(self, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set the boundaries of the user's audio, including an utterance that began at `began_ns`.
+        """Set the boundaries of the user's audio to include an utterance that began at `began_ns`.
 
         Args:
             began_ns: Time at which sample 0 of the utterance is spoken.
@@ -73,7 +73,7 @@ class FrameTimes:
     """Deadlines and send times of a turn's frames.
 
     Args:
-        number: Number of frames sent; larger than the number of kept times in a very long turn.
+        number: Number of frames sent; in a very long turn, more than the number of kept times.
         late_speech: Number of speech frames sent more than a frame late.
         skipped_silence: Number of silence frames skipped to catch up.
     """
@@ -90,7 +90,7 @@ class FrameTimes:
         Args:
             deadline_ns: Deadline of the frame.
             sent_ns: Time at which the frame was passed to the transport.
-            spoken: Whether the turn's utterance has begun; afterwards, the earliest times are kept.
+            spoken: Whether the turn's utterance has begun; from then on, the earliest times are kept.
         """
         self.number += 1
         if len(self.sent_ns) >= MOST_FRAMES:
@@ -112,7 +112,7 @@ class MessageLog:
 
     Args:
         messages: Kept messages, without the user's audio.
-        kept_bytes: Number of bytes of the kept messages on the wire.
+        kept_bytes: Wire size of the kept messages in bytes.
     """
 
     messages: list[RawMessage] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A speaker that streams recordings, each after a pause that follows the previous reply as heard. Pure.
+"""A speaker that streams recordings, each after a pause once the user has heard the previous reply. Pure.
 
 Use `live_eval.session.script` for recordings that begin at other times or expect no answer.
 """
@@ -22,7 +22,7 @@ from live_eval.types import Anchor, SpeechBoundaries, SpeechKind
 __all__ = ["PAUSE_NS", "Playback", "Utterance"]
 
 PAUSE_NS = 600_000_000
-"""Natural pause from the end of a reply, as heard, to the user's next utterance."""
+"""Natural pause between the end of a reply, as heard, and the user's next utterance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

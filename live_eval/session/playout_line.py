@@ -1,7 +1,7 @@
-"""Play queued audio at the pace of speech, as a telephone network does. Pure.
+"""Play queued audio in real time, as a telephone network does. Pure.
 
-An agent on a phone line sends its reply faster than real time into a queue, which it may clear. The line
-converts the queue to a continuous stream: each piece of audio has the time at which it is played.
+An agent on a phone line sends its reply faster than real time to a queue, which it may clear. The line
+converts the queue to a continuous stream, in which each piece of audio is timestamped with its playout.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from live_eval.playout import PlayoutQueue
 __all__ = ["Passed", "PlayoutLine"]
 
 _PIECES_PER_S = 50
-# An interruption is handled slightly after its arrival: pieces that begin in between must not be played.
+# An interruption is handled slightly after its arrival; pieces that begin in between must not be played.
 _HELD_NS = 20_000_000
 
 
@@ -37,7 +37,7 @@ class PlayoutLine:
         self._waiting: deque[Passed] = deque()
 
     def passed(self, event: Event, at_ns: int) -> Iterator[Passed]:
-        """Yield the audio played before an event, and the event unless it is audio that must wait."""
+        """Yield the audio played before an event, then the event itself unless it is queued audio."""
         yield from self._due(at_ns)
         if isinstance(event, QueuedAudio):
             self._push(event, at_ns)
@@ -65,7 +65,7 @@ class PlayoutLine:
             self._waiting.append(Passed(piece, played_ns))
 
     def _clear(self, at_ns: int) -> None:
-        """Drop the pieces that have not begun to play."""
+        """Drop the pieces that have not started playing."""
         while self._waiting and self._waiting[-1].at_ns > at_ns:
             self._waiting.pop()
         self._queue.drop(at_ns)

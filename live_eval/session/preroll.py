@@ -1,8 +1,8 @@
-"""Find the beginning of a reply on a media track if its event arrived late. Pure.
+"""Find the beginning of a reply on a media track when its event arrived late. Pure.
 
-Packets and events travel separately: a lost event is retransmitted after a second or more, while the reply's
-packets arrive. The packets since the sender's last idle gap are kept and decoded to find the first audible
-sample.
+Packets and events travel separately. If an event is lost, it is retransmitted after a second or more, while
+the reply's packets keep arriving. Packets since the sender's last idle gap are therefore kept, and decoded
+to find the first audible sample.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARGIN_NS = 100_000_000
 """Margin before the first audible sample or the event of a reply, so that the onset is not cut."""
 
 _SILENCE_S = 1.0
-"""Length of silence in an unbroken stream that counts as an idle gap."""
+"""Length of silence that counts as an idle gap in an unbroken stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ def beginning(
 ) -> Beginning:
     """Return the beginning of a reply.
 
-    The reply extends back to the last silence before the event: an idle gap since the user began to speak, or
-    a second of silence. After an idle gap the reply begins with the first packet, unless a second of silence
-    follows. Otherwise it begins with its first audible sample or with the event, whichever is earlier.
+    The reply extends back to the last silence before the event: an idle gap after the user began to speak, or
+    a second of silence. After an idle gap, the reply begins with the first packet, unless a second of silence
+    follows. Otherwise, it begins with its first audible sample or the event, whichever is earlier.
 
     Args:
         preroll: Part of the track that arrived before the event.
@@ -96,6 +96,6 @@ def _after_silence(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     windows = loud_windows(pcm, rate_hz)
     around = np.concatenate(([-1], np.flatnonzero(windows), [len(windows)]))
     silent = np.flatnonzero(np.diff(around) > _SILENCE_S * WINDOWS_PER_S)
-    # The onset may lie within the last window whose mean level is silent.
+    # The onset may lie within the last window that is silent on average.
     window = rate_hz // WINDOWS_PER_S
     return max(0, int(around[silent[-1] + 1]) - 1) * window if len(silent) else None

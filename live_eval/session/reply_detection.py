@@ -1,4 +1,4 @@
-"""Detect replies in a continuous stream by their energy. Pure.
+"""Detect replies in a continuous stream by energy. Pure.
 
 Used for endpoints that do not separate responses (full-duplex models, bots over WebRTC). A reply begins with
 the first *audible* audio (`live_eval.timing`: above −50 dBFS for 30 ms) and ends after a longer silence.
@@ -40,7 +40,7 @@ class StreamStretch:
     """A stretch of audible audio.
 
     Args:
-        began_ns: Arrival of the chunk in which the stretch became audible.
+        began_ns: Arrival of the chunk with the stretch's first audible audio.
         chunks: Chunks from 100 ms before to 200 ms after the audible chunks.
         audible_ns: Arrival of the last audible chunk so far.
         ended_ns: End of the stretch; None while it is open.
@@ -111,7 +111,7 @@ class EnergySegmenter:
         stretch.ended_ns = ends_ns
 
     def _ends_ns(self, stretch: StreamStretch) -> int:
-        """Return the end of `stretch`, if no audible audio follows."""
+        """Return when `stretch` ends if no audible audio follows."""
         ends_ns = stretch.audible_ns + self._silence_ns
         if self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns:
             ends_ns = min(ends_ns, max(self.voice_end_ns, stretch.audible_ns + _BREATH_NS))

@@ -34,7 +34,7 @@ MOST_RESPONSES = 200
 """Maximum number of responses per turn, far more than in any real conversation. Each is stored as an audio
 file and a row.
 """
-_HISTORY_CHUNKS = 5  # enough for a codec with memory to decode the next chunk correctly
+_HISTORY_CHUNKS = 5  # enough for a stateful codec to decode the next chunk correctly
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class OpenResponse:
         began_ns: Arrival of the first event or audio.
         playback_ns: Time at which the track began to play the response.
         progress_ns: Arrival of the latest event or audio.
-        characters: Length of the text, including dropped text.
+        characters: Text length, including dropped text.
     """
 
     response_id: str
@@ -107,7 +107,7 @@ class OpenResponse:
     def heard_until_ns(self) -> int | None:
         """Time at which the last sample so far is heard; None if no audio has arrived."""
         rate_hz = self._place_chunks()
-        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # the same rule as in `play`
+        cut_ns = self.interrupted_ns if self.first_audio_ns is None else None  # same rule as in `play`
         heard = len(self.starts) if cut_ns is None else bisect_left(self.starts, cut_ns)
         for at in reversed(range(heard)):
             samples = self.samples[at] if cut_ns is None else self._heard_samples(at, cut_ns, rate_hz)
@@ -134,19 +134,19 @@ class OpenResponse:
 
     @property
     def first_decoded(self) -> int:
-        """Index of the first chunk that `pcm` decodes: older chunks cannot belong to the reply."""
+        """Index of the first chunk that `pcm` decodes; older chunks cannot belong to the reply."""
         if self.preroll is None:
             return 0
         return bisect_left(self.arrivals, self.preroll.announced_ns - MARGIN_NS, hi=self.preroll.chunks)
 
     def pcm(self, at: int) -> NDArray[np.int16] | None:
-        """Return a chunk, decoded once, preceded by silence for lost samples; None if decoding fails.
+        """Return a decoded chunk, with silence for lost samples before it; None if decoding fails.
 
-        For the record, the audio is decoded again outside the event loop, with one codec state for all
-        responses.
+        Each chunk is decoded once. For the record, the audio is decoded again outside the event loop, with
+        one codec state for all responses.
 
         Args:
-            at: Index of the chunk; a chunk before `first_decoded` is returned as silence.
+            at: Index of the chunk; chunks before `first_decoded` are returned as silence.
         """
         first = self.first_decoded
         if at < first:
@@ -211,7 +211,7 @@ class OpenResponse:
         return pcm, len(pcm)
 
     def say(self, text: str, *, final: bool = False) -> None:
-        """Add a text fragment, up to `TEXT_CHARACTERS`; a final text replaces the earlier fragments."""
+        """Add a text fragment, up to `TEXT_CHARACTERS`; final text replaces earlier fragments."""
         if final:
             self.characters -= sum(map(len, self.pieces))
             self.pieces.clear()
@@ -220,7 +220,7 @@ class OpenResponse:
             (self.parts if final else self.pieces).append(text)
 
     def record(self) -> ResponseRecord:
-        """Return the record, with chunk lengths as known without decoding."""
+        """Return the record, with the chunk lengths known without decoding."""
         return ResponseRecord(
             response_id=self.response_id,
             created_ns=self.created_ns,
@@ -239,7 +239,7 @@ class OpenResponse:
         )
 
     def captured(self) -> CapturedResponse:
-        """Return the response for the capture of its turn."""
+        """Return the response for its turn's capture."""
         return CapturedResponse(
             record=self.record(),
             chunks=tuple(self.chunks),
@@ -261,7 +261,7 @@ class OnsetSearch:
         self._done = False
 
     def look(self) -> int | None:
-        """Return the time at which the first audible sample is heard; None before it is found and
+        """Return the time at which the first audible sample is heard, once; None before it is found and
         afterwards.
         """
         response = self._response
@@ -288,7 +288,7 @@ class OnsetSearch:
         return None
 
     def _heard_ns(self, sample: int) -> int | None:
-        """Return the time at which a sample is heard: playout begins at the start of the response record."""
+        """Return the time at which a sample is heard; playout begins at the start of the response record."""
         marks, first, preroll = self._response.record(), 0, self._response.preroll
         if preroll is not None:
             chunk = int(np.searchsorted(np.cumsum(marks.chunk_samples), sample, side="right"))

@@ -1,13 +1,13 @@
 """A speaker that streams recordings at scripted times: during a reply, or right after it. Pure.
 
-The first sample of the speaker's audio is spoken exactly at the anchor's time, as heard: a recording may
-begin within a frame. If the anchor is too early for the recording's lead-in silence, the lead-in is cut; if
-the anchor has passed before it is known, the utterance begins at once, and `UtteranceBegan` has the actual
-time.
+The first sample of the speaker's audio is spoken exactly at the anchor's time, as heard, so a recording may
+begin within a frame. If the anchor is too early for the recording's lead-in silence, the lead-in is cut. If
+the anchor's time has already passed when it becomes known, the utterance begins at once, and
+`UtteranceBegan` has the actual time.
 
-*The reply* is the reply to the last utterance that expects an answer, or a greeting before the first one.
-A reply that is cancelled before the anchor does not count. A reply that became audible during that utterance
-does not count if another reply becomes audible in time.
+*The reply* answers the last utterance that expects an answer; before the first such utterance, it is the
+greeting. A reply that is cancelled before the anchor does not count. A reply that became audible during the
+utterance does not count if another reply becomes audible in time.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _SECOND_NS = 1_000_000_000
 class ScriptPlayback:
     """A `Speaker` that streams recordings, each at its anchor. Each utterance begins a new turn.
 
-    The script ends when the last turn's reply has been played to the end, or when the next utterance's anchor
-    does not occur.
+    The script ends when the last turn's reply has finished playing, or when the next utterance's anchor does
+    not occur.
 
     Args:
-        utterances: Recordings, at least one, all with the same frame length; the first has no anchor.
+        utterances: At least one recording, all with the same frame length; the first has no anchor.
         patience_ns: Maximum wait for an anchor after the end of the previous utterance.
     """
 
@@ -67,7 +67,7 @@ class ScriptPlayback:
         self._asked_ns = 0  # end of the latest utterance that expects an answer
 
     def hear(self, heard: Heard) -> None:
-        """Handle a report that anchors may depend on."""
+        """Handle a report on which an anchor may depend."""
         match heard:
             case UtteranceAnswered():
                 self._over = True
@@ -134,7 +134,7 @@ class ScriptPlayback:
         return ended_ns if ended_ns is not None and ended_ns > self._asked_ns else None
 
     def _is_over(self, now_ns: int) -> bool:
-        """Return whether the script has ended, or the next utterance's anchor does not occur."""
+        """Return whether the script has ended, because it is complete or the next anchor does not occur."""
         if not self._over or self._quiet_from_ns is None or now_ns < self._quiet_from_ns:
             return False
         following, spoken = self._following, self._utterances[self._playing]
@@ -146,7 +146,7 @@ class ScriptPlayback:
     # -- The frames ----------------------------------------------------------------------------------------
 
     def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
-        """Return the frame in which a recording begins: at `t0_ns`, or later with part of its lead-in cut.
+        """Return the frame in which a recording begins, at `t0_ns` or later with part of its lead-in cut.
 
         The tail of the previous recording, after the speaker's audio, is dropped.
         """
@@ -172,7 +172,7 @@ class ScriptPlayback:
         return self._said(start_ns, began, before)
 
     def _said(self, start_ns: int, began: UtteranceBegan | None = None, before: bytes = b"") -> Frame:
-        """Return the next frame of the recording, starting with the samples `before`."""
+        """Return the next frame of the recording, prefixed with the samples in `before`."""
         size = len(self._silence.pcm)
         pcm = before + self._pcm[self._at : self._at + size - len(before)]
         self._at += size - len(before)

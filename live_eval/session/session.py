@@ -1,6 +1,6 @@
 """A session with an endpoint: stream the user's audio in real time, and capture the replies.
 
-The session connects a speaker, a dialect and a transport: the dialect implements the protocol, the speaker
+The session connects a speaker, a dialect and a transport. The dialect implements the protocol, the speaker
 decides what the user says next, and the timeline decides when a turn is over.
 """
 
@@ -36,7 +36,7 @@ from live_eval.types import Failure, Modality, TurnMode
 __all__ = ["OnTurn", "Session", "logged"]
 
 OnTurn = Callable[[TurnCapture, Callable[[], Sequence[LoggedMessage]]], None]
-"""Callback for an ended turn, with a function that returns the turn's log; call that function off the event
+"""Callback for an ended turn, with a function that returns the turn's log; call it off the event
 loop.
 """
 
@@ -53,7 +53,7 @@ _TURNS_KEPT = 2  # the turn in progress, and the previous turn, whose reply may 
 
 
 def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMessage, ...]:
-    """Return redacted messages for the log, with long strings from the endpoint truncated.
+    """Redact messages for the log, and truncate long strings from the endpoint.
 
     Parsing takes time: call this function off the event loop.
     """
@@ -76,11 +76,11 @@ class Session:
     """Run a conversation over one connection.
 
     Args:
-        transport: Factory of connections: called once, unless the dialect requests a reconnect.
+        transport: Connection factory, called once unless the dialect requests a reconnect.
         modality: Requested modality of the reply.
-        probe: The process's event loop probe; None if lag is not measured.
+        probe: The process's event-loop probe; None to leave lag unmeasured.
         slots: The process's frame slots; None to begin at any time.
-        records_wire: Whether to keep all calls and messages, for `wire`.
+        records_wire: Whether to keep all calls and messages for `wire`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Session:
         self._timeline = Timeline(self._wire, self._new_turn, listens=False)
         self._connection: Connection  # set by `run`, as is the pacer
         self._pacer: Pacer
-        self._on_grid = False  # the next frame follows the last one without a gap
+        self._on_grid = False  # whether the next frame follows the last one without a gap
         self._alive_ns = 0
         self._began_ns = 0
         self._stops_ns: int | None = None  # when the user begins to speak over a reply
@@ -131,20 +131,20 @@ class Session:
     async def converse(
         self, utterances: Sequence[Utterance], *, pause_ns: int = PAUSE_NS, greeting_ns: int = 0
     ) -> list[TurnCapture]:
-        """Connect, stream the recordings one after the other, and disconnect.
+        """Connect, stream the recordings in order, and disconnect.
 
-        A recording begins at its anchor or, without an anchor, a pause after the end of the previous reply
-        as heard. A turn that fails ends the session. Late audio of an earlier response belongs to its own
-        turn.
+        A recording begins at its anchor or, without an anchor, one pause after the user hears the end of the
+        previous reply. A failed turn ends the session. Late audio of an earlier response is assigned to that
+        response's turn.
 
         Args:
             utterances: The user's recordings, at least one.
             pause_ns: Pause from the end of a reply, as heard, to the next recording.
-            greeting_ns: Maximum wait for the endpoint's greeting, which is then played to the end; 0 to speak
+            greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to the end; 0 to speak
                 at once.
 
         Returns:
-            The capture of each turn; only the first contains the session's setup. Turns that were not reached
+            The capture of each turn; only the first includes the session setup. Turns that were not reached
             fail as `DIALOGUE_ENDED`.
         """
         limits, number = self._limits, len(utterances)
@@ -162,7 +162,7 @@ class Session:
             bound_ns += greeting_ns + round(limits.max_reply_s * _SECOND_NS)
         captures = (await self.run(speaker, bound_ns=bound_ns))[:number]
         for at, capture in enumerate(captures):
-            if capture.trace.t0_ns is None:  # the turn failed before it was spoken
+            if capture.trace.t0_ns is None:  # the turn failed before the user spoke
                 boundaries = utterances[at].boundaries
                 trace = replace(
                     capture.trace, boundaries=boundaries, boundaries_uncertain=boundaries.uncertain
@@ -179,13 +179,13 @@ class Session:
         on_turn: OnTurn | None = None,
         perseveres: bool = False,
     ) -> list[TurnCapture]:
-        """Connect, stream the speaker until it is done or the session fails, and disconnect.
+        """Connect, stream the speaker's audio until it is done or the session fails, and disconnect.
 
         Args:
             bound_ns: Maximum length of the session; None for no limit while it makes progress.
-            on_turn: Called with each turn soon after its end, so that memory does not grow with the session's
+            on_turn: Called with each turn soon after it ends, so that memory does not grow with the session's
                 length; None to return all turns.
-            perseveres: Whether the session continues after a turn without a complete reply.
+            perseveres: Whether to continue the session after a turn without a complete reply.
 
         Returns:
             The captures of the turns, in order; empty with `on_turn`.
@@ -231,9 +231,9 @@ class Session:
         return [self._captured(number, turn) for number, turn in enumerate(timeline.turns)]
 
     async def load(self) -> None:
-        """Load everything that a process's first connection needs; `run` also does this before measuring.
+        """Load everything that a process's first connection needs. `run` also does this before measuring.
 
-        An error is reported when the session connects.
+        Errors are reported when the session connects.
         """
         with contextlib.suppress(Exception):
             if self._loaded is None:
@@ -243,31 +243,31 @@ class Session:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the current turn failed; None if it has not failed or no turn has begun."""
+        """The current turn's failure; None if it has not failed or no turn has begun."""
         timeline = self._timeline
         return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
-        """Call `take` with the current state of the kept turns; `run` calls it again later."""
+        """Call `take` with the current state of the kept turns. `run` calls it again later."""
         for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
             reading = self._reading() if turn is self._timeline.current else None
             messages = tuple(turn.log.messages)
             take(self._captured(number, turn, reading), functools.partial(logged, messages, self._dialect))
 
     def timed(self) -> bool:
-        """Return whether a pause of this process would now distort the latencies.
+        """Return whether pausing this process now would distort the latencies.
 
-        A pause has no effect before the session is dialled, or while the user speaks.
+        A pause has no effect before dialling or while the user speaks.
         """
         turns = self._timeline.turns
         return bool(turns) and self._clock.now_ns() >= turns[-1].timed_from_ns
 
     def log(self, turn: int = 0) -> tuple[LoggedMessage, ...]:
-        """Return the redacted messages of turn `turn` with their timestamps; call off the event loop."""
+        """Return the redacted messages of turn `turn` with timestamps; call off the event loop."""
         return logged(self.messages(turn), self._dialect)
 
     def messages(self, turn: int = 0) -> Sequence[RawMessage]:
-        """Return the messages of a turn unredacted, for `logged`; they may contain secrets."""
+        """Return a turn's unredacted messages for `logged`; they may contain secrets."""
         turns = self._timeline.turns[turn : turn + 1]
         return turns[0].log.messages if turns else ()
 
@@ -277,7 +277,7 @@ class Session:
         return self._wire
 
     async def _guard(self, bound_ns: int | None) -> None:
-        """End a session that has no other limit: an endpoint that stops reading blocks sending."""
+        """End a session that nothing else would end: if the endpoint stops reading, sending blocks."""
         clock, limits = self._clock, self._limits
         if bound_ns is not None:
             await clock.sleep_until(clock.now_ns() + bound_ns)
@@ -299,7 +299,7 @@ class Session:
     # -- The conversation --------------------------------------------------------------------------------
 
     async def _talk(self, speaker: Speaker, first_ns: Callable[[int], int]) -> None:
-        """Stream the speaker and listen until the speaker is done or the turn has failed."""
+        """Stream the speaker's audio and listen, until the speaker is done or the turn has failed."""
         await self._until_ready()
         timeline, clock = self._timeline, self._clock
         greeting: GreetingWatch | None = GreetingWatch()
@@ -334,7 +334,7 @@ class Session:
         return failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN)
 
     async def _place(self, frame: Frame) -> None:
-        """Begin the frame's turn, unless it is already in progress."""
+        """Begin the frame's turn unless it is already in progress."""
         timeline, began = self._timeline, frame.began
         user_continues = began is not None and began.own_turn and timeline.spoken and not timeline.over
         interrupts = began is not None and timeline.replies_at(began.onset_ns)
@@ -367,7 +367,7 @@ class Session:
             self._release(_TURNS_KEPT)
 
     async def _say(self, frame: Frame) -> None:
-        """Send a frame at its deadline; only wait if no silence is sent."""
+        """Send a frame at its deadline; for silence that is not sent, only wait."""
         if not (self._flows or frame.speech):
             self._on_grid = False
             await self._clock.sleep_until(self._clock.now_ns() + TICK_NS)
@@ -383,7 +383,7 @@ class Session:
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
     async def _stop_reply(self, onset_ns: int) -> None:
-        """In a manual turn, stop the interrupted reply: the endpoint does not detect speech."""
+        """In a manual turn, stop the interrupted reply, because the endpoint does not detect speech."""
         if self._clock.now_ns() >= onset_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:
@@ -432,13 +432,13 @@ class Session:
     # -- Captures ------------------------------------------------------------------------------------
 
     def _reading(self) -> ProbeReading:
-        """Return the event loop's lateness during the ending turn."""
+        """Return the event-loop lag during the turn that is ending."""
         if self._probe is None:
             return ProbeReading()
         return self._probe.between(self._timeline.current.timed_from_ns, self._clock.now_ns())
 
     def _release(self, kept: int) -> None:
-        """Call `on_turn` with all turns but the last `kept`."""
+        """Call `on_turn` with all except the last `kept` turns."""
         assert self._on_turn is not None
         first = self._timeline.finished
         for number, turn in enumerate(self._timeline.release(kept), first):

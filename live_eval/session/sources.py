@@ -1,7 +1,7 @@
 """Sources of response audio: messages, a media track, or a continuous stream. Pure.
 
-`Messages`: each chunk has a response ID. `Track`: events mark the packets of a reply. `Stream`, possibly on a
-track: replies are detected by energy.
+In `Messages`, each chunk has a response ID. On a `Track`, events mark the packets of a reply. In a `Stream`,
+possibly on a track, replies are detected by energy.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Messages", "Stream", "Track"]
 
-# Events and packets race: the last packets of a reply may arrive after the event that ends it.
+# Events and packets race: a reply's last packets may arrive after the event that ends it.
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
-# An event lost three times arrives within 7 s (RFC 9260, 6.3.1).
+# An event that is lost three times arrives within 7 s (RFC 9260, 6.3.1).
 _KEPT_NS = 10_000_000_000
 _KEPT_PACKETS = 1_000
-# A response that has not become audible this long after its end event never will.
+# A response that is not audible this long after its end event never will be.
 _SOUNDS_WITHIN_NS = 2_000_000_000
 
 
 class Messages:
-    """Audio in messages with a response id; the base class of the other sources.
+    """Audio in messages with a response ID. Base class of the other sources.
 
     Args:
         packets: Playout of a media track's packets; None without a track.
@@ -69,7 +69,7 @@ class Messages:
         """Handle a packet of the track.
 
         Raises:
-            AudioError: A stream's audio cannot be fully decoded; the decoded part is kept.
+            AudioError: The stream's audio cannot be fully decoded; the decoded part is kept.
         """
         assert self.packets is not None
         placed = self.packets.push(packet, samples_in(packet.payload, packet.codec))
@@ -77,27 +77,27 @@ class Messages:
             self._take(packet, placed)
 
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
-        """Handle a packet to be played out."""
+        """Handle a packet that will be played out."""
 
     def carries(self, at_ns: int) -> bool:
-        """Return whether a packet at `at_ns` belongs to a response that is playing or just stopped."""
+        """Return whether a packet at `at_ns` belongs to a response that is playing or has just stopped."""
         return self.playing is not None
 
     def is_open(self, response: OpenResponse, at_ns: int) -> bool:
-        """Return whether a response may continue."""
+        """Return whether a response may still continue."""
         return response.done_ns is None
 
     def tick(self, at_ns: int) -> None:
-        """Advance time: silence may end a stream's reply."""
+        """Advance time, because silence may end a stream's reply."""
 
     def user_speaks_until(self, voice_end_ns: int | None) -> None:
         """Set the end of the user's speech, in this turn or over its reply; None while unknown."""
 
     def ended(self) -> None:
-        """Assign pending text when the turn is over."""
+        """Assign pending text once the turn is over."""
 
     def unanswered(self, *, heard_speech: bool) -> str:
-        """Describe for the error message what the endpoint did instead of answering."""
+        """Describe, for the error message, what the endpoint did instead of answering."""
         return "heard speech" if heard_speech else "reported no speech"
 
 
@@ -140,7 +140,7 @@ class Track(Messages):
     def _started(self, response_id: str, at_ns: int) -> None:
         """Switch the track to a response.
 
-        The first packets may have arrived before the event; they are identified later, by decoding.
+        The first packets may have arrived before the event. They are identified later by decoding.
         """
         response = self._responses.touch(response_id, at_ns)
         response.playback_ns = at_ns
@@ -161,7 +161,7 @@ class Track(Messages):
         return at_ns - self._ended_ns <= _POSTROLL_NS and at_ns - self._last_ns <= _IDLE_NS
 
     def is_open(self, response: OpenResponse, at_ns: int) -> bool:
-        """See `Messages.is_open`; audio continues after a response's end event."""
+        """See `Messages.is_open`. Audio continues after a response's end event."""
         if response.done_ns is None or response is self.playing:
             return True
         to_sound = response.status is ResponseStatus.COMPLETED and response.playback_ns is None
@@ -170,7 +170,7 @@ class Track(Messages):
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
         idle = self._last_ns is None or packet.at_ns - self._last_ns > _IDLE_NS
         self._last_ns = packet.at_ns
-        # Endpoints fill a track with digital silence, which is not progress of a reply.
+        # Endpoints fill a track with digital silence, which does not count as progress.
         repeats, self._last_payload = packet.payload == self._last_payload, packet.payload
         heard = _Heard(packet, placed, placed.fresh and idle)
         if self.playing is not None:
@@ -208,7 +208,7 @@ class Stream(Messages):
     """A continuous stream.
 
     Audio that ended before the user began to speak is a completed response: a greeting. A response that
-    began before the user's speech, or ended before its end, was cut off.
+    began before the user's speech, or ended before the speech did, was cut off.
 
     Args:
         silence_ns: Length of silence that ends a reply.
@@ -229,7 +229,7 @@ class Stream(Messages):
         self._unsaid: list[tuple[int, str]] = []
 
     def event(self, event: Event, at_ns: int) -> None:
-        """See `Messages.event`; text belongs to the reply in progress, or to the next reply."""
+        """See `Messages.event`. Text belongs to the reply in progress, else to the next reply."""
         if isinstance(event, StreamAudio):
             self._audio(event.data, event.codec, at_ns)
         elif isinstance(event, StreamText):
@@ -241,7 +241,7 @@ class Stream(Messages):
             response = self._responses.last
             if response is not None and response.chunks and response.done_ns is None:
                 response.interrupted_ns = response.interrupted_ns or at_ns
-                # As on a track, the endpoint controls playout: later audio is heard.
+                # As on a track, the endpoint controls playout, so later audio is heard.
                 response.first_audio_ns = response.first_audio_ns or response.arrivals[0]
 
     def unanswered(self, *, heard_speech: bool) -> str:
@@ -255,7 +255,7 @@ class Stream(Messages):
         return f"sent {audio}, and {'some' if self._unsaid else 'no'} text"
 
     def user_speaks_until(self, voice_end_ns: int | None) -> None:
-        """See `Messages.user_speaks_until`; audio after an interruption is another reply."""
+        """See `Messages.user_speaks_until`. Audio after an interruption is a new reply."""
         if self._segmenter is not None:
             self._segmenter.voice_end_ns = voice_end_ns
 
@@ -266,14 +266,14 @@ class Stream(Messages):
             self._settle()
 
     def ended(self) -> None:
-        """See `Messages.ended`: the text belongs to the last reply."""
+        """See `Messages.ended`. The text belongs to the last reply."""
         self._say(over=True)
 
     def _take(self, packet: RtpPacket, placed: Placed) -> None:
         self._audio(packet.payload, packet.codec, packet.at_ns, placed)
 
     def _audio(self, data: bytes, codec: Codec, at_ns: int, placed: Placed | None = None) -> None:
-        """Handle a chunk; a stream keeps its initial sample rate."""
+        """Handle a chunk. A stream keeps its initial sample rate."""
         if codec not in self._decoders:
             self._decoders[codec] = Decoder(codec)
         if self._segmenter is None:
@@ -325,7 +325,7 @@ class Stream(Messages):
         return response
 
     def _cut_off(self, stretch: StreamStretch) -> str:
-        """Return why a stretch does not answer the user; empty if it does."""
+        """Return the reason why a stretch does not answer the user; empty if it does."""
         onset_ns, voice_end_ns = self._user.onset_ns, self._user.voice_end_ns
         if onset_ns is not None and stretch.began_ns < onset_ns:
             return "it began before the user spoke"

@@ -1,8 +1,8 @@
-"""The interface of speakers: recordings, a script, a microphone, a caller. Pure.
+"""The interface for speakers: recordings, a script, a microphone or a caller. Pure.
 
-Before each frame is due, the session reports what the user hears and requests the frame from the speaker. The
-speaker returns speech or silence, and marks where its utterances begin and end. The session derives the turns
-from the utterances.
+Before each frame is due, the session reports to the speaker what the user hears, then requests the frame. The
+speaker returns speech or silence, and marks where its utterances begin and end. The session derives turns
+from these utterances.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class UtteranceBegan:
     """The user begins an utterance. Times are absolute, on the session's axis.
 
     Args:
-        t0_ns: Time at which sample 0 of the utterance is spoken, within the frame or before it.
+        t0_ns: Time at which sample 0 of the utterance is spoken, within or before the frame.
         onset_ns: Onset of the speaker's audio.
         boundaries: Boundaries of the speaker's audio, relative to `t0_ns`; None while the end is unknown.
         own_turn: Whether the utterance always begins a new turn. Otherwise it continues the turn in progress,
@@ -53,7 +53,7 @@ class UtteranceBegan:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceEnded:
-    """The user has ended an utterance; its turn may be answered."""
+    """The user has ended an utterance, and its turn may be answered."""
 
     boundaries: SpeechBoundaries
 
@@ -64,7 +64,7 @@ class Frame:
 
     Args:
         pcm: int16 little-endian mono, with the endpoint's input rate and frame length.
-        speech: Whether the frame must not be lost: late speech catches up, late silence is dropped.
+        speech: Whether the frame must be sent: late speech catches up, late silence is dropped.
         began: The utterance that began in this frame or was detected in it.
         ended: The end of the utterance, reported after this frame was sent.
     """
@@ -80,7 +80,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudible:
-    """The first audible sample of a response is heard at `at_ns` or later. Only for speakers that listen."""
+    """A response's first audible sample is heard at `at_ns` or later. Only for speakers that listen."""
 
     response_id: str
     at_ns: int
@@ -90,7 +90,7 @@ class ReplyAudible:
 class ReplyEnded:
     """The user hears the last sample of the reply at `at_ns` or later; no response is open.
 
-    Reported when the turn is over, but immediately to a speaker that listens.
+    Reported when the turn is over or, to a speaker that listens, immediately.
     """
 
     at_ns: int
@@ -105,7 +105,7 @@ class ReplyContinues:
 
 @dataclass(frozen=True, slots=True)
 class UtteranceAnswered:
-    """The endpoint has answered the last utterance; the session does not wait for more."""
+    """The endpoint has answered the last utterance, and the session expects nothing more."""
 
     at_ns: int
 
@@ -165,7 +165,7 @@ class Speaker(Protocol):
         ...
 
     def hear(self, heard: Heard) -> None:
-        """Handle a report about what the user hears. Called before `frame`."""
+        """Handle a report of what the user hears. Called before `frame`."""
         ...
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:

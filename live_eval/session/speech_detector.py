@@ -1,4 +1,4 @@
-"""Detect the start and end of user speech as the audio arrives, using webrtcvad with a hangover. Pure."""
+"""Detect the start and end of user speech as audio arrives, using webrtcvad with a hangover. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ABOVE_NOISE = 10.0  # power ratio: 10 dB
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of speech, in samples of the audio that was pushed.
+    """A stretch of speech, in samples of the pushed audio.
 
     Args:
         begin: First sample.
@@ -42,9 +42,9 @@ class Span:
 class SpeechDetector:
     """Detect speech stretches in audio as it arrives.
 
-    Speech begins with three consecutive voiced windows of 10 ms, and ends after 400 ms without a voiced
-    window. webrtcvad extends speech by up to 90 ms, so speech ends with the last window that is 10 dB louder
-    than the following silence.
+    Speech begins with three consecutive voiced 10 ms windows, and ends after 400 ms without a voiced window.
+    webrtcvad extends speech by up to 90 ms, so the end is set to the last window that is 10 dB louder than
+    the following silence.
     """
 
     def __init__(self, rate_hz: int) -> None:

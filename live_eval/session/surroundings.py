@@ -18,8 +18,8 @@ __all__ = ["Surroundings"]
 class Surroundings:
     """A `Speaker` with background noise, or the echo of an output device.
 
-    Recordings already contain noise. Between two recordings, the background of the earlier one continues;
-    before the first, its own background is used.
+    Recordings already contain noise. Between two recordings, the earlier one's background continues; before
+    the first, its own background is used.
 
     Args:
         utterances: The speaker's utterances with their backgrounds, in order.
@@ -37,16 +37,16 @@ class Surroundings:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Pass a report on to the speaker."""
+        """Forward a report to the speaker."""
         self._speaker.hear(heard)
 
     def overhear(self, responses: Iterable[OpenResponse]) -> None:
-        """Register responses that may be heard now for the echo."""
+        """Register responses that may be audible now, for the echo."""
         if self._echo is not None:
             self._echo.listen(responses)
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return the speaker's next frame, with background during silence, and the echo."""
+        """Return the speaker's next frame, with background noise during silence and with the echo."""
         frame = self._speaker.frame(now_ns, start_ns)
         if frame is None:
             return None
@@ -72,6 +72,6 @@ class Surroundings:
 
 
 def _filled(pcm: bytes, behind: bytes) -> bytes:
-    """Replace the silence in a frame in which a recording begins or ends with background."""
+    """Fill the silent part of a frame in which a recording begins or ends with background noise."""
     samples = np.frombuffer(pcm, "<i2")
     return np.where(samples == 0, np.frombuffer(behind, "<i2"), samples).astype("<i2").tobytes()

@@ -1,6 +1,6 @@
-"""Dispatch the events of a session to its turns. Only this module changes turns.
+"""Dispatch a session's events to its turns. Only this module changes turns.
 
-The session reports the user's speech and the connection reports the traffic. `Timeline.look` yields reports
+The session reports the user's speech, and the connection reports the traffic. `Timeline.look` yields reports
 for the speaker.
 """
 
@@ -41,9 +41,9 @@ class Timeline:
     """The turns of a session so far; the last turn is in progress.
 
     Args:
-        wire: Recorder of calls and messages, for a cassette.
-        new_turn: Factory of turns, given ``track`` (whether audio travels on a media track), ``begun_ns``,
-            ``wall_ns`` and the turn ``before``.
+        wire: Recorder of calls and messages for a cassette.
+        new_turn: Turn factory, called with ``track`` (whether audio travels on a media track), ``begun_ns``,
+            ``wall_ns`` and ``before``, the previous turn.
         listens: Whether the speaker hears replies and events.
     """
 
@@ -61,7 +61,7 @@ class Timeline:
         """Whether the current turn has been answered."""
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # the last reported end of the reply
-        self._audible: list[Turn] = []  # the turn in progress, after earlier ones whose replies continue
+        self._audible: list[Turn] = []  # the turn in progress, after turns whose replies continue
         self._line: PlayoutLine | None = None  # created by the first queued audio
         self._spoken_over: list[Turn] = []  # turns whose replies the session stops, in manual mode
         self.turns: list[Turn] = []
@@ -83,7 +83,7 @@ class Timeline:
 
     @property
     def lost(self) -> Failure | None:
-        """Why no new turn can begin."""
+        """The reason why no new turn can begin."""
         return self._lost or self.turns[-1].lost
 
     def replies_at(self, at_ns: int) -> bool:
@@ -93,7 +93,7 @@ class Timeline:
         return self.current.replying
 
     def sounding(self) -> Iterator[OpenResponse]:
-        """Yield the responses of the current turn, and of earlier turns whose replies continue."""
+        """Yield the responses of the current turn and of earlier turns whose replies continue."""
         for turn in self._audible:
             yield from turn.replies
 
@@ -113,7 +113,7 @@ class Timeline:
 
     @property
     def flooded(self) -> str | None:
-        """The message for an endpoint that exceeded a turn's message limits, which ends the session, or
+        """The error message if the endpoint exceeded a turn's message limits, which ends the session; else
         None.
         """
         return flood_of(self.current.log.received, self.current.log.received_bytes)
@@ -136,13 +136,13 @@ class Timeline:
     ) -> None:
         """End the current turn and begin the next.
 
-        If the connection was lost in the meantime, the new turn fails.
+        If the connection has been lost, the new turn fails.
 
         Args:
-            reading: The event loop's lateness during the ending turn.
-            sent: Counts of sent packets.
-            user_continues: Whether the user speaks without waiting for the answer to the last utterance; the
-                answer is then due in the new turn.
+            reading: Event-loop lag during the turn that is ending.
+            sent: Sent packet counts.
+            user_continues: Whether the user speaks without waiting for the answer to the last utterance, so
+                that it is due in the new turn.
         """
         lost, before = self.lost, self.current
         owed = user_continues and before.answer_due
@@ -159,7 +159,7 @@ class Timeline:
     def end_turn(
         self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, user_continues: bool = False
     ) -> None:
-        """End the turn in progress: afterwards, only events with ids of its responses or items belong to it.
+        """End the turn in progress: from then on, it only owns events with IDs of its responses or items.
 
         See `next_turn` for the arguments.
         """
@@ -175,14 +175,14 @@ class Timeline:
             turn.frames.skipped_silence += self._pacer.skipped_silence_frames
 
     def release(self, number: int) -> Iterator[Turn]:
-        """Remove and yield all turns but the last `number`, the oldest first."""
+        """Remove and yield all turns except the last `number`, oldest first."""
         while len(self.turns) > number:
             turn = self.turns.pop(0)
             self.finished += 1
             yield turn
 
     def not_reached(self, at_ns: int) -> TurnCapture:
-        """Return the capture of a turn that the session did not reach."""
+        """Return a capture for a turn that the session did not reach."""
         last = self.current
         why = "the anchor of the next utterance did not occur"
         if last.failure is not None:
@@ -199,7 +199,7 @@ class Timeline:
     # -- The user ----------------------------------------------------------------------------------------
 
     def utterance_began(self, began: UtteranceBegan, pacer: Pacer) -> None:
-        """Record the start of an utterance in the current turn, which may have earlier unanswered
+        """Record the start of an utterance in the current turn, which may have earlier, unanswered
         utterances.
         """
         turn = self.current
@@ -226,7 +226,7 @@ class Timeline:
         self._answering = True
 
     def _user_speaks(self, turn: Turn, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set the times of the user's speech in a turn."""
+        """Set when the user speaks in a turn."""
         user = turn.user
         user.locate(began_ns, boundaries)
         assert user.t0_ns is not None
@@ -240,19 +240,19 @@ class Timeline:
                 earlier.source.user_speaks_until(user.voice_end_ns)
 
     def interrupted(self, at_ns: int, *, backchannel: bool) -> None:
-        """Record that the user begins to speak over each reply that has not been played to the end."""
+        """Record that the user interrupts each reply that has not finished playing."""
         for turn in self._audible:
             user = turn.user
             if (user.barge_in_ns is None or user.backchannel) and turn.answering(at_ns):
-                user.barge_in_ns = None if user.t0_ns is None else at_ns  # None over a greeting
+                user.barge_in_ns = None if user.t0_ns is None else at_ns  # None for a greeting
                 user.backchannel = backchannel
                 self._spoken_over.append(turn)
 
     def stop_reply(self, at_ns: int) -> Mapping[str, int]:
-        """Stop the interrupted replies, for an endpoint that does not detect speech.
+        """Stop the interrupted replies on behalf of an endpoint that does not detect speech.
 
         Returns:
-            The number of milliseconds heard of each stopped response; empty if the reply ends before that.
+            How many milliseconds of each stopped response were heard; empty if the reply ends before that.
         """
         spoken_over, self._spoken_over = self._spoken_over, []
         return {name: heard for turn in spoken_over for name, heard in turn.stop_reply(at_ns).items()}
@@ -265,7 +265,7 @@ class Timeline:
     # -- Traffic -----------------------------------------------------------------------------------------
 
     def called(self, call: str, at_ns: int, /, **arguments: Any) -> None:
-        """Record a call of the dialect."""
+        """Record a call to the dialect."""
         self._wire.keep(Call, at_ns, call, arguments)
 
     def message_sent(self, message: Message, at_ns: int) -> None:
@@ -279,7 +279,7 @@ class Timeline:
         self.turns[-1].log.add(at_ns, message, incoming=True)
 
     def packet_received(self, packet: RtpPacket) -> None:
-        """Pass a packet of the endpoint's track to the turn whose reply it continues."""
+        """Pass a packet on the endpoint's track to the turn whose reply it continues."""
         self._wire.keep(_itself, packet)
         if self._listens and packet.payload:
             self._news.append(EndpointPacket(packet))
@@ -295,7 +295,7 @@ class Timeline:
         """Handle a dialect event.
 
         Returns:
-            The event's turn: a response to an earlier turn may still send audio and text.
+            The event's turn, which may be an earlier one whose response still sends audio and text.
         """
         self._wire.keep(expected, at_ns, event)
         if self._line is None:
@@ -323,7 +323,7 @@ class Timeline:
         return turn
 
     def _of_stream(self, at_ns: int) -> Turn:
-        """Return the turn to which a continuous stream belongs: an earlier turn while its reply lasts."""
+        """Return the turn that owns a continuous stream: an earlier turn while its reply lasts."""
         return next((turn for turn in self._audible if turn.speaking(at_ns)), self.current)
 
     def failed(self, kind: FailureKind, message: str, at_ns: int, retry_after_s: float | None = None) -> None:
@@ -334,7 +334,7 @@ class Timeline:
         turn.retry_after_s = retry_after_s or turn.retry_after_s
 
     def connection_ended(self, end: TransportClosedError) -> None:
-        """Handle the end of the connection, unless the session closed it; `connection_lost` follows.
+        """Handle a connection that the session did not close; `connection_lost` follows.
 
         The dialect may report the reason in between.
         """
@@ -344,7 +344,7 @@ class Timeline:
             self._wire.keep(Closed, end.at_ns, end.code, end.reason)
 
     def connection_lost(self, end: TransportClosedError) -> None:
-        """Allow no new turn, after the dialect has reported the reason for the end."""
+        """Prevent new turns, after the dialect has reported why the connection ended."""
         turn, message = self.current, end.message
         if end.kind is FailureKind.CLOSED:
             message = f"the endpoint closed the connection: code {end.code}, reason {end.reason!r}"
@@ -356,7 +356,7 @@ class Timeline:
     # -- What the user hears -----------------------------------------------------------------------------
 
     def look(self, now_ns: int) -> Iterator[Heard]:
-        """Yield reports for the speaker, after deciding whether the turn is over."""
+        """Decide whether the turn is over, then yield reports for the speaker."""
         if self._line is not None:
             for audio, at_ns in self._line.played(now_ns):
                 self._take(audio, at_ns)
@@ -377,7 +377,7 @@ class Timeline:
             yield from self._end_of_reply(now_ns)
 
     def _is_over(self, turn: Turn, now_ns: int) -> bool:
-        """Return whether the current turn is over; a turn without an answer may last as long as a reply."""
+        """Return whether the current turn is over. A turn without an answer may last as long as a reply."""
         earlier = self._audible[:-1]
         if turn.expects_answer:
             heard_ns = 0

@@ -1,4 +1,4 @@
-"""Convert the events of a turn to timestamps, responses and failures. Pure.
+"""Convert a turn's events to timestamps, responses and failures. Pure.
 
 `live_eval.session.verdict` decides when a turn is over and whether it failed.
 """
@@ -58,7 +58,7 @@ _USER_STAMPS = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
 
 
 class Turn:
-    """The state of the user and the endpoint in one turn.
+    """The user's and the endpoint's state in one turn.
 
     Args:
         track: Whether replies arrive as packets of a media track.
@@ -113,9 +113,9 @@ class Turn:
         self.closed = False
         """Whether the connection ended."""
         self.stamping: Stamping | None = None
-        """Timestamp source of the turn's arrivals; None until the turn has ended."""
+        """Timestamp source for the turn's arrivals; None until the turn has ended."""
         self.reading = ProbeReading()
-        self.sent_stats: MediaStats | None = None  # counts of sent packets since the session began
+        self.sent_stats: MediaStats | None = None  # sent packet counts since the session began
         self._wall_ns = wall_ns
         self._sent_before = before.sent_stats if before is not None else None
         self._settled = False
@@ -134,7 +134,7 @@ class Turn:
         self.user.done_ns = at_ns
 
     def settle(self) -> None:
-        """Freeze the outcome of the turn: later failures do not affect it."""
+        """Freeze the turn's outcome; later failures do not affect it."""
         self._settled = True
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
@@ -145,7 +145,7 @@ class Turn:
             self.failure = Failure(kind, message, at_ns)
 
     def close(self, message: str, at_ns: int) -> None:
-        """Handle the end of the connection, which is a failure unless the turn has been answered."""
+        """Handle a closed connection: a failure unless the turn has been answered."""
         last = self.last_answer
         answered = last is not None and last.status not in (ResponseStatus.OPEN, ResponseStatus.CANCELLED)
         if self.user.done_ns is None or not answered:
@@ -153,7 +153,7 @@ class Turn:
         self.closed = True
 
     def on_packet(self, packet: RtpPacket) -> None:
-        """Handle a packet of the endpoint's track."""
+        """Handle a packet on the endpoint's track."""
         try:
             self.source.packet(packet)
         except AudioError as error:
@@ -227,7 +227,7 @@ class Turn:
             self.fail(FailureKind.TOO_MANY_RESPONSES, message, at_ns)
 
     def stop_reply(self, at_ns: int) -> dict[str, int]:
-        """Stop the responses in progress or still audible; return the milliseconds heard of each.
+        """Stop responses in progress or still audible; return how many milliseconds of each were heard.
 
         Unplayed audio is dropped, except on a track, where the endpoint controls playout and reports its end.
         """
@@ -244,7 +244,7 @@ class Turn:
 
     @property
     def timed_from_ns(self) -> int:
-        """The time from which lateness of the event loop would distort the latencies."""
+        """The time from which event-loop lag would distort the latencies."""
         user = self.user
         if user.t0_ns is None:
             return self.begun_ns
@@ -268,20 +268,20 @@ class Turn:
 
     @property
     def replying(self) -> bool:
-        """Whether audio or text of a response to this turn has arrived."""
+        """Whether audio or text has arrived for a response to this turn."""
         last = self.last_answer
         return last is not None and last.said_ns is not None
 
     @property
     def answer_due(self) -> bool:
-        """Whether an expected answer has not begun."""
+        """Whether an answer is expected and has not begun."""
         return self.expects_answer and self.waiting_since(0) is not None
 
     def waiting_since(self, user_done_ns: int) -> int | None:
-        """Return the time since which a response is due, or None if the last response was the answer.
+        """Return the time from which a response has been due, or None if the last response was the answer.
 
-        A response is due if none except a greeting has begun, if the last one was cancelled or had begun
-        before the user spoke, or if the endpoint detected that the user continued after it began.
+        A response is due if none has begun except a greeting, if the last one was cancelled or began before
+        the user spoke, or if the endpoint detected that the user continued after it began.
         """
         last, speech_at_ns = self.last_answer, self.speech_at_ns
         if last is None:
@@ -294,7 +294,7 @@ class Turn:
 
     @property
     def progress_ns(self) -> int | None:
-        """The latest arrival for any response; None without a response."""
+        """The latest arrival of any response; None without a response."""
         return max((response.progress_ns for response in self.replies), default=None)
 
     @property
@@ -314,18 +314,18 @@ class Turn:
         return any(self.source.is_open(response, at_ns) for response in self.replies)
 
     def continues(self, at_ns: int) -> bool:
-        """Return whether any open response is neither interrupted nor overdue."""
+        """Return whether an open response is neither interrupted nor overdue."""
         return self.speaking(at_ns) and any(
             self.overdue_of(response, at_ns) is None for response in self._uninterrupted(at_ns)
         )
 
     def overdue(self, at_ns: int) -> Failure | None:
-        """Return the failure of an open response that stalls or does not end, if any."""
+        """Return the failure if an open response stalls or does not end, else None."""
         found = (self.overdue_of(response, at_ns) for response in self._uninterrupted(at_ns))
         return next(filter(None, found), None)
 
     def overdue_of(self, response: OpenResponse, at_ns: int) -> Failure | None:
-        """Return the failure of an open response if it stalls or does not end, or None."""
+        """Return the failure if this open response stalls or does not end, else None."""
         return overdue(response, self.limits, at_ns, on_track=self.source.packets is not None)
 
     def _uninterrupted(self, at_ns: int) -> Iterator[OpenResponse]:
@@ -343,7 +343,7 @@ class Turn:
         return is_open or at_ns < (self.heard_until_ns or at_ns)
 
     def heard_ms(self, response_id: str, at_ns: int) -> int:
-        """Return the number of milliseconds of a response heard by `at_ns`."""
+        """Return how many milliseconds of a response were heard by `at_ns`."""
         response = self.replies.get(bounded_name(response_id))
         return 0 if response is None else response.heard_ms(at_ns)
 
@@ -384,8 +384,8 @@ class Turn:
         Args:
             manual: Whether the session commits the user's turns.
             setup_ns: Duration of each connection setup step; empty for a later turn.
-            stamping: Timestamp source of the arrivals, if the turn has not ended.
-            reading: Lateness of the event loop, if the turn has not ended.
+            stamping: Timestamp source for the arrivals, if the turn has not ended.
+            reading: Event-loop lag, if the turn has not ended.
         """
         user, stamping, reading = self.user, self.stamping or stamping, reading or self.reading
         trace = TurnTrace(
@@ -430,7 +430,7 @@ class Turn:
 
     @property
     def media(self) -> MediaStats | None:
-        """Packet counts of the track; None without a track."""
+        """The track's packet counts; None without a track."""
         packets, sent, before = self.source.packets, self.sent_stats, self._sent_before
         if packets is None or sent is None:
             return None if packets is None else packets.stats
@@ -452,7 +452,7 @@ class Transcripts:
 
     Args:
         awaited: Whether to wait for the transcript of each item.
-        pieces_count: Whether incomplete text counts: on continuous media no transcript is marked as complete.
+        pieces_count: Whether incomplete text counts: continuous media mark no transcript as complete.
     """
 
     def __init__(self, *, awaited: bool, pieces_count: bool) -> None:
@@ -482,7 +482,7 @@ class Transcripts:
 
     @property
     def text(self) -> str | None:
-        """The complete transcripts; empty if no words were heard, None if no transcript is complete."""
+        """The complete transcripts, empty if no words were heard; None if no transcript is complete."""
         whole = [
             text.strip() for item, text in self._text.items() if self._pieces_count or item in self._complete
         ]

@@ -1,4 +1,4 @@
-"""Decide when a turn is over and whether it failed, as pure functions of a `Turn`."""
+"""Pure functions that decide when a `Turn` is over and whether it failed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NOT_WHOLE = (ResponseStatus.FAILED, ResponseStatus.INCOMPLETE)
 
 
 def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
-    """Return whether a turn is over, and set its failure if it failed.
+    """Return whether a turn is over; record its failure if it failed.
 
     Args:
-        quiet_ns: Time at which the user has heard all replies so far or, if an answer is expected, the
+        quiet_ns: Time at which the user has heard all replies so far or, if an answer is expected, all
             replies to earlier turns.
     """
     turn.source.tick(at_ns)
@@ -54,11 +54,11 @@ def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
 
 
 def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
-    """Judge a turn that ends early, and set its failure if it failed.
+    """Judge a turn that ends early; record its failure if it failed.
 
     Args:
         turn: The turn; an interrupted reply need not be complete.
-        user_continues: Whether an utterance follows without waiting for the answer, which may arrive later.
+        user_continues: Whether the next utterance does not wait for the answer, which may then arrive later.
     """
     answer = _answer(turn)
     may_be_partial = turn.user.barge_in_ns is not None or user_continues or not turn.expects_answer
@@ -92,7 +92,7 @@ def _answer(turn: Turn) -> OpenResponse | None:
 
 
 def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
-    """Fail a turn that did not end with the requested reply."""
+    """Fail a turn without the requested reply."""
     turn.source.ended()
     limits, media, answer = turn.limits, turn.source.packets, _answer(turn)
     if pending := turn.transcripts.pending:
@@ -109,7 +109,7 @@ def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
         turn.source.continuous
         and media is not None
         and not media.stats.packets
-        and quiet_ns <= (turn.user.done_ns or at_ns)  # no earlier reply was still heard
+        and quiet_ns <= (turn.user.done_ns or at_ns)  # no earlier reply was still audible
     ):
         _fail_without(
             turn,
@@ -145,14 +145,14 @@ def _cut_off(turn: Turn, answer: OpenResponse, rest: str, at_ns: int) -> None:
 
 
 def _judge_warnings(turn: Turn) -> None:
-    """Fail a turn with an unreadable message or chunk: the reply may be incomplete."""
+    """Fail a turn with an unreadable message or chunk, because the reply may be incomplete."""
     broken = _first_warning(turn, *_UNREADABLE)
     if broken is not None:
         turn.fail(broken.kind, broken.message, broken.at_ns)
 
 
 def _fail_without(turn: Turn, kind: FailureKind, message: str, at_ns: int) -> None:
-    """Fail a turn because something did not arrive; an earlier parse error takes precedence."""
+    """Fail a turn because something did not arrive, unless an earlier parse error explains it."""
     broken, error = _first_warning(turn, *_UNREADABLE), _first_warning(turn, FailureKind.NOT_FATAL_ERROR)
     if error is not None:
         message = f"{message}; an error had been reported: {error.message}"
