@@ -10,7 +10,7 @@ __all__ = ["address", "calibration_client", "emulated_clients", "emulation_of"]
 
 
 def emulated_clients() -> dict[str, ClientSpec]:
-    """Return the clients whose service the reference endpoint emulates, by name."""
+    """Return, by name, the clients whose services the reference endpoint emulates."""
     specs = (plugin.spec for plugin in find_plugins(CLIENTS))
     return {spec.name: spec for spec in specs if isinstance(spec, ClientSpec) and spec.emulation is not None}
 

@@ -29,7 +29,7 @@ TOKEN_VARIABLE = "LIVE_EVAL_ENDPOINT_TOKEN"
 """Environment variable with the bearer token required by ``live-eval endpoint``."""
 
 NEVER: Literal["never"] = "never"
-"""The value of `ReferenceSettings.stop_ms` for replies that never stop."""
+"""Value of `ReferenceSettings.stop_ms` for replies that never stop."""
 
 StopTime: TypeAlias = int | Literal["never"] | None
 
@@ -38,7 +38,7 @@ class Cadence(StrEnum):
     """The pace at which reply audio is sent once it has started."""
 
     BURST = "burst"
-    """The first chunk, then all other chunks together after 2 ms."""
+    """The first chunk, then all others together after 2 ms."""
     REALTIME = "realtime"
     """Each chunk at its playback time, relative to the first chunk."""
 
@@ -47,7 +47,7 @@ class IdleRtp(StrEnum):
     """The packets that a media track sends between replies."""
 
     SILENCE = "silence"
-    """A packet of silence every 20 ms; a reply starts with the next packet."""
+    """A silent packet every 20 ms; a reply starts with the next packet."""
     NONE = "none"
     """No packets; a reply starts immediately."""
 
@@ -62,12 +62,12 @@ class OnBackchannel(StrEnum):
 
 
 class AfterStop(StrEnum):
-    """The endpoint's response after the user has interrupted a reply."""
+    """What the endpoint does after the user has interrupted a reply."""
 
     ANSWER = "answer"
     """Respond to the user."""
     RESUME = "resume"
-    """Play the rest of the stopped reply, as a new response."""
+    """Play the rest of the stopped reply as a new response."""
 
 
 _CHOICES: Mapping[str, type[StrEnum]] = {
@@ -86,39 +86,39 @@ def _within(least: int, most: int) -> Mapping[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceSettings:
-    """Settings of a session: the defaults of the process, overridden by the session's URL.
+    """A session's settings: the process's defaults, overridden by the session's URL.
 
     Args:
         delay_ms: Delay from the end of the user's speech to the reply's first chunk. A reply that takes
             longer to generate is sent immediately.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a reply audio chunk; the packets of a media track are always 20 ms long.
-        cadence: Pace at which chunks are sent. On a media track it affects only events: packets are sent in
+        chunk_ms: Length of a reply audio chunk; media track packets are always 20 ms long.
+        cadence: Pace at which chunks are sent. On a media track, it only affects events: packets are sent in
             real time.
-        calibrate: Whether to calibrate without models: speech ends with the arrival of a marked sample, and
-            the reply is a synthetic signal.
-        reply_ms: Length of the synthetic reply, without lead silence and pause.
+        calibrate: Whether to calibrate without models: speech ends when a marked sample arrives, and the
+            reply is a synthetic signal.
+        reply_ms: Length of the synthetic reply, excluding lead silence and pause.
         reply_pause_ms: Digital silence in the middle of the synthetic reply.
-        stall_ms: Length of a stall. No reply starts in any session during the first `stall_ms` of every
-            `stall_every_ms` of the monotonic clock; delayed replies start when the stall ends.
+        stall_ms: Length of a stall. In all sessions, no reply starts during the first `stall_ms` of every
+            `stall_every_ms` on the monotonic clock; delayed replies start when the stall ends.
         stall_every_ms: Stall period; 0 for no stalls.
         faults: The faults to inject.
         session_limit_s: Maximum duration of a session.
-        notice_s: Time between the announcement of a session's end and the end, in dialects with such a
-            message (Gemini's ``goAway``); 0 for no announcement.
-        idle_rtp: Content of a media track between replies.
-        stop_ms: Time for which a reply continues after the arrival of the first sample of the user's speech
-            over it; `NEVER` to complete the reply; None to stop as soon as the endpoint detects the speech.
-            If set, a response remains in progress, and can be stopped, until its audio has been played.
-        on_backchannel: Effect of speech over a reply that is shorter than `backchannel_ms`.
+        notice_s: How long before a session ends this is announced, in dialects with such a message
+            (Gemini's ``goAway``); 0 for no announcement.
+        idle_rtp: What a media track carries between replies.
+        stop_ms: How long a reply continues after the first sample of the user's overlapping speech arrives;
+            `NEVER` to complete the reply; None to stop as soon as the endpoint detects the speech. If set,
+            a response remains in progress, and can be stopped, until its audio has been played.
+        on_backchannel: Reaction to speech shorter than `backchannel_ms` over a reply.
         backchannel_ms: Maximum length of a backchannel.
-        after_stop: Response after the user has interrupted a reply.
+        after_stop: What to do after the user has interrupted a reply.
         end_silence_ms: Silence that ends the user's turn; None to use the client's setting or the mark.
-        talk_over_ms: Delay from the start of the user's speech, with no reply in progress, to the endpoint's
-            response; None to wait for the end of the user's turn.
-        greeting_ms: Delay from the opening of the session to the endpoint's greeting; None for no greeting.
-        label: The client's label for the session, logged with the true times because not every dialect
-            transmits a session id.
+        talk_over_ms: Delay from the start of the user's speech (with no reply in progress) to the endpoint's
+            response; None to wait until the user's turn ends.
+        greeting_ms: Delay from session opening to the endpoint's greeting; None for no greeting.
+        label: The client's label for the session. Logged with the true times, because not every dialect
+            transmits a session ID.
 
     Raises:
         UsageError: A value is out of bounds, or two values conflict.
@@ -173,15 +173,15 @@ class ReferenceSettings:
 
     @property
     def scripted(self) -> bool:
-        """Whether the settings change the endpoint's behaviour during the user's speech or pauses."""
+        """Whether the settings change how the endpoint behaves while the user speaks or pauses."""
         return any(value is not None for value in (self.stop_ms, self.end_silence_ms, self.talk_over_ms))
 
     def of_reply(self, number: int) -> ReferenceSettings:
-        """Return the settings for reply `number` (from 1), with only the faults that affect it."""
+        """Return the settings for reply `number` (from 1), including only faults that affect it."""
         return replace(self, faults=self.faults.in_reply(number)) if self.faults else self
 
     def after_stall(self, at_ns: int) -> int:
-        """Return `at_ns`, or the end of the stall if `at_ns` is within a stall.
+        """Return `at_ns` or, if it is within a stall, the end of the stall.
 
         >>> ReferenceSettings(stall_ms=200, stall_every_ms=1000).after_stall(3_050_000_000)
         3200000000
@@ -194,7 +194,7 @@ class ReferenceSettings:
     def overridden(self, query: Mapping[str, str]) -> ReferenceSettings:
         """Return these settings, overridden by a session's URL query such as ``?delay_ms=200``.
 
-        ``fault`` replaces all faults except those of the TCP connection; ``fault=none`` removes them.
+        ``fault`` replaces all faults except those on the TCP connection; ``fault=none`` removes them.
 
         Args:
             query: URL parameters, except the dialect's.
@@ -227,7 +227,7 @@ class ReferenceSettings:
 BOUNDS: Mapping[str, tuple[int, int]] = {
     each.name: each.metadata["bounds"] for each in fields(ReferenceSettings) if "bounds" in each.metadata
 }
-"""Minimum and maximum of each number, in the unit of its name."""
+"""Minimum and maximum of each number, in the unit in its name."""
 _PER_SESSION = (
     *(each.name for each in fields(ReferenceSettings) if each.name not in _OF_THE_PROCESS),
     "fault",

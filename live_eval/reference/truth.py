@@ -1,12 +1,12 @@
-"""Log the true times of replies and of the user's utterances, for comparison with a client's measurements.
+"""Log the true times of replies and user utterances for comparison with a client's measurements.
 
-All times are on the monotonic clock, which all processes of a machine share. The kernel timestamps arrivals
+All times are on the monotonic clock, shared by all processes on a machine. The kernel timestamps arrivals
 (`live_eval.sockets`); sends are timestamped right before the message is passed to the kernel. The network and
 the client add further delays.
 
 On a media track, packets are timestamped. The reply's onset is the first audible sample of the decoded
-packets, played at their send times. Opus delays every sample by 6.5 ms; this log and the client both include
-the delay in `voice_to_voice`, as a listener hears it.
+packets, played at their send times. Opus delays every sample by 6.5 ms. Both this log and the client include
+this delay in `voice_to_voice`, since a listener hears it.
 """
 
 from __future__ import annotations
@@ -54,25 +54,25 @@ class TrueReply:
         utterance: Number of the user's utterance that the response answers; None for no utterance.
         talks_over: Whether the response started during the user's speech, as configured.
         resumes: Id of the stopped response that this response continues; empty for none.
-        created_ns: Announcement time of the response.
+        created_ns: Time at which the response was announced.
         first_text_ns: Send time of the first text.
-        chunk_sent_ns: Send time of each audio chunk, or of each packet of a media track.
-        chunk_samples: Samples in each chunk.
+        chunk_sent_ns: Send time of each audio chunk or media track packet.
+        chunk_samples: Number of samples in each chunk.
         rate_hz: Sample rate; None without audio.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
-        onset_by: Method that found the onset: ``constructed``, ``given`` or ``detector``.
+        onset_by: How the onset was found: ``constructed``, ``given`` or ``detector``.
         stopped_ns: Time at which the client was notified to drop unplayed audio; None if it was not.
-        heard_from_ns: Playback time of the first audible sample, if chunks are played at their send times
+        heard_from_ns: Playback time of the first audible sample if chunks are played at their send times
             without buffering; None for silence.
         heard_until_ns: Playback time of the last audible sample, excluding audio that the client drops at
-            `stopped_ns` (a track drops none); None for silence.
+            `stopped_ns` (none on a track); None for silence.
         ended_ns: Time at which the end of the response was announced; None if it was not.
         status: Final status.
         reason: Reason for an interruption or failure.
         first_byte_ns: Duration from `voice_end_ns` to the first chunk.
         voice_to_voice_ns: Duration from `voice_end_ns` to `heard_from_ns`.
-        lag_ns: Largest lateness of the server's event loop, from 200 ms before the end of speech to the
-            onset: the error bar of these times.
+        lag_ns: Largest event-loop lag on the server, from 200 ms before the end of speech to the onset: the
+            error bar of these times.
     """
 
     session_id: str
@@ -109,14 +109,14 @@ class TrueUtterance:
     Args:
         session_id: The session's id, as sent to the client.
         label: The client's label for the session, from its URL; may be empty.
-        utterance: Number of the utterance in the session, from 0. Speech after a pause in which the endpoint
-            ended the user's turn is another utterance.
+        utterance: Number of the utterance in the session, from 0. If the endpoint ended the user's turn
+            during a pause, the speech after it is another utterance.
         onset_ns: Arrival of the message that contains its first sample.
         end_ns: Arrival of the message that contains its last sample; None if the session ended earlier.
         end_by: Method that found the end: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
         over: Response in progress at the onset, audible or not; empty for none.
-        reaction: The endpoint's reaction, a value of `Reaction`; empty without a response in progress, or if
-            the session ended earlier.
+        reaction: The endpoint's reaction, a value of `Reaction`; empty if no response was in progress or the
+            session ended first.
     """
 
     session_id: str
@@ -137,7 +137,7 @@ class Truth(NamedTuple):
 
 
 class TruthKeeper:
-    """Collect the true times of one session from its events and their send times. Pure.
+    """Collect one session's true times from its events and their send times. Pure.
 
     Args:
         session_id: The session id.
@@ -153,19 +153,19 @@ class TruthKeeper:
         self._open: dict[str, _OpenReply] = {}
 
     def queued(self, piece: AudioPiece) -> None:
-        """Record a piece that a track will send later; its reply is complete only after that."""
+        """Record a piece that a track will send later; its reply is not complete before then."""
         reply = self._open.get(piece.response.response_id)
         if reply is not None:
             reply.unplayed += 1
             reply.paced = True
 
     def played(self, piece: AudioPiece, at_ns: int) -> TrueReply | None:
-        """Record that a queued piece is about to be sent; return the true times of a complete reply."""
+        """Record that a queued piece is about to be sent; return the true times if this completes a reply."""
         reply = self._open.get(piece.response.response_id)
         if reply is None:
             return None
         reply.add(piece, at_ns)
-        reply.unplayed = max(0, reply.unplayed - 1)  # other pieces may have been dropped in the meantime
+        reply.unplayed = max(0, reply.unplayed - 1)  # other pieces may have been dropped meanwhile
         return self._complete(reply)
 
     def dropped(self, response_id: str, notified_ns: int | None) -> TrueReply | None:
@@ -180,7 +180,7 @@ class TruthKeeper:
         return self._complete(reply)
 
     def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
-        """Record that an event was sent; return the true times of a complete reply.
+        """Record that an event was sent; return the true times if this completes a reply.
 
         `stops` is whether the client drops the unplayed audio of a cancelled response.
         """
@@ -219,7 +219,7 @@ class TruthKeeper:
         )
 
     def closed(self) -> list[TrueReply]:
-        """Return the true times of unfinished replies when the connection ends."""
+        """When the connection ends, return the true times of unfinished replies."""
         rest = [self._truth(reply) for reply in self._open.values()]
         self._open.clear()
         return rest
@@ -294,7 +294,7 @@ class _OpenReply:
     def heard_until_ns(self) -> int | None:
         if self.last is None or self.last.ends is None:
             return None
-        # A track plays every packet that it has sent, including the last one before the stop.
+        # A track plays every packet that it sent, including the last one before the stop.
         playout = self._playout(None if self.paced else self.stopped_ns)
         ends = np.flatnonzero(self.last.ends[: playout.end_sample])
         return playout.heard_ns(int(ends[-1])) if len(ends) else None
@@ -361,7 +361,7 @@ _FIELDS = {kind: {each.name for each in fields(kind)} for kind in _NAMES}
 
 
 def read_truth(path: Path) -> Truth:
-    """Read a truth file; skip an incomplete last line, since the file may still be growing.
+    """Read a truth file, skipping an incomplete last line, because the file may still be growing.
 
     Raises:
         DataError: The file cannot be read, or a line is invalid.

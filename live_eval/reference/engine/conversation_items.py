@@ -1,4 +1,4 @@
-"""The conversation of one session: its items in order."""
+"""The items of one session's conversation, in order."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Part:
 
     Args:
         kind: Written or spoken.
-        text: Text; None until speech is recognised, or if recognition failed.
+        text: Text; None before speech is recognised or if recognition failed.
         audio: The user's speech as received, encoded with `codec`.
         codec: Encoding of `audio`.
         audio_ms: Length of the speech.
@@ -84,7 +84,7 @@ class Part:
 class Item:
     """A message.
 
-    `talked_over` means that the user spoke before the message could have been heard completely.
+    `talked_over` means that the user spoke before the whole message could have been heard.
     """
 
     item_id: str
@@ -111,7 +111,7 @@ class ItemContent:
 
 
 class ItemHistory:
-    """A conversation's items in spoken order, limited to `MOST_ITEMS` and `MOST_BYTES`.
+    """A conversation's items in the order spoken, limited to `MOST_ITEMS` and `MOST_BYTES`.
 
     `append` drops the oldest items if necessary; check `has_room` before adding a client's items.
     """

@@ -1,7 +1,7 @@
-"""Detect the start and end of speech from a voice detector's probabilities. Pure.
+"""Detect the start and end of speech from voice detector probabilities. Pure.
 
-Implements Silero's rule with two additions: a minimum duration of speech, so that clicks are ignored, and
-early reports of pauses, so that recognition can start before the turn ends.
+Implements Silero's rule with two additions: a minimum speech duration, to ignore clicks, and early reports
+of pauses, so that recognition can start before the turn ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Detection:
     Args:
         threshold: Probability, 0 to 1, above which a window is speech. Once speech has started, it continues
             until the probability falls below ``threshold - 0.15``.
-        prefix_padding_ms: Audio before the onset that is part of the turn.
+        prefix_padding_ms: Length of audio before the onset that belongs to the turn.
         silence_ms: Silence that ends the turn.
     """
 
@@ -49,8 +49,8 @@ class SpeechChange:
 
     Args:
         kind: Kind of the change.
-        speech_ms: Onset if speech started; otherwise the end of the speech so far.
-        heard_ms: Length of the audio processed at detection.
+        speech_ms: Onset if speech started, otherwise end of the speech so far.
+        heard_ms: Length of audio processed at the time of detection.
     """
 
     kind: SpeechChangeKind
@@ -59,7 +59,7 @@ class SpeechChange:
 
 
 class Endpointer:
-    """Detects turns in an audio stream. Times are in milliseconds from the first sample."""
+    """Detect turns in an audio stream. Times are in milliseconds from the first sample."""
 
     __slots__ = ("_detection", "_paused", "_silent", "_speaking", "_voiced", "_window")
 
@@ -82,7 +82,7 @@ class Endpointer:
         return not self._speaking or self._silent > 0
 
     def end_turn(self) -> None:
-        """Reset the state after the turn was ended by other means."""
+        """Reset the state after something else has ended the turn."""
         self._speaking = self._paused = False
         self._voiced = self._silent = 0
 

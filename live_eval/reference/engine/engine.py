@@ -1,7 +1,7 @@
 """One session of the reference endpoint, independent of dialect, socket, clock and models.
 
-Inputs include a time; outputs are work for the host and events for the client, in order (`events`). The host
-runs the models and returns their results. `Engine.due` returns delayed outputs at `Engine.wake_ns`;
+Each input has a time. Outputs are, in order, work for the host and events for the client (see `events`). The
+host runs the models and returns their results. `Engine.due` returns delayed outputs at `Engine.wake_ns`, and
 `Engine.react` applies scheduled reactions to overlapping speech at `Engine.reacts_ns`.
 """
 
@@ -55,7 +55,7 @@ _INPUT_AUDIO_TOKEN_MS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """The settings of a session, independent of the dialect.
+    """A session's settings, independent of the dialect.
 
     Args:
         input_codec: Encoding of the user's audio.
@@ -69,8 +69,8 @@ class EngineConfig:
         speed: Relative speed of the voice.
         lossy_input: Whether the input was decoded from a lossy codec; `Engine.audio` is then called once per
             packet.
-        frame_ms: Frame length of a continuous output stream, which contains silence between replies and is
-            sent only while the user's audio arrives; None if only replies are sent.
+        frame_ms: Frame length of a continuous output stream, which has silence between replies and is sent
+            only while the user's audio arrives; None to send only replies.
     """
 
     input_codec: Codec = PCM_24K
@@ -138,12 +138,12 @@ class Engine:
 
     @property
     def wake_ns(self) -> int | None:
-        """Time of the next call of `due`; None if no output is pending."""
+        """Time of the next call to `due`; None if no output is pending."""
         return (self._stream or self._speaking).wake_ns
 
     @property
     def reacts_ns(self) -> int | None:
-        """Time of the next call of `react`; None if no reaction is pending, 0 for immediately."""
+        """Time of the next call to `react`; None if no reaction is pending, 0 for immediately."""
         due = [self._overlap.wake_ns, self._listening.expires_ns]
         if self._owes_answer and self.active is None:
             due.append(0)
@@ -155,9 +155,9 @@ class Engine:
         return self.config.frame_ms or self.settings.chunk_ms
 
     def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
-        """Resume another session, with its id and conversation. Call before any other input.
+        """Resume another session with its ID and conversation. Call before any other input.
 
-        The pending reply of `earlier` is dropped, and unrecognised speech stays unrecognised.
+        Any pending reply of `earlier` is dropped, and its unrecognised speech stays unrecognised.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
         for item in items:
@@ -178,7 +178,7 @@ class Engine:
             self._stream = self._new_stream()
 
     def refusal(self, config: EngineConfig) -> str | None:
-        """Return why scripted reactions to overlapping speech are impossible with these settings, or None."""
+        """Return the reason why these settings rule out scripted reactions to overlapping speech, or None."""
         settings = self.settings
         if not settings.scripted:
             return None
@@ -217,7 +217,7 @@ class Engine:
         self._listening.clear()
 
     def fall_silent(self, at_ns: int) -> list[Output]:
-        """Handle a pause in the input, which ends the user's turn if the user is speaking."""
+        """Handle a pause in the input, which ends the turn of a user who is speaking."""
         if not self._listening.hears_speech:
             return []
         out = self.commit(at_ns)
@@ -257,7 +257,7 @@ class Engine:
         return [DropUnplayed(), self._speaking.end(ReplyEnd(ResponseStatus.CANCELLED, "turn_detected"))]
 
     def react(self, at_ns: int) -> list[Output]:
-        """Apply the reactions to overlapping speech and pauses that are due at `at_ns`."""
+        """Apply reactions to overlapping speech and pauses that are due at `at_ns`."""
         return self._heard(self._listening.expire(at_ns), at_ns)
 
     def _overlapped(self, at_ns: int) -> list[Output]:
@@ -272,7 +272,7 @@ class Engine:
         return out
 
     def utterances_left(self) -> Sequence[UserUtterance]:
-        """Return the utterances that were open when the session ended."""
+        """Return the utterances still open when the session ended."""
         return self._overlap.closed()
 
     def _turn(self, turn: SpeechCommitted, at_ns: int) -> list[Output]:
@@ -301,7 +301,7 @@ class Engine:
         return out
 
     def recognised(self, item_id: str, part: int, text: str | None, reason: str = "") -> list[Output]:
-        """Process the recognition result for a part of an item: the text, or None and the reason."""
+        """Process a recognition result for part of an item: the text, or None and the reason."""
         item = self._unrecognised.get(item_id)
         if item is None:
             return []
@@ -314,7 +314,7 @@ class Engine:
     # -- The conversation -------------------------------------------------------------------------------
 
     def add_item(self, item: Item, after: str | None = None, *, first: bool = False) -> list[Output]:
-        """Insert a client's item: after the item `after`, at the start if `first`, otherwise at the end."""
+        """Insert a client's item after `after`, at the start if `first`, otherwise at the end."""
         if self.conversation.get(item.item_id) is not None:
             message = f"An item with id {item.item_id!r} already exists."
             return [Problem("item_already_exists", message, "item.id")]
@@ -337,7 +337,7 @@ class Engine:
         return [ItemAdded(item, previous_id), *self._listen(item)]
 
     def truncate(self, item: Item, part: int, audio_end_ms: int) -> Problem | None:
-        """Truncate a reply to the part that the user heard; return a problem, or None."""
+        """Truncate a reply to the part that the user heard; return a problem or None."""
         spoken = item.parts[part] if part < len(item.parts) else None
         if item.role is not Role.ASSISTANT or spoken is None or spoken.kind is not PartKind.AUDIO:
             message = "Only model output audio messages can be truncated"
@@ -364,14 +364,14 @@ class Engine:
         metadata: Mapping[str, str] | None = None,
         talks_over: bool = False,
     ) -> list[Output]:
-        """Create a response, after speech or at the client's request.
+        """Create a response after speech or at the client's request.
 
         Args:
             at_ns: Request time.
-            config: Response settings; defaults to the session's.
-            said: Items to answer; defaults to the whole conversation.
+            config: Response settings; by default, the session's.
+            said: Items to answer; by default, the whole conversation.
             in_conversation: Whether the response becomes part of the conversation.
-            metadata: Client metadata, echoed in the response's events.
+            metadata: Client metadata to echo in the response's events.
             talks_over: Whether to start immediately, while the user is speaking.
         """
         if self.active is not None:
@@ -416,7 +416,7 @@ class Engine:
         return out + self._ask()
 
     def _ask(self) -> list[Output]:
-        """Request the reply once the text of all items to answer is known."""
+        """Request the reply once the text of every item to answer is known."""
         response = self.active
         if response is None or self._asked:
             return []
@@ -443,7 +443,7 @@ class Engine:
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Process the reply for `response_id`, or its next piece, unless the response has ended."""
+        """Process the reply for `response_id` or its next piece, unless the response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
             return []

@@ -1,4 +1,4 @@
-"""The engine's outputs: work for its host, and events for the protocol to encode."""
+"""The engine's outputs: work for its host and events for the protocol to encode."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 class DetectSpeech:
     """Run the voice detector over these bytes and call `Engine.heard` with the same epoch.
 
-    A new epoch is a new stream: drop the previous epoch's detector state.
+    A new epoch starts a new stream: drop the previous epoch's detector state.
     """
 
     epoch: int
@@ -61,9 +61,9 @@ class DetectSpeech:
 
 @dataclass(frozen=True, slots=True)
 class RecogniseSpeech:
-    """Recognise a part of an item. If `final`, call `Engine.recognised` with the result; otherwise cache it.
+    """Recognise part of an item. If `final`, call `Engine.recognised` with the result; otherwise, cache it.
 
-    `speech_ms` is the end of the speech on the session's input timeline. Requests with the same item and
+    `speech_ms` is where the speech ends on the session's input timeline. Requests with the same item and
     `speech_ms` refer to the same speech.
     """
 
@@ -77,10 +77,10 @@ class RecogniseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class FindReply:
-    """Find a reply to the items in `said`, oldest first; call `Engine.reply` or `Engine.reply_failed`.
+    """Find a reply to the items in `said`, oldest first, then call `Engine.reply` or `Engine.reply_failed`.
 
-    `instructions` is the system prompt, `speed` the relative speed of the voice. Unless `whole`, the reply
-    may be passed to `Engine.reply` in pieces.
+    `instructions` is the system prompt, and `speed` is the voice's relative speed. Unless `whole` is set, the
+    reply may be passed to `Engine.reply` in pieces.
     """
 
     response_id: str
@@ -94,7 +94,7 @@ class FindReply:
 
 @dataclass(frozen=True, slots=True)
 class DropUnplayed:
-    """Drop the unplayed audio of a media track; no effect without a track."""
+    """Drop a media track's unplayed audio; no effect without a track."""
 
 
 class Reaction(StrEnum):
@@ -105,21 +105,21 @@ class Reaction(StrEnum):
     IGNORED = "ignored"
     """The endpoint treated the speech as a backchannel: the reply continued, without a response."""
     KEPT_TALKING = "kept_talking"
-    """The reply continued; a response to the speech follows."""
+    """The reply continued, and a response to the speech follows."""
     ENDED = "ended"
     """The reply ended before the endpoint reacted."""
 
 
 @dataclass(slots=True)
 class UserUtterance:
-    """A user utterance, as received by the endpoint; the host logs it.
+    """A user utterance as received by the endpoint, for the host to log.
 
     Args:
         number: Number of the utterance in the session, from 0.
         onset_ns: Arrival of the message that contains its first sample.
-        over: Response in progress at the onset, audible or not; empty for none.
+        over: Response in progress at the onset, audible or not; empty if none.
         end: End of the utterance; None while the user is speaking.
-        reaction: The endpoint's reaction; None without a response in progress, or before the reaction.
+        reaction: The endpoint's reaction; None before it, or if no response was in progress.
     """
 
     number: int
@@ -142,7 +142,7 @@ class CloseConnection:
 
 @dataclass(frozen=True, slots=True)
 class VoiceEnd:
-    """The end of the user's speech, as determined by the endpoint.
+    """The end of the user's speech as determined by the endpoint.
 
     Args:
         at_ns: Arrival of the message that contains the end.
@@ -158,7 +158,7 @@ class ServerResponse:
     """The state of a response.
 
     Args:
-        voice_end: End of the speech to which it responds; None without speech.
+        voice_end: End of the speech that it answers; None without speech.
         instructions: System prompt.
         in_conversation: Whether the response becomes part of the conversation.
         metadata: Client metadata, echoed in the response's events.
@@ -166,9 +166,9 @@ class ServerResponse:
         status: Final status, or OPEN.
         reason: Reason for the interruption; empty if not interrupted.
         error_code: Error code of a failed response; `error_message` is the description.
-        input_text_tokens: Estimated count, like the other token counts; output text includes the transcript.
+        input_text_tokens: Estimated, like the other token counts; output text includes the transcript.
         output_audio_samples: Reply audio sent so far.
-        utterance: Number of the answered user utterance; None if the client requested the response.
+        utterance: Number of the user utterance it answers; None if the client requested the response.
         talks_over: Whether the response started during the user's speech, as configured.
         resumes: Id of the stopped response that this response continues; empty for none.
         number: Number of the response in the session, from 1.
@@ -205,7 +205,7 @@ class UserSpeechStarted:
 
     Args:
         item_id: Id of the item that the speech will become.
-        audio_ms: Onset on the session's input timeline, with prefix padding.
+        audio_ms: Onset on the session's input timeline, including prefix padding.
         onset_ns: Arrival of the message that contains the first sample.
     """
 
@@ -224,7 +224,7 @@ class UserSpeechStopped:
 
 @dataclass(frozen=True, slots=True)
 class ItemAdded:
-    """A complete user or system item was added; `committed` if it is speech that has just ended."""
+    """A complete user or system item was added. `committed` means that it is speech that has just ended."""
 
     item: Item
     previous_id: str | None
@@ -250,7 +250,7 @@ class ResponseCreated:
 
 @dataclass(frozen=True, slots=True)
 class ReplyBegan:
-    """The reply has started, and the response's item was added."""
+    """The reply has started, and the response's item has been added."""
 
     response: ServerResponse
     previous_id: str | None
@@ -258,7 +258,7 @@ class ReplyBegan:
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Text of the reply, or a transcript of its speech."""
+    """Text of the reply, or transcript of its speech."""
 
     response: ServerResponse
     text: str
@@ -275,7 +275,7 @@ class AudioPiece:
         rate_hz: Sample rate.
         onset_sample: Index of the reply's first audible sample, or None for silence.
         onset_by: Source of the onset: ``constructed``, ``given`` or ``detector``.
-        ends: For each known sample of the reply, whether audible output could end with the sample.
+        ends: For each known sample of the reply, whether audible output could end with it.
     """
 
     response: ServerResponse
@@ -289,7 +289,7 @@ class AudioPiece:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A silent frame of a continuous stream; `samples` is at the session's output rate."""
+    """A silent frame of a continuous stream, with `samples` at the session's output rate."""
 
     samples: int
 
@@ -303,7 +303,7 @@ class ResponseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A refused client request; the session continues. `message` states what was expected."""
+    """A refused client request, after which the session continues. `message` describes what was expected."""
 
     code: str
     message: str
@@ -325,12 +325,12 @@ class PlaybackState(StrEnum):
     STOPPED = "stopped"
     """The last packet has been played."""
     CLEARED = "cleared"
-    """The rest of the response was dropped."""
+    """The remaining audio of the response was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A change in the playback of a response on a media track; `played_ms` is the audio played so far."""
+    """A playback change for a response on a media track; `played_ms` is the length of audio played so far."""
 
     state: PlaybackState
     response: ServerResponse

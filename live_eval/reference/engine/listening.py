@@ -1,4 +1,4 @@
-"""The input side of the engine: the user's audio, and the start and end of the user's speech."""
+"""The engine's input side: the user's audio, and where the user's speech starts and ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MIN_COMMIT_MS = 100
 """Minimum audio for a commit; OpenAI's limit."""
 
 _MAX_UTTERANCE_MS = 600_000
-"""Maximum audio of one turn."""
+"""Maximum audio per turn."""
 
 _ONSET_NOTICED_MS = 500
 # Three 20 ms frames: shorter gaps may be caused by the network.
@@ -48,8 +48,8 @@ class SpeechCommitted:
 
     Args:
         item: The speech as received, including prefix padding and final silence.
-        speech_ms: End of the speech on the session's input timeline.
-        voice_end: Arrival time of this end, and its detection method.
+        speech_ms: Where the speech ends on the session's input timeline.
+        voice_end: When this end arrived, and how it was detected.
         detected: Whether the endpointer, rather than the client, ended the turn.
     """
 
@@ -71,14 +71,14 @@ class _Utterance:
 
 
 class _InputBuffer:
-    """The user's audio and its arrival times on a common sample axis.
+    """The user's audio and its arrival times, on a common sample axis.
 
-    `origin_ms` is the length of the session's earlier audio in another encoding.
+    `origin_ms` is the length of the session's earlier audio in a different encoding.
     """
 
     def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
         self.codec = codec
-        self.begin = self.end = 0  # index of the oldest sample, and one past the newest
+        self.begin = self.end = 0  # index of the oldest sample, and one past the newest one
         self._width = sample_bytes(codec)
         self._origin_ms = origin_ms
         self._data = bytearray()
@@ -103,7 +103,7 @@ class _InputBuffer:
             self._arrivals.popleft()
 
     def arrival_ns(self, sample: int) -> int | None:
-        """Return the arrival time of a sample; None if the sample was dropped or has not arrived."""
+        """Return a sample's arrival time; None if it was dropped or has not arrived."""
         if not self.begin <= sample < self.end:
             return None
         return self._arrivals[bisect_right(self._arrivals, sample, key=lambda entry: entry[0])][1]
@@ -118,18 +118,18 @@ class _InputBuffer:
 
 
 class Listening:
-    """The input audio of a session that is not yet part of an item.
+    """A session's input audio that is not yet part of an item.
 
     Args:
         codec: Encoding of the audio.
         detection: Turn detection; None if the client commits turns.
-        calibrate: Whether to treat any non-zero sample as speech, and a marked sample as its end. If `lossy`,
-            any audible packet is speech, and the speech ends with the last packet before a silent one.
+        calibrate: Whether to treat any non-zero sample as speech and a marked sample as its end. If `lossy`,
+            any audible packet is speech, and speech ends with the last packet before a silent one.
         guesses: Whether to start recognition at a pause.
         session_id: Session id, included in item ids.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
         end_silence_ms: Silence that ends the user's turn; None to use the mark, a silent packet or the
-            silence of `detection`. Without an endpointer, `expire` measures the silence.
+            silence set in `detection`. Without an endpointer, `expire` measures the silence.
     """
 
     def __init__(
@@ -158,18 +158,18 @@ class Listening:
 
     @property
     def hears_speech(self) -> bool:
-        """Whether the user is speaking, as far as detected."""
+        """Whether the user is detected as speaking."""
         return self._utterance is not None
 
     @property
     def expires_ns(self) -> int | None:
-        """Time to call `expire` if no more speech arrives; None if the silence is not measured."""
+        """When to call `expire` if no more speech arrives; None if silence is not measured."""
         if not self._calibrate or self._end_silence_ms is None or self._utterance is None:
             return None
         return self._sounded_ns + self._end_silence_ms * 1_000_000
 
     def pauses(self, at_ns: int) -> bool:
-        """Return whether the user is not speaking, or is pausing."""
+        """Return whether the user is silent or pausing."""
         if self._utterance is None:
             return True
         if not self._calibrate and self._detector is not None:
@@ -186,7 +186,7 @@ class Listening:
         return self._stopped(utterance, end, end, voice_end)
 
     def configure(self, codec: Codec, detection: Detection | None) -> None:
-        """Change the encoding (uncommitted audio is dropped) or the detection (its state is reset)."""
+        """Change the encoding, dropping uncommitted audio, or the detection, resetting its state."""
         detection = self._with_end_silence(detection)
         if codec == self._buffer.codec and detection == self._detection:
             return
@@ -338,7 +338,7 @@ class Listening:
         return SpeechCommitted(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
-        """Drop audio that no turn needs while the user is silent; onsets are detected with a delay."""
+        """While the user is silent, drop audio that no turn needs. Some is kept: onsets are detected late."""
         kept = self._padding() + _ONSET_NOTICED_MS * self._buffer.codec.rate_hz // 1000
         self._buffer.forget(heard - kept)
 

@@ -1,4 +1,4 @@
-"""Decide, as configured, when to stop a reply, speak over the user, or ignore overlapping speech. Pure."""
+"""Decide, as configured, when to stop a reply, talk over the user or ignore overlapping speech. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class AnswerTime(Enum):
 
     NOW = "now"
     LATER = "later"
-    """After the reply in progress."""
+    """When the reply in progress has ended."""
     NONE = "none"
 
 
 class Overlap:
-    """Track the open utterances of a session and the scheduled reactions."""
+    """Track a session's open utterances and scheduled reactions."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -31,12 +31,12 @@ class Overlap:
         self._stop_ns: int | None = None
         self._stopper: UserUtterance | None = None
         self._talk_ns: int | None = None
-        self._waits = False  # a stop is due, but the user is silent: the speech may be a backchannel
+        self._waits = False  # a stop is due, but the user is silent, so the speech may be a backchannel
         self._talked_over = False
 
     @property
     def current(self) -> UserUtterance | None:
-        """The current or last utterance; None once it is settled."""
+        """The current or latest utterance; None once settled."""
         return self._open[-1] if self._open else None
 
     @property
@@ -46,12 +46,12 @@ class Overlap:
 
     @property
     def wake_ns(self) -> int | None:
-        """Time of the next stop or interruption by the endpoint; None for never."""
+        """Time at which the endpoint next stops a reply or interrupts the user; None for never."""
         due = (None if self._waits else self._stop_ns, self._talk_ns)
         return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     def began(self, onset_ns: int, over: ServerResponse | None) -> None:
-        """Record that the user starts to speak, during the response `over` if any."""
+        """Record that the user starts to speak, possibly during the response `over`."""
         utterance = UserUtterance(self._count, onset_ns, over.response_id if over is not None else "")
         self._count += 1
         self._open.append(utterance)
@@ -64,7 +64,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now; `pauses` is whether the user is silent."""
+        """Return whether to stop the reply now; `pauses` tells whether the user is silent."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
@@ -72,14 +72,14 @@ class Overlap:
         return not self._waits
 
     def talks_over(self, at_ns: int, active: ServerResponse | None) -> bool:
-        """Return whether to start speaking over the user now, at most once per utterance."""
+        """Return whether to start talking over the user now, at most once per utterance."""
         if self._talk_ns is None or self._talk_ns > at_ns:
             return False
         self._talk_ns, self._talked_over = None, active is None
         return self._talked_over
 
     def ended(self, end: VoiceEnd, active: ServerResponse | None) -> AnswerTime:
-        """Record the end of the user's turn; return when the endpoint responds."""
+        """Record the end of the user's turn; return when the endpoint will respond."""
         utterance = self.current
         self._talk_ns = None
         if utterance is not None and utterance.end is None:
@@ -98,7 +98,7 @@ class Overlap:
         return AnswerTime.LATER if later else AnswerTime.NOW
 
     def stopped(self) -> None:
-        """Record that the reply was stopped because of the user's speech."""
+        """Record that the user's speech stopped the reply."""
         self._forget_stop()
         for utterance in self._open:
             if utterance.over and utterance.reaction is None:
@@ -108,7 +108,7 @@ class Overlap:
         self._stop_ns, self._stopper, self._waits = None, None, False
 
     def settled(self, active: ServerResponse | None) -> list[UserUtterance]:
-        """Return and remove the utterances with a decided reaction."""
+        """Return and remove the utterances whose reaction is decided."""
         active_id = active.response_id if active is not None else ""
         for utterance in self._open:
             if utterance.over and utterance.over != active_id and utterance.reaction is None:
@@ -125,13 +125,13 @@ class Overlap:
         return done
 
     def closed(self) -> list[UserUtterance]:
-        """Return and remove the open utterances at the end of the session."""
+        """Return and remove the utterances still open at the end of the session."""
         left, self._open = self._open, []
         return left
 
     @property
     def resumes(self) -> bool:
-        """Whether a stopped reply resumes after the user has spoken."""
+        """Whether a stopped reply resumes once the user has spoken."""
         return self._settings.after_stop is AfterStop.RESUME
 
     def _is_backchannel(self, utterance: UserUtterance) -> bool:

@@ -1,4 +1,4 @@
-"""Encode a reply for the wire, and schedule each piece, including injected faults."""
+"""Encode a reply for the wire and schedule each piece, including injected faults."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
-# A burst pauses after its first chunk: otherwise a receiver on the same CPU core would receive the first
-# chunk only after the last one was sent.
+# A burst pauses after its first chunk. Otherwise, a receiver on the same CPU core would not receive the
+# first chunk until the last one was sent.
 _BURST_GAP_NS = 2_000_000
 _CLOSE_NORMAL = 1000
 
@@ -48,7 +48,7 @@ class GeneratedReply:
     """A responder's reply, or a piece of it.
 
     Args:
-        text: Text, with a leading space unless it is the first piece.
+        text: Text, with a leading space except in the first piece.
         audio: Speech, without lead silence; None for a text reply.
         onset_sample: Index of the first audible sample in `audio`; None if unknown.
         onset_by: Source of the onset: ``constructed`` or ``given``.
@@ -80,8 +80,8 @@ class WireReply:
         rate_hz: Sample rate.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: Source of the onset: ``constructed``, ``given`` or ``detector``.
-        begins: For each sample of the reply so far, whether audible output could start with the sample.
-        ends: For each sample of the reply so far, whether audible output could end with the sample.
+        begins: For each sample of the reply so far, whether audible output could start with it.
+        ends: For each sample of the reply so far, whether audible output could end with it.
         last: Whether this is the last piece.
     """
 
@@ -100,7 +100,7 @@ class WireReply:
         return sum(chunk.samples for chunk in self.chunks)
 
     def rest(self, played_ns: int) -> WireReply | None:
-        """Return the rest of a whole reply from the chunk played at `played_ns`, or None after its end."""
+        """Return the rest of a whole reply, from the chunk played at `played_ns`; None after its end."""
         samples = played_ns * self.rate_hz // 1_000_000_000
         first = begin = 0
         while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
@@ -119,14 +119,14 @@ class WireReply:
 class ReplyPacker:
     """Encode a reply for the wire, whole or in pieces. CPU-heavy: use outside the event loop.
 
-    Samples that do not fill a chunk are kept for the next piece.
+    Samples that do not fill a chunk are carried over to the next piece.
 
     Args:
         codec: Encoding of the samples.
-        lead_silence_ms: Digital silence before the reply.
+        lead_silence_ms: Length of digital silence before the reply.
         chunk_ms: Chunk length; the last chunk may be shorter. Opus packets are always 20 ms long.
-        encode: The protocol's encoding of a chunk's bytes (base64 or none).
-        decoder_delay_samples: Delay of a listener's decoder.
+        encode: How the protocol encodes a chunk's bytes (base64 or unchanged).
+        decoder_delay_samples: Decoder delay on the listener's side.
         whole: Whether to pad the last chunk with silence.
         muted: Whether to encode digital silence instead of the audio.
     """
@@ -197,7 +197,7 @@ class _OpusCoder:
         self._decoder = Decoder(codec)
 
     def packets(self, pcm: NDArray[np.int16], samples: int) -> tuple[list[bytes], NDArray[np.int16]]:
-        """Return audio as packets, the last packet padded with silence, and the decoded packets."""
+        """Return audio as packets, the last one padded with silence, and the decoded packets."""
         packets = [packet for frame in frames_of(pcm, samples) for packet in self._encoder.encode(frame)]
         heard = [np.zeros(0, np.int16), *(self._decoder.decode(packet) for packet in packets)]
         return packets, np.concatenate(heard)
@@ -223,7 +223,7 @@ class ReplyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a reply, due `offset_ns` after the reply's start: text, audio, a fault, or an end."""
+    """A step in a reply, due `offset_ns` after its start: text, audio, a fault or an end."""
 
     offset_ns: int
     does: str | WireChunk | Fault | ReplyEnd | CloseConnection
@@ -232,12 +232,12 @@ class Step:
 def plan(
     reply: WireReply, settings: ReferenceSettings, max_output_tokens: int | None, *, begin_samples: int = 0
 ) -> Iterator[Step]:
-    """Return the timed steps of a reply, with its faults.
+    """Return a reply's timed steps, including its faults.
 
-    Only the last piece of a reply, which starts after `begin_samples`, has an end. The reply must be whole if
-    there are faults, a token limit or scripted overlaps. A reply longer than `max_output_tokens` ends as
+    Only the last piece of a reply has an end. The piece starts after `begin_samples`. The reply must be whole
+    if there are faults, a token limit or scripted overlaps. A reply longer than `max_output_tokens` ends as
     incomplete. If replies can be stopped during playback (`ReferenceSettings.stop_ms`), the response ends
-    with the playback.
+    when playback does.
     """
     faults = settings.faults
     if faults.has(FaultName.EMPTY_REPLY):
@@ -261,7 +261,7 @@ def plan(
 
 
 def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultScript) -> list[Step]:
-    """Apply the faults that change the steps of a reply or its end."""
+    """Apply faults that change a reply's steps or end."""
     half = _middle(steps)
     first, second = steps[:half], steps[half:]
     at_ns = first[-1].offset_ns if first else 0
@@ -293,7 +293,7 @@ def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultS
 
 
 def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Step]:
-    """Return steps of text and audio, interleaved: text is sent before the audio of the same words."""
+    """Return interleaved text and audio steps; text is sent before the audio of the same words."""
     tokens = reply.text.split(" ") if reply.text else []
     pieces = [
         " ".join(tokens[at : at + _TEXT_PIECE_WORDS]) for at in range(0, len(tokens), _TEXT_PIECE_WORDS)
@@ -308,7 +308,7 @@ def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Ste
             offset_ns = samples * 1_000_000_000 // reply.rate_hz
         else:
             offset_ns = _BURST_GAP_NS if index else 0
-        # As with a language model, text precedes the voice: all text is sent by the middle of the reply.
+        # As with a language model, text runs ahead of the voice: all of it is sent by mid-reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
         steps.extend(Step(offset_ns, text) for text in texts[written:due])
         written = due
@@ -326,7 +326,7 @@ def _endless(reply: WireReply) -> Iterator[Step]:
 
 
 def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
-    """Truncate `steps` in place at the limit; return whether they exceeded the limit."""
+    """Truncate `steps` in place at the limit; return whether they exceeded it."""
     spent = 0.0
     for index, step in enumerate(steps):
         if isinstance(step.does, WireChunk):
@@ -340,7 +340,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 
 def _middle(steps: Sequence[Step]) -> int:
-    """Return an index (at least 1) that splits the audio (or the text, without audio) in half."""
+    """Return an index (at least 1) that splits the audio, or without audio the text, in half."""
     audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1

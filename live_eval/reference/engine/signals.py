@@ -1,13 +1,13 @@
 """Create synthetic signals with known onsets and ends, for calibration. Uses no models.
 
-The user's speech ends with a *mark*, a sample with the maximum positive value. It is the last sample of its
-20 ms frame, so the frame is sent exactly when the mark is spoken, and its arrival is the end of speech for
-the endpoint. The reply is a tone that is audible from its first sample.
+The user's speech ends with a *mark*: a sample with the maximum positive value. The mark is the last sample of
+its 20 ms frame, so the frame is sent exactly when the mark is spoken, and for the endpoint, speech ends when
+the frame arrives. The reply is a tone that is audible from its first sample.
 
-A lossy codec does not preserve single samples. For such a codec, the speech is loud in every frame, and
-silent for the last `LOSSY_TAIL_MS` of its last frame. Opus delays audio by 6.5 ms (encoder look-ahead, RFC
-6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. For the
-endpoint, the speech ends with the arrival of the last audible packet, once a silent packet has followed.
+A lossy codec does not preserve single samples. With such a codec, speech is loud in every frame except for
+the last `LOSSY_TAIL_MS` of the last frame, which are silent. Opus delays audio by 6.5 ms (encoder look-ahead,
+RFC 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. For the
+endpoint, speech ends when the last audible packet arrives, as confirmed by the silent packet after it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
-# The constructed speech is at −23 to −29 dBFS in every 20 ms packet; the packet after it is at most at −55
-# dBFS, including codec smearing.
+# The constructed speech has −23 to −29 dBFS in every 20 ms packet. The packet after it has at most −55 dBFS,
+# including codec smearing.
 _SOUNDS_DBFS = -40.0
 _SOUNDS_MS = 10
 
@@ -58,11 +58,11 @@ class MarkedSpeech(NamedTuple):
 def calibration_speech(
     duration_ms: int, rate_hz: int = 24_000, frame_ms: int = 20, *, lossy: bool = False
 ) -> MarkedSpeech:
-    """Create the user's speech in a turn, of `duration_ms` rounded up to whole frames.
+    """Create the user's speech for a turn, with `duration_ms` rounded up to whole frames.
 
-    The signal is a buzz with a syllable rhythm. It is audible from its first sample and ends with the mark,
-    or with a short silence if the codec on the wire is `lossy`. Send it as 16-bit PCM at its own sample rate
-    in frames of `frame_ms`, followed by silence: any other encoding loses the mark.
+    The signal is a buzz with a syllable rhythm. It is audible from its first sample and ends with the mark
+    or, if the wire codec is `lossy`, with a short silence. Send it as 16-bit PCM at its own sample rate in
+    frames of `frame_ms`, followed by silence; any other encoding loses the mark.
     """
     frame = rate_hz * frame_ms // 1000
     length = _frames(duration_ms, rate_hz, frame) * frame
@@ -82,7 +82,7 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     return _buzz_of(length, rate_hz).copy()
 
 
-@functools.lru_cache(maxsize=64)  # calibration measures time
+@functools.lru_cache(maxsize=64)  # what is measured is time
 def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
@@ -100,7 +100,7 @@ def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int 
 
 
 def find_mark(pcm: bytes) -> int | None:
-    """Return the index of the first marked sample of int16 little-endian mono PCM, or None."""
+    """Return the index of the first marked sample in int16 little-endian mono PCM, or None."""
     at = pcm.find(_MARK_BYTES)
     while at % 2 == 1 and at != -1:
         at = pcm.find(_MARK_BYTES, at + 1)

@@ -1,4 +1,4 @@
-"""The output side of the engine: the active response, and the due time of each piece. Pure."""
+"""The engine's output side: the active response, and when each piece is due. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Speaking", "Streaming"]
 
-# Two Moshi frames plus sender jitter.
+# two Moshi frames plus sender jitter
 _INPUT_TIMEOUT_NS = 250_000_000
 
 
@@ -56,12 +56,12 @@ class Speaking:
 
     @property
     def wake_ns(self) -> int | None:
-        """Time of the next call of `due`; None if nothing is scheduled."""
+        """Time of the next call to `due`; None if nothing is scheduled."""
         playing = self._playing
         return None if playing is None or playing.next is None else playing.start_ns + playing.next.offset_ns
 
     def talk_over(self, at_ns: int) -> None:
-        """Record that the user starts to speak, and mark an item that was not heard completely."""
+        """Record that the user starts to speak, and mark an item that was not fully heard."""
         playing = self._playing
         item = playing.response.item if playing is not None else None
         if playing is not None and item is not None:
@@ -76,11 +76,11 @@ class Speaking:
         return playing.reply.rest(max(0, at_ns - playing.start_ns))
 
     def begin(self, response: ServerResponse, earliest_ns: int) -> None:
-        """Start a response; its first chunk is sent at `earliest_ns` or later."""
+        """Start a response whose first chunk is sent at `earliest_ns` or later."""
         self.active, self._earliest_ns = response, earliest_ns
 
     def reply(self, reply: WireReply, at_ns: int) -> Item | None:
-        """Schedule the active response's reply, or the first piece of the reply.
+        """Schedule the active response's reply or its first piece.
 
         Returns:
             The response's item, or None if the response ends without one.
@@ -108,7 +108,7 @@ class Speaking:
             playing.next = next(playing.steps, None)
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return the outputs due by `at_ns`, with at most one audio chunk."""
+        """Return the outputs due by `at_ns`, including at most one audio chunk."""
         playing = self._playing
         out: list[Output] = []
         while playing is not None and playing.next is not None:
@@ -175,11 +175,11 @@ def _spoken(response: ServerResponse) -> Part:
 
 
 class Streaming:
-    """Send a frame at every tick: part of the reply if due, otherwise silence.
+    """Send a frame at every tick: part of the reply if one is due, otherwise silence.
 
-    The stream is active only while the user's audio arrives, as with models that run one step per input
-    frame: it starts with the first audio and stops 250 ms after the last audio. Missed ticks are caught up
-    immediately. The chunks of `speaking` must be frames of `frame_ms`.
+    As with models that run one step per input frame, the stream is active only while the user's audio
+    arrives: it starts with the first audio and stops 250 ms after the last. Missed ticks are caught up
+    immediately. The chunks in `speaking` must be frames of `frame_ms`.
     """
 
     def __init__(self, speaking: Speaking, frame_ms: int, rate_hz: int) -> None:
@@ -191,7 +191,7 @@ class Streaming:
 
     @property
     def wake_ns(self) -> int | None:
-        """Due time of the next frame; None while no user audio arrives."""
+        """Time at which the next frame is due; None while no user audio arrives."""
         return None if self._tick_ns is None or self._tick_ns > self._input_ends_ns else self._tick_ns
 
     def fed(self, at_ns: int) -> None:
@@ -201,7 +201,7 @@ class Streaming:
         self._input_ends_ns = at_ns + _INPUT_TIMEOUT_NS
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return the outputs due by `at_ns`: at most one frame, and its events."""
+        """Return the outputs due by `at_ns`: at most one frame and its events."""
         tick_ns = self.wake_ns
         if tick_ns is None or tick_ns > at_ns:
             return []

@@ -1,1 +1,1 @@
-"""Fault injection in the reference endpoint: the fault catalogue, fault scripts, and fault timing."""
+"""Fault injection in the reference endpoint: fault catalogue, fault scripts and fault timing."""

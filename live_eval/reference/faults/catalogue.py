@@ -1,4 +1,4 @@
-"""The faults that the endpoint can inject, with the layer, argument and expected failure of each fault."""
+"""The faults that the endpoint can inject, each with its layer, argument and expected failure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class FaultLayer(StrEnum):
     """The layer on which a fault acts."""
 
     ACCEPT = "accept"
-    """The TCP connection, before any request; only for the whole process."""
+    """The TCP connection before any request; only process-wide."""
     REQUEST = "request"
     """The HTTP request for the session."""
     SIGNALLING = "signalling"
-    """A WebRTC offer and its answer."""
+    """A WebRTC offer and answer."""
     SESSION = "session"
     """The connection of a session."""
     MESSAGES = "messages"
-    """Single messages, or the packets of a media track."""
+    """Single messages, or packets of a media track."""
     REPLY = "reply"
     """The progress of a reply."""
     AUDIO = "audio"
@@ -33,7 +33,7 @@ class FaultLayer(StrEnum):
 
 
 class Moment(StrEnum):
-    """The event at which a one-time fault occurs, unless it is scheduled for a session time."""
+    """The event that triggers a one-time fault, unless it is scheduled for a session time."""
 
     ACCEPT = "accept"
     """After a connection is accepted."""
@@ -109,7 +109,7 @@ _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 _DURATION = BoundedValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
 MOMENT = replace(_DURATION, choices=tuple(Moment), default=Moment.REPLY)
-"""A moment: an event, or a time since the start of the session."""
+"""A moment: an event or a time since the session's start."""
 SHARE = BoundedValue(ValueUnit.PERCENT, 0, 100)
 
 
@@ -120,14 +120,14 @@ class FaultDescription:
     Args:
         name: Fault name.
         layer: Layer on which the fault acts.
-        value: Argument type. Omitting an argument that has no default changes the effect of the fault.
+        value: Argument type. Omitting an argument without a default changes the fault's effect.
         help: Effect of the fault.
-        moves: Whether ``@MOMENT`` sets the time of the fault; otherwise it occurs in the middle of a reply or
-            is permanent.
+        moves: Whether ``@MOMENT`` sets when the fault occurs; otherwise, it occurs in the middle of a reply
+            or is permanent.
         dialects: Dialects to which the fault applies.
-        kind: Failure kind that a client should report for the default argument; None if the turn should
+        kind: Failure kind that a client should report with the default argument; None if the turn should
             succeed.
-        kinds: Failure kinds of dialects that differ from `kind`.
+        kinds: Failure kinds for dialects in which they differ from `kind`.
     """
 
     name: FaultName

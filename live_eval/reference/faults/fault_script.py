@@ -28,11 +28,11 @@ class Fault:
     Args:
         name: Fault name.
         value: Argument: a number (milliseconds, bytes, a code, one in N, percent), a text, or None.
-        moment: Event at which a one-time fault occurs; None if it occurs at a session time.
-        after_ms: Session time of a one-time fault, from the opening of the session.
+        moment: Event that triggers a one-time fault; None if it occurs at a session time.
+        after_ms: Time of a one-time fault, measured from the opening of the session.
         turn: Number, from 1, of the only affected reply; None for all replies.
-        first: Number of affected sessions, starting with the first; None for all sessions.
-        every: Only every N-th session is affected; None for all sessions.
+        first: Affect only this many sessions, starting with the first; None for all sessions.
+        every: Affect only every N-th session; None for all sessions.
         share: Percentage of affected sessions, drawn with the script's seed; None for all sessions.
     """
 
@@ -77,7 +77,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class FaultScript:
-    """The faults of a process or session, and the seed for random draws."""
+    """A process's or session's faults, and the seed for random draws."""
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
@@ -101,12 +101,12 @@ class FaultScript:
 
     @property
     def pace(self) -> float:
-        """The rate of timestamps relative to real time; 1.0 without `FaultName.SKEW`."""
+        """Rate of timestamps relative to real time; 1.0 without `FaultName.SKEW`."""
         skew = self.get(FaultName.SKEW)
         return 1.0 if skew is None else 1.0 + float(skew.value or 0) / 100
 
     def codec(self, agreed: Codec) -> Codec:
-        """Return `agreed`, or the encoding with the sample rate of `FaultName.AUDIO_RATE`."""
+        """Return `agreed`, with the sample rate from `FaultName.AUDIO_RATE` if set."""
         fault = self.get(FaultName.AUDIO_RATE)
         if fault is None or agreed.name is not CodecName.PCM16:
             return agreed
@@ -135,7 +135,7 @@ NO_FAULTS = FaultScript()
 
 
 class FaultSchedule:
-    """Count the connections or sessions that each fault could affect.
+    """Count connections or sessions, to select the ones that each fault affects.
 
     Faults on `FaultLayer.ACCEPT` count TCP connections; all other faults count sessions.
     """
@@ -166,13 +166,13 @@ class FaultSchedule:
 
 
 def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
-    """Parse faults of the form ``NAME[:VALUE][@MOMENT][@turn=N][@first=N][@every=N][@share=P%]``.
+    """Parse faults in the form ``NAME[:VALUE][@MOMENT][@turn=N][@first=N][@every=N][@share=P%]``.
 
     >>> str(parse_faults("reset:1.2s, close=4000@speech@every=3"))
     'reset:1200ms,close:4000@speech@every=3'
 
     Args:
-        texts: One or more texts, each with one or more faults separated by commas; ``none`` means no fault.
+        texts: One or more texts, each with one or more comma-separated faults; ``none`` means no fault.
         seed: Seed for random draws.
 
     Raises:

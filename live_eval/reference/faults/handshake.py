@@ -1,4 +1,4 @@
-"""Inject faults before a session: on TCP connections, and on the HTTP request for the session."""
+"""Inject faults before a session, on TCP connections and on the session's HTTP request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BAD_ACCEPT = (
 
 
 class ConnectionFaults:
-    """Apply the process's faults to the new connections selected by the schedule."""
+    """Apply the process's faults to new connections selected by the schedule."""
 
     def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
         self._script = script
@@ -58,14 +58,14 @@ class ConnectionFaults:
 
     @property
     def opens_s(self) -> float | None:
-        """Delay, in seconds, before the port starts to listen; None for never."""
+        """Delay in seconds before the port starts listening; None for never."""
         fault = self._script.get(FaultName.REFUSE)
         if fault is None:
             return 0.0
         return None if fault.value is None else fault.number / 1000
 
     def receive(self, sock: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        """Serve a new connection, unless a fault affects it."""
+        """Serve a new connection unless a fault affects it."""
         script = self._schedule.of_connection(self._script)
         slow, tls = script.get(FaultName.SLOW_ACCEPT), script.get(FaultName.TLS)
         if script.has(FaultName.RESET):
@@ -137,7 +137,7 @@ def _untrusted() -> ssl.SSLContext:
 async def apply_request_faults(
     request: web.Request, script: FaultScript, clock: Clock
 ) -> web.Response | None:
-    """Apply the faults of a session to its request.
+    """Apply a session's faults to its request.
 
     Returns:
         The response to send instead of a session; None to run the session.

@@ -23,7 +23,7 @@ __all__ = ["DeltaFaults", "FaultyChannel", "SessionFaults"]
 _T = TypeVar("_T")
 
 _NO_CODE = 1006  # no close frame: RFC 6455, 7.4.1
-_BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a complete text message
+_BAD_UTF8 = bytes([0x81, 4]) + b"\xff\xfe\xfd\xfc"  # a complete text frame
 _BAD_FRAME = bytes([0x83, 2]) + b"no"  # opcode 3 is reserved: RFC 6455, 5.2
 _NO_BASE64 = b"*not*base64*"
 _NO_OPUS = b"\xff"  # code 3 without the frame count byte: RFC 6716, 3.2.5
@@ -31,7 +31,7 @@ _NO_OGG = b"not an Ogg page"
 
 
 class FaultyChannel(Protocol):
-    """The connection operations that faults need."""
+    """The connection operations required by faults."""
 
     async def send(self, message: bytes) -> int:
         """Send a message; return the send time."""
@@ -51,7 +51,7 @@ class FaultyChannel(Protocol):
 
 
 class DeltaFaults(Generic[_T]):
-    """Lose, duplicate and reorder deltas or packets, as specified by the session's faults."""
+    """Lose, duplicate and reorder deltas or packets as the session's faults specify."""
 
     def __init__(self, script: FaultScript) -> None:
         self._script = script
@@ -62,7 +62,7 @@ class DeltaFaults(Generic[_T]):
         return any(map(self._script.has, (FaultName.DUPLICATE, FaultName.MISSING, FaultName.REORDER)))
 
     def push(self, delta: Sequence[_T], turn: int | None = None) -> list[_T]:
-        """Return the messages or packets to send for the next delta, in order.
+        """Return, in order, the messages or packets to send for the next delta.
 
         Args:
             delta: Messages or packets of the delta.
@@ -79,7 +79,7 @@ class DeltaFaults(Generic[_T]):
         return [*list(delta) * times, *late]
 
     def flush(self) -> list[_T]:
-        """Return the withheld messages or packets; no later delta can overtake them."""
+        """Return the withheld messages or packets, so that no later delta overtakes them."""
         late, self._withheld = self._withheld, []
         return late
 
@@ -91,7 +91,7 @@ class DeltaFaults(Generic[_T]):
 
 
 class SessionFaults:
-    """The faults of one session; `on_track` is whether its reply audio is sent on a media track.
+    """One session's faults; `on_track` is whether its reply audio is sent on a media track.
 
     `live_eval.reference.server.signalling` loses, duplicates and reorders the packets of a media track.
     """
@@ -106,7 +106,7 @@ class SessionFaults:
         self._pace = script.pace
 
     def altered(self, event: Event) -> Event:
-        """Return an event, with the timestamps or the audio altered by a fault."""
+        """Return an event with its timestamps or audio altered by faults."""
         match event:
             case UserSpeechStarted() | UserSpeechStopped() if self._pace != 1.0:
                 return replace(event, audio_ms=round(event.audio_ms * self._pace))
@@ -120,7 +120,7 @@ class SessionFaults:
         return event
 
     def late(self, event: Event) -> Sequence[bytes | CloseConnection]:
-        """Return the withheld messages that must precede an event's messages."""
+        """Return withheld messages that must precede an event's messages."""
         return () if isinstance(event, AudioPiece | Silence) else self._deltas.flush()
 
     def rendered(self, event: Event) -> Sequence[bytes | CloseConnection]:
@@ -136,7 +136,7 @@ class SessionFaults:
         return self._deltas.push(messages, event.response.number if isinstance(event, AudioPiece) else None)
 
     async def strike(self, fault: Fault, channel: FaultyChannel) -> bool:
-        """Apply a fault to the connection; return False if it needs a protocol message instead."""
+        """Apply a fault to the connection; return False if it requires a protocol message instead."""
         match fault.name:
             case FaultName.RESET:
                 channel.drop(reset=True)

@@ -1,12 +1,12 @@
 """The server side of Gemini Live over a message channel. Sans-I/O.
 
 Message shapes follow the official SDK (``google.genai.types``: ``LiveClientMessage``, in camelCase or
-snake_case, and ``LiveServerMessage``) and https://ai.google.dev/api/live. Like Google's server it sends JSON
+snake_case, and ``LiveServerMessage``) and https://ai.google.dev/api/live. Like Google's server, it sends JSON
 in binary messages and reports errors by close code and reason: 1007 for an invalid message, 1008 for an
-expired session, 1011 for a failed reply. Known differences: no tools, no video; a single model, whose name
-may be omitted; a turn ends when all audio has been sent, not played; session handles are lost when the
-process ends; each detector sensitivity selects one of two thresholds and silences; token counts are
-estimates.
+expired session, 1011 for a failed reply. Known differences: there are no tools and no video; there is one
+model, whose name may be omitted; a turn ends when all audio has been sent, not played; session handles are
+lost when the process ends; each detector sensitivity has two levels (threshold and silence); token counts
+are estimates.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GEMINI_REFUSALS = {
         _INTERNAL, "You exceeded your current quota, please check your plan and billing details."
     ),
 }
-"""Close codes for refused clients, by HTTP status; they are sent after a successful handshake."""
+"""Close codes for refused clients by HTTP status, sent after a successful handshake."""
 
 _FAULTS: Mapping[FaultName, bytes | events.CloseConnection] = {
     FaultName.MALFORMED: b'{"serverContent":{"modelTurn":',
@@ -58,14 +58,14 @@ _FAULTS: Mapping[FaultName, bytes | events.CloseConnection] = {
     FaultName.ERROR_EVENT: events.CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
 }
 
-_MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has at most 125 bytes, including two for the code
+_MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has at most 125 bytes, two of which are the code
 _RATES_HZ = range(8_000, 48_001)
 _DEFAULT_RATE_HZ = 16_000
 _WITH_AUDIO = ("realtimeInput", "realtime_input")
 _URL_ALPHABET = str.maketrans("-_", "+/")
 _PCM = re.compile(r"audio/(?:pcm|l16)(?:;\s*rate=(\d{4,6}))?", re.IGNORECASE)
 
-_KEPT = 256  # sessions that can be resumed
+_KEPT = 256  # resumable sessions
 _LOW_THRESHOLD = 0.7
 _LOW_SILENCE_MS = 1_000
 _LOW = "_LOW"
@@ -92,7 +92,7 @@ class _ContentPart(_OpenModel):
 
 
 class Content(_Model):
-    """A text message. Refused settings are reported with the class name."""
+    """A text message. The class name appears in reports of refused settings."""
 
     parts: list[_ContentPart] = Field(default_factory=list)
     role: str | None = None
@@ -183,20 +183,20 @@ class _ClientMessage(_Model):
 
 
 class StoredSession(NamedTuple):
-    """A session, and its conversation items at the time of storage."""
+    """A session and its conversation items when it was stored."""
 
     engine: Engine
     items: tuple[Item, ...]
 
 
 class SessionStore:
-    """Store resumable sessions by handle, and drop the oldest ones."""
+    """Store resumable sessions by handle, dropping the oldest."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
 
     def put(self, engine: Engine) -> str:
-        """Store the current state of a session; return its handle."""
+        """Store a session's current state; return its handle."""
         handle = secrets.token_urlsafe(24)
         self._sessions[handle] = StoredSession(engine, tuple(engine.conversation))
         while len(self._sessions) > _KEPT:
@@ -204,12 +204,12 @@ class SessionStore:
         return handle
 
     def get(self, handle: str) -> StoredSession | None:
-        """Return the session for a handle, or None if the handle is unknown."""
+        """Return the session with this handle, or None if it is unknown."""
         return self._sessions.get(handle)
 
 
 class GeminiProtocol(ServerProtocol):
-    """One connection of a session; may resume one of the `stored_sessions`."""
+    """One connection of a session, which may resume one of the `stored_sessions`."""
 
     reports_stops = True
 
@@ -323,7 +323,7 @@ class GeminiProtocol(ServerProtocol):
             expected = f"audio/pcm;rate=R with R from {_RATES_HZ[0]} to {_RATES_HZ[-1]}"
             return [_refusal(f"Unsupported mime type {blob.mime_type[:40]!r}; expected {expected}.")]
         codec = Codec(CodecName.PCM16, rate_hz)
-        # Protobuf JSON accepts both base64 alphabets, and Google's SDK writes the URL-safe one.
+        # Protobuf JSON accepts both base64 alphabets; Google's SDK uses the URL-safe one.
         standard = blob.data.translate(_URL_ALPHABET) + "=" * (-len(blob.data) % 4)
         try:
             data = decode_audio(standard, codec)
@@ -342,7 +342,7 @@ class GeminiProtocol(ServerProtocol):
         return out
 
     def _answer(self, at_ns: int) -> Sequence[events.Output]:
-        """Respond to text, interrupting the current reply."""
+        """Respond to text and interrupt the current reply."""
         out = list(self.engine.cancel(None)) if self.engine.active is not None else []
         return [*out, *self.engine.respond(at_ns)]
 
@@ -384,7 +384,7 @@ class GeminiProtocol(ServerProtocol):
         return (first, orjson.dumps(body), *self._resumable(resumable=True))
 
     def _resumable(self, *, resumable: bool) -> Sequence[bytes]:
-        """Report whether the session can be resumed now, with its handle."""
+        """Report whether the session can be resumed now, and its handle."""
         if self._setup is None or self._setup.session_resumption is None:
             return ()
         if not resumable:

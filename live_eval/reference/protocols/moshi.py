@@ -1,11 +1,11 @@
 """The server side of Kyutai's Moshi over a message channel. Sans-I/O.
 
 Frames follow both Kyutai servers (``moshi.server`` on PyPI, ``rust/moshi-backend``): the first byte is the
-kind. Like the Rust server, this server sends its metadata first, then a handshake with two version fields;
-like the Python server, it runs one session at a time while other clients wait for their handshake. It sends
-one continuous Ogg Opus stream, with one 80 ms frame per received frame. Known differences: the metadata
-contains the session id but no model; URL parameters are ignored; an undecodable stream is reported in a
-message of kind 5 before the connection closes.
+message kind. Like the Rust server, this server first sends its metadata, then a handshake with two version
+fields. Like the Python server, it runs one session at a time while other clients wait for their handshake. It
+sends one continuous Ogg Opus stream, with one 80 ms frame per received frame. Known differences: the metadata
+has the session ID but no model; URL parameters are ignored; an undecodable stream is reported in a message of
+kind 5 before the connection closes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOSHI_CONFIG = EngineConfig(
 """Fixed settings of sessions."""
 
 MOST_FRAME_BYTES = 64 * 1024
-"""Maximum message size. An 80 ms frame has a few hundred bytes, and decoding takes time."""
+"""Maximum message size, since decoding takes time. An 80 ms frame has a few hundred bytes."""
 
 MOSHI_PARAMETERS = frozenset(
     {
@@ -40,7 +40,7 @@ MOSHI_PARAMETERS = frozenset(
         "max_steps", "pad_mult", "repetition_penalty", "repetition_penalty_context", "email",
     }
 )  # fmt: skip
-"""URL parameters of the model, which clients send."""
+"""The model's URL parameters, which clients send."""
 
 _HANDSHAKE, _AUDIO, _TEXT, _METADATA, _ERROR, _PING = (bytes([kind]) for kind in (0, 1, 2, 4, 5, 6))
 _FAULTS = {
@@ -48,8 +48,8 @@ _FAULTS = {
     FaultName.UNKNOWN_EVENT: b"\x2apirouette",
     FaultName.ERROR_EVENT: _ERROR + b"this endpoint reports an error on purpose",
 }
-_VERSIONS = bytes(8)  # protocol and model versions, as two u32
-# Opus smears onsets backwards: by up to 1 ms at this bit rate, and by 5 ms at usual bit rates.
+_VERSIONS = bytes(8)  # protocol and model versions as two u32
+# Opus smears onsets backwards, by up to 1 ms at this bit rate and by 5 ms at the usual bit rates.
 _BITS_PER_S = 128_000
 _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 
@@ -57,7 +57,7 @@ _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 class MoshiProtocol(ServerProtocol):
     """One session."""
 
-    audio_in_base64 = False  # frames are encoded in `render`, since the encoder is stateful
+    audio_in_base64 = False  # encode frames in `render`, because the encoder is stateful
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 
     def __init__(self, engine: Engine) -> None:
@@ -77,7 +77,7 @@ class MoshiProtocol(ServerProtocol):
         return [events.SendMessage(_ERROR + body.encode()), events.CloseConnection(_CLOSE_GOING_AWAY, body)]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Handle a frame; like Kyutai's servers, ignore frame kinds that only servers send."""
+        """Handle a frame. Like Kyutai's servers, ignore frame kinds that only servers send."""
         if isinstance(message, str):
             return [events.SendMessage(_ERROR + b"expected binary messages, got a text message")]
         if message[:1] != _AUDIO:

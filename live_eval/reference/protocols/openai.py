@@ -1,9 +1,9 @@
 """The server side of OpenAI's Realtime GA dialect over a message channel. Sans-I/O.
 
 Source: https://platform.openai.com/docs/api-reference/realtime and the official SDK's types
-(``openai.types.realtime``). Known differences: no tools, no images; ``semantic_vad`` waits for a silence that
-depends on its eagerness; ``idle_timeout_ms``, noise reduction and voices are only echoed; token counts are
-estimates; there are no rate limits.
+(``openai.types.realtime``). Known differences: there are no tools and no images; ``semantic_vad`` only waits
+for a silence whose length depends on the eagerness; ``idle_timeout_ms``, noise reduction and voices are only
+echoed; token counts are estimates; there are no rate limits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from live_eval.timing import ResponseStatus
 __all__ = ["OpenAiProtocol"]
 
 _CLOSE_GOING_AWAY = 1001
-# This endpoint has no limits; the numbers are placeholders.
+# This endpoint has no rate limits; the numbers are placeholders.
 _REQUESTS_LIMIT = 1_000_000
 _TOKENS_LIMIT = 1_000_000_000
 
@@ -49,7 +49,7 @@ class OpenAiProtocol(ClientEventProtocol):
     client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = schema.CLIENT_EVENTS
     with_audio = ("input_audio_buffer.append", "conversation.item.create", "response.create")
     item_events: ClassVar[Sequence[str]] = ("conversation.item.added", "conversation.item.done")
-    """Server events for an added item and, if the dialect distinguishes it, for a completed item."""
+    """Server events for an added item and, if the dialect has one, for a completed item."""
     retrieves_audio: ClassVar[bool] = True
     """Whether a retrieved item contains the user's audio."""
 
@@ -183,7 +183,7 @@ class OpenAiProtocol(ClientEventProtocol):
     # -- Server events ----------------------------------------------------------------------------------
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of ``response.done``, which precedes only the rate limits; otherwise 0."""
+        """Return the index of ``response.done``, after which only rate limits follow, else 0."""
         return -2 if isinstance(event, events.ResponseEnded) else 0
 
     def render(self, event: Event) -> Sequence[bytes]:
@@ -241,7 +241,7 @@ class OpenAiProtocol(ClientEventProtocol):
         }
 
     def _audio(self, piece: events.AudioPiece) -> bytes:
-        """Assemble a delta without a JSON encoder: its audio is base64 and requires no escaping."""
+        """Assemble a delta without a JSON encoder, since its base64 audio needs no escaping."""
         response = piece.response
         kind = "response.output_audio.delta"
         head = (

@@ -1,8 +1,8 @@
 """The server side of OpenAI's Realtime beta dialect, translated to and from the GA dialect. Sans-I/O.
 
-Message shapes follow the types ``openai.types.beta.realtime`` of the official SDK up to version 1. OpenAI has
-switched this dialect off; other services still use it. In addition to the known differences of the GA
-protocol, ``temperature`` is only echoed, and ``modalities`` select audio if they contain ``audio``.
+Message shapes follow ``openai.types.beta.realtime`` in the official SDK up to version 1. OpenAI has switched
+this dialect off, but other services still use it. Besides the known differences of the GA protocol,
+``temperature`` is only echoed, and ``modalities`` select audio if they contain ``audio``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TYPES: Mapping[str, str] = {"pcm16": "audio/pcm", "g711_ulaw": "audio/pcmu", "g
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _TEMPERATURE = 0.8
 
-# Path of each setting in the GA dialect's session, by its beta name.
+# Path of each setting in the GA dialect's session, by beta name.
 _INPUT = {
     "input_audio_format": "format",
     "input_audio_transcription": "transcription",

@@ -1,4 +1,4 @@
-"""The event envelope of OpenAI's dialects: client events in, numbered server events out. Sans-I/O."""
+"""The event envelope in OpenAI's dialects: client events in, numbered server events out. Sans-I/O."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ERROR_ON_PURPOSE = Problem("reference_fault", "This endpoint reports an error o
 
 
 class ClientEventProtocol(ServerProtocol):
-    """A dialect of JSON objects with a ``type`` and an ``event_id``, which is optional for clients."""
+    """A dialect of JSON objects with a ``type`` and an ``event_id``, optional in client events."""
 
     client_events: ClassVar[Mapping[str, type[ClientEvent]]]
     with_audio: ClassVar[Collection[str]]
-    """The client events that may contain audio."""
+    """Client events that may contain audio."""
     family: ClassVar[str]
-    """The first word of server event types that belong to replies."""
+    """First words of the server event types that belong to replies."""
     spellings: ClassVar[Mapping[str, str]] = {}
-    """Names of event types in a derived dialect, by their names in the GA dialect."""
+    """A derived dialect's event type names, by their names in the GA dialect."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -61,7 +61,7 @@ class ClientEventProtocol(ServerProtocol):
     def _error(
         self, problem: Problem, event_id: str | None = None, kind: str = "invalid_request_error"
     ) -> bytes:
-        """Encode an ``error`` event, with the id of the client event that caused the error."""
+        """Encode an ``error`` event with the ID of the client event that caused the error."""
 
     def _event_id(self) -> str:
         self._sent += 1
@@ -75,7 +75,7 @@ class ClientEventProtocol(ServerProtocol):
         return SendMessage(self._encode(kind, **fields))
 
     def _fault(self, fault: Fault) -> bytes:
-        """Encode a fault as a message of the dialect."""
+        """Encode a fault as a message in this dialect."""
         match fault.name:
             case FaultName.MALFORMED:
                 return b'{"type":"%b.output_audio.delta","delta":' % self.family.encode()

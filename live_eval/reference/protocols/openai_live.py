@@ -1,10 +1,10 @@
 """The server side of OpenAI's GPT-Live over a message channel. Sans-I/O.
 
 Message shapes follow the official SDK's types (``openai.types.live``). One continuous audio stream, including
-silence, is sent while the user's audio arrives; no message marks turns. Known differences: no delegation; a
-single model, whose name may be omitted; appended instructions extend the system prompt, thoughts and
-commentary are only acknowledged; transcripts are sent a few words at a time, with estimated times; usage is
-reported after each reply.
+silence, is sent while the user's audio arrives; no message marks turns. Known differences: there is no
+delegation; there is one model, whose name may be omitted; appended instructions extend the system prompt;
+appended thoughts and commentary are acknowledged but ignored; transcripts are sent a few words at a time,
+with estimated timestamps; usage is reported after each reply.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
 _SILENT_BYTE = {CodecName.PCM16: b"\x00", CodecName.PCMU: b"\xff", CodecName.PCMA: b"\xd5"}
 _ROLES = {"developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
-# Context length, for the reported usage ratio.
+# context length, for the reported usage ratio
 _CONTEXT_S = 3_600
 _WORD_MS = 350
 _MOST_INSTRUCTIONS = 1_000_000
@@ -58,7 +58,7 @@ class _Output(Model):
 
 
 class _LiveAudio(Model):
-    """Audio settings: one format for both directions."""
+    """Audio settings, with one format for both directions."""
 
     format: _Format | None = None
     output: _Output | None = None
@@ -70,7 +70,7 @@ class _Text(Model):
 
 
 class _Message(Model):
-    """A message that precedes the session."""
+    """A message that is part of the initial conversation."""
 
     role: Literal["developer", "user", "assistant"]
     content: Annotated[list[_Text], Field(min_length=1, max_length=1)]
@@ -80,7 +80,7 @@ class _Message(Model):
 
 
 class _SessionConfig(Model):
-    """Session settings, which cannot be changed later."""
+    """Session settings, fixed for the session."""
 
     model: str | None = None
     audio: _LiveAudio | None = None
@@ -98,7 +98,7 @@ class _SessionStart(ClientEvent):
 
 
 class _LiveSessionUpdate(ClientEvent):
-    """A ``session.update`` event, which can only change the delegation."""
+    """A ``session.update`` event, which can change only the delegation."""
 
     session: dict[str, Any]
 

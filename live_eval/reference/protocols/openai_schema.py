@@ -1,8 +1,8 @@
 """The validated client events of OpenAI's Realtime GA dialect.
 
 Field names and ranges follow the official SDK's types (openai.types.realtime) and
-https://platform.openai.com/docs/api-reference/realtime-client-events. Settings that the endpoint does not
-support (such as tools, tracing and truncation) are accepted and echoed, but have no effect.
+https://platform.openai.com/docs/api-reference/realtime-client-events. Unsupported settings (such as tools,
+tracing and truncation) are accepted and echoed, but have no effect.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 EAGERNESS_SILENCE_MS: Mapping[str, int] = {"high": 300, "auto": 600, "medium": 600, "low": 1200}
-"""Silence that ends a turn with ``semantic_vad``, which this endpoint emulates without semantics."""
+"""Silence that ends a turn with ``semantic_vad``, which is emulated here without semantics."""
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=128)]
 _Modalities: TypeAlias = Annotated[list[Literal["text", "audio"]], Field(min_length=1, max_length=1)]
@@ -88,7 +88,7 @@ class Transcription(Model):
 
 
 class NoiseReduction(Model):
-    """Noise reduction: accepted and echoed, but without effect."""
+    """Noise reduction settings, accepted and echoed but without effect."""
 
     type: Literal["near_field", "far_field"]
     strength: float | None = None
@@ -107,7 +107,7 @@ class ServerVad(Model):
 
 
 class _SemanticVad(Model):
-    """Settings of the voice detector, whose silence depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
+    """Voice detector settings; the silence depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"
@@ -132,7 +132,7 @@ class VoiceName(Model):
 
 
 class _ResponseOutput(Model):
-    """Output settings of a response. Every voice name selects the same voice."""
+    """A response's output settings. All voice names select the same voice."""
 
     format: _Format | None = None
     voice: str | VoiceName | None = None
@@ -287,7 +287,7 @@ CLIENT_EVENTS: Mapping[str, type[ClientEvent]] = {
 
 
 def validated(given: Mapping[str, Any], events: Mapping[str, type[ClientEvent]]) -> ClientEvent:
-    """Parse a message as one of the dialect's `events` by type, or raise `MessageError`."""
+    """Parse a message as one of the dialect's `events`, by type, or raise `MessageError`."""
     kind = given.get("type")
     if kind is None:
         raise MessageError("missing_required_parameter", "Missing required parameter: 'type'.", "type")

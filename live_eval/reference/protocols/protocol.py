@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 MOST_MESSAGE_BYTES = 21 * 1024 * 1024
-"""Maximum message size: 15 MiB of audio in base64, and its envelope."""
+"""Maximum message size: 15 MiB of audio in base64 plus the envelope."""
 
 _MAX_AUDIO_BYTES = 15 * 1024 * 1024
 _MAX_COMMAND_CHARACTERS = 1024 * 1024
@@ -33,25 +33,25 @@ _MAX_VALUES = 20_000
 
 
 class ServerProtocol(ABC):
-    """One session in one dialect. Invalid client input never raises an exception.
+    """One session in one dialect. Invalid client input never raises.
 
     The host passes model results directly to the engine.
     """
 
     decoder_delay_samples: ClassVar[int] = 0
-    """Delay of a listener's decoder, in samples at the output rate, for codecs with look-ahead."""
+    """Decoder delay on the listener's side for codecs with look-ahead, in samples at the output rate."""
 
     audio_in_base64: ClassVar[bool] = True
     """Whether messages contain audio as base64."""
 
     reports_stops: ClassVar[bool] = False
-    """Whether the client is notified that a reply was stopped, and drops the unplayed audio."""
+    """Whether the client is notified of a stopped reply and drops its unplayed audio."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
     def opened(self) -> Sequence[Output]:
-        """Start the session on an open connection. By default, wait for the client's first message."""
+        """Start the session on an open connection. The default waits for the client's first message."""
         return ()
 
     @abstractmethod
@@ -59,7 +59,7 @@ class ServerProtocol(ABC):
         """Handle a message: `str` for a text message, `bytes` for a binary one."""
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
-        """Announce that the session ends in `left_s` seconds, if the dialect supports an announcement."""
+        """Announce that the session ends in `left_s` seconds, if the dialect supports this."""
         return ()
 
     @abstractmethod
@@ -71,7 +71,7 @@ class ServerProtocol(ABC):
         """Encode an event as messages, or as `CloseConnection` if the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of the message to which a client reacts, among those from `render`."""
+        """Return the index, among the messages from `render`, of the one to which a client reacts."""
         return 0
 
     @classmethod
@@ -88,7 +88,7 @@ class ServerProtocol(ABC):
 
 
 class MessageError(LiveEvalError):
-    """A refused client message, with a `Problem`."""
+    """A client message was refused, for the reason in a `Problem`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -101,8 +101,8 @@ def parse_json(message: str | bytes) -> Any:
     Raises:
         MessageError: The message contains too many values, or is not valid JSON.
     """
-    # Limit the number of values before they are created: every value but the first follows one of these
-    # characters. Short messages are below the limit, since each value needs a character.
+    # Limit the number of values before creating them: every value except the first follows one of these
+    # characters. Short messages are below the limit, because each value takes a character.
     if len(message) > _MAX_VALUES:
         text = message if isinstance(message, str) else message.decode("latin-1")
         values = sum(map(text.count, (",", "[", "{")))
@@ -125,7 +125,7 @@ def parse_object(message: str | bytes) -> dict[str, Any]:
 
 
 def check_length(message: str | bytes, kind: object, with_audio: Collection[str]) -> None:
-    """Raise `MessageError` for a message without audio of more than 1,048,576 characters."""
+    """Raise `MessageError` if a message without audio has more than 1,048,576 characters."""
     if len(message) > _MAX_COMMAND_CHARACTERS and kind not in with_audio:
         raise MessageError(
             "message_too_large",

@@ -1,9 +1,9 @@
-"""A phone agent on Twilio Media Streams over a message channel: the server that Twilio calls. Sans-I/O.
+"""A phone agent on Twilio Media Streams over a message channel, as the server that Twilio calls. Sans-I/O.
 
 Message shapes follow https://www.twilio.com/docs/voice/media-streams/websocket-messages. The agent sends its
-reply as ``media`` and, at its end, a ``mark`` with the response's id. When the user begins to speak, it sends
-``clear``, as pipecat does. Known differences: pressed keys, the stream's parameters and the stream that a
-message names are ignored; errors only close the connection, since the protocol has no message for them.
+reply as ``media``, followed by a ``mark`` with the response's ID. When the user begins to speak, it sends
+``clear``, as pipecat does. Known differences: pressed keys, stream parameters and the stream ID in messages
+are ignored; errors only close the connection, because the protocol has no message for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TWILIO_CONFIG = EngineConfig(
 """Fixed settings of sessions."""
 
 MOST_MEDIA_BYTES = 64 * 1024
-"""Maximum message size; 20 ms of µ-law need a few hundred bytes."""
+"""Maximum message size; 20 ms of µ-law take a few hundred bytes."""
 
 _CLOSE_NORMAL, _CLOSE_GOING_AWAY, _CLOSE_PROTOCOL_ERROR = 1000, 1001, 1002
 _FAULTS = {
@@ -53,7 +53,7 @@ class TwilioProtocol(ServerProtocol):
         return [events.CloseConnection(_CLOSE_GOING_AWAY, "the call has lasted as long as it may")]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Handle a message of the telephony network; ignore unknown events."""
+        """Handle a message from the telephony network; ignore unknown events."""
         try:
             event = parse_object(message)
             name = event.get("event")

@@ -1,12 +1,12 @@
 """The server side of the WebRTC dialects, which send audio on a media track. Sans-I/O.
 
 OpenAI's dialect (https://platform.openai.com/docs/guides/realtime-webrtc) is Realtime GA on a data channel.
-No event contains audio; ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report the content of
-the track, and the client's ``output_audio_buffer.clear`` empties it; the server truncates an interrupted
-reply. Formats are only echoed: a track uses the negotiated codec.
+No event contains audio. ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report what is on the
+track, and the client's ``output_audio_buffer.clear`` empties it. The server truncates an interrupted reply.
+Formats are only echoed, because a track uses the negotiated codec.
 
-A bot of pipecat (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc
-(``fastrtc.webrtc_connection_mixin``) only responds to greetings: to RTVI's ``client-ready`` with
+A pipecat bot (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc bot
+(``fastrtc.webrtc_connection_mixin``) responds only to greetings: to RTVI's ``client-ready`` with
 ``bot-ready``, and to fastrtc's ``handshake`` with a ``log`` message. It ignores other messages, such as
 pipecat's ``ping``.
 """
@@ -37,7 +37,7 @@ TRACK = EngineConfig(
 )
 """Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
 
-# The Opus encoder's look-ahead of 6.5 ms (RFC 6716, 2.1.2) delays the audio.
+# The Opus encoder delays the audio by its look-ahead of 6.5 ms (RFC 6716, 2.1.2).
 _DECODER_DELAY_SAMPLES = 312
 
 _CLEAR = "output_audio_buffer.clear"
@@ -121,7 +121,7 @@ class WebRtcBotProtocol(ServerProtocol):
         return [events.CloseConnection(_CLOSE_NORMAL, "session expired")]
 
     def render(self, event: events.Event) -> Sequence[bytes]:
-        """Return no messages: a bot sends no events."""
+        """Return no messages, because a bot sends no events."""
         return ()
 
     def playback(self, playback: events.TrackPlayback) -> Sequence[events.Output]:
@@ -131,7 +131,7 @@ class WebRtcBotProtocol(ServerProtocol):
 
 
 def _truncated(engine: Engine, playback: events.TrackPlayback) -> int | None:
-    """Truncate a cleared response to the played part; return its length in ms."""
+    """Truncate a cleared response to the part that was played; return its length in ms."""
     item = engine.conversation.get(playback.response.item_id)
     if playback.state is not events.PlaybackState.CLEARED or item is None:
         return None

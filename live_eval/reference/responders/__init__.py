@@ -1,1 +1,1 @@
-"""Speech recognition and replies of the reference endpoint."""
+"""The reference endpoint's speech recognition and replies."""

@@ -1,4 +1,4 @@
-"""Reply with a fixed recording, or with spoken replies from scripts or a chat model."""
+"""Reply with a fixed recording, or speak replies from scripts or a chat model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three
 _SAY_BACK = re.compile(r"\bword for word\b", re.IGNORECASE)
 _OPTION = re.compile(r"^\s*([A-Z])\.\s+\S", re.MULTILINE)
 _FEWEST_OPTIONS = 2
-# The cascade recognises words but not their delivery, so prefer the neutral reply.
+# The cascade recognises words but not delivery, so prefer the neutral reply.
 _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
@@ -77,7 +77,7 @@ class Responder(Protocol):
     """Whether a reply depends on the text."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply | None:
-        """Return the constant reply, or None if replies differ."""
+        """Return the fixed reply, or None if replies vary."""
         return None
 
     def reply(self, answer: FindReply, settings: ReferenceSettings) -> AsyncGenerator[GeneratedReply]:
@@ -94,7 +94,7 @@ class Responder(Protocol):
 
 
 class ToneResponder(Responder):
-    """Reply with a synthetic signal of known onset, without models."""
+    """Reply with a synthetic signal whose onset is known, without models."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
@@ -131,7 +131,7 @@ class FileResponder(ToneResponder):
 
 @dataclass(frozen=True, slots=True)
 class ReplyLine:
-    """The user's line and the reply, with the reply's recording if available."""
+    """The user's line and the reply, with its recording if available."""
 
     text: str
     reply: str
@@ -142,7 +142,7 @@ class Replier(Protocol):
     """A source of reply texts."""
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply, or raise `NoReplyError`; the line's `text` is not used."""
+        """Return the reply or raise `NoReplyError`; the line's `text` is not used."""
         ...
 
     async def close(self) -> None:
@@ -151,11 +151,11 @@ class Replier(Protocol):
 
 
 class CascadeResponder(Responder):
-    """Speak a replier's text with a synthetic voice, sentence by sentence.
+    """Speak a replier's text sentence by sentence with a synthetic voice.
 
     Args:
         replier: Source of reply texts.
-        voice: Synthesises the text. Without a voice, the reply is its recording, if available, otherwise a
+        voice: Synthesises the text. Without a voice, the reply is its recording if available, otherwise a
             tone.
         hears_words: Whether replies wait for the recogniser.
         workers: Number of synthesis threads.
@@ -197,7 +197,7 @@ class CascadeResponder(Responder):
         return calibration_reply(_TONE_MS)
 
     def warm_up(self) -> None:
-        """Run the voice once, so that the first session is not slow."""
+        """Run the voice once so that the first session is not slow."""
         self._spoken(NOTHING_HEARD, None, 1.0, True)
 
     async def close(self) -> None:
@@ -213,13 +213,13 @@ def _without_lead(spoken: Audio) -> Audio:
 
 
 class ScriptReplier(Replier):
-    """Reply with the most similar script or, without recognition, with each script in turn.
+    """Reply from the most similar script or, without recognition, from each script in turn.
 
-    Only two patterns of instructions are supported: with the phrase "word for word", the replier repeats the
-    user's words; with a list of options ("A. Yes", "B. No", one per line), it picks one of them.
+    Only two patterns of instructions are supported. With the phrase "word for word", the replier repeats the
+    user's words. With a list of options ("A. Yes", "B. No", one per line), it picks one.
 
     Args:
-        lines: Scripts, at least one; among scripts with the same text, the first is used.
+        lines: At least one script; of scripts with the same text, the first is used.
     """
 
     def __init__(self, lines: Sequence[ReplyLine]) -> None:
@@ -268,13 +268,13 @@ def unanswered(said: Sequence[ItemContent]) -> list[ItemContent]:
 
 
 def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
-    """Return the user's last utterance, alone and joined with preceding unanswered utterances.
+    """Return the user's last utterance, alone and joined with the unanswered utterances before it.
 
-    A pause can end a turn in mid-sentence; the user then continues and interrupts the premature reply. A
-    breath or sigh after the words adds no text, but the words still require a reply.
+    A pause can end a turn in mid-sentence, so that the user continues and interrupts the premature reply. A
+    breath or sigh after the words adds no text, but the words still need a reply.
 
     Returns:
-        Candidate texts, shortest first; empty without words, None if an utterance was not recognised.
+        Candidate texts, shortest first; empty if there are no words, None if an utterance was not recognised.
     """
     texts: list[str] = []
     for utterance in unanswered(said):
@@ -297,7 +297,7 @@ def scripts_of(cases: Iterable[Case]) -> list[ReplyLine]:
 
 
 def says_back(instructions: str) -> bool:
-    """Return whether the instructions request repeating the user's words.
+    """Return whether the instructions ask for the user's words to be repeated.
 
     >>> says_back("Repeat, word for word, what you hear.")
     True
@@ -306,9 +306,9 @@ def says_back(instructions: str) -> bool:
 
 
 def choose_option(instructions: str, heard: str) -> str | None:
-    """Return the letter of an option, or None if the instructions list none.
+    """Return the letter of an option, or None if the instructions list no options.
 
-    The option is chosen by a hash of instructions and words, so accuracy over many questions is at chance
+    A hash of the instructions and words selects the option, so accuracy over many questions is at chance
     level.
 
     >>> choose_option("Be kind.", "hello") is None
@@ -321,7 +321,7 @@ def choose_option(instructions: str, heard: str) -> str | None:
 
 
 class ChatReplier:
-    """Reply with an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
+    """Reply using an OpenAI-compatible chat server, such as ``"http://127.0.0.1:11434/v1"``."""
 
     def __init__(self, base_url: str, model: str, key: Secret | None) -> None:
         self._model = model
@@ -339,7 +339,7 @@ class ChatReplier:
         if isinstance(answer, CallFailure) and answer.kind in _RETRIED:
             answer = await self._endpoint.call(self._model, messages, {})
         if isinstance(answer, CallFailure):
-            # Speak refusals and truncated replies too.
+            # speak refusals and truncated replies too
             partial = answer.answer.text.strip() if answer.answer is not None else ""
             if partial:
                 return ReplyLine("", partial)

@@ -1,4 +1,4 @@
-"""Run the voice detector and the recogniser, each in separate threads."""
+"""Run the voice detector and the recogniser, each in its own threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NotHeardError(LiveEvalError):
 
 
 class DetectionStream:
-    """The voice detector of one audio stream. Not thread-safe."""
+    """The voice detector for one audio stream. Not thread-safe."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -40,12 +40,12 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Run both models outside the event loop; `lacking` is the reason why the recogniser is missing."""
+    """Run both models outside the event loop; `lacking` is why the recogniser is missing."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser
         self._lacking = lacking
-        # Detection must run in real time, so it never queues behind recognition.
+        # Detection must run in real time, so it must not queue behind recognition.
         self._detecting = ThreadPoolExecutor(1, "detector")
         self._recognising = ThreadPoolExecutor(workers, "recogniser")
 
@@ -55,7 +55,7 @@ class SpeechModels:
         return self._lacking if self._recogniser is None else None
 
     async def detect(self, stream: DetectionStream, data: bytes) -> list[float]:
-        """Feed a stream. Await each call before the next call for the same stream."""
+        """Feed a stream. Await each call before the next one for the same stream."""
         return await asyncio.get_running_loop().run_in_executor(self._detecting, stream.feed, data)
 
     async def open_stream(self, codec: Codec) -> DetectionStream:
@@ -63,7 +63,7 @@ class SpeechModels:
         return await asyncio.get_running_loop().run_in_executor(self._detecting, DetectionStream, codec)
 
     async def recognise(self, data: bytes, codec: Codec) -> str:
-        """Recognise speech as received.
+        """Recognise speech in its received encoding.
 
         Raises:
             NotHeardError: There is no recogniser, or it failed.

@@ -1,7 +1,7 @@
-"""Comment on the user's delivery, to test whether metrics detect the comment.
+"""Comment on the user's delivery, to test whether metrics detect such comments.
 
-Pace, level and pitch are computed from the received audio; only the word count uses the text. The thresholds
-suit an ordinary voice close to a microphone and are deliberately coarse.
+Pace, level and pitch are measured in the received audio; only the word count comes from the text. The
+thresholds are deliberately coarse and suit an ordinary voice close to a microphone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Delivery", "NoticingReplier", "measure_delivery", "remark"]
 _RATE_HZ = 16_000
 _FRAME = _RATE_HZ // 50
 _ACTIVE_DB = 25.0
-"""Frames within this range of the loudest one are speech."""
+"""Frames within this range of the loudest frame count as speech."""
 _SHORTEST_S = 0.3
 _CONFIDENT = 0.9
 _LOWEST_HZ, _HIGHEST_HZ = 65.0, 500.0
@@ -34,7 +34,7 @@ _LOW_HZ, _HIGH_HZ = 140.0, 230.0
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The delivery of an utterance.
+    """How an utterance was delivered.
 
     Args:
         level_dbfs: Mean level of speech.
@@ -48,7 +48,7 @@ class Delivery:
 
 
 def measure_delivery(audio: Audio, words: int) -> Delivery | None:
-    """Measure the delivery of `words` words; return None if the audio is too short or silent."""
+    """Measure how `words` words were delivered; return None if the audio is too short or silent."""
     samples = resample(audio, _RATE_HZ).samples
     frames = samples[: len(samples) // _FRAME * _FRAME].reshape(-1, _FRAME)
     if not len(frames):
@@ -104,16 +104,16 @@ def remark(delivery: Delivery) -> str:
 
 
 class NoticingReplier:
-    """Prefix another replier's reply with a comment on the user's voice.
+    """Prepend a comment on the user's voice to another replier's reply.
 
-    No comment is added if the instructions request repeating the user's words or choosing an option.
+    No comment is added if the instructions ask to repeat the user's words or choose an option.
     """
 
     def __init__(self, replier: Replier) -> None:
         self._replier = replier
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply, with a comment if the delivery is remarkable."""
+        """Return the reply, with a comment if the delivery is unusual."""
         line = await self._replier.reply(said, instructions)
         if says_back(instructions) or choose_option(instructions, "") is not None:
             return line
@@ -121,7 +121,7 @@ class NoticingReplier:
         return replace(line, reply=f"{noticed} {line.reply}", spoken=None) if noticed else line
 
     async def close(self) -> None:
-        """Release the other replier."""
+        """Close the other replier."""
         await self._replier.close()
 
 

@@ -1,1 +1,1 @@
-"""The server of the reference endpoint: HTTP, WebSocket, WebRTC."""
+"""The reference endpoint's server: HTTP, WebSocket and WebRTC."""

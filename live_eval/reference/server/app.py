@@ -1,4 +1,4 @@
-"""The reference endpoint as an aiohttp application, with its WebSocket routes."""
+"""The reference endpoint as an aiohttp application with WebSocket routes."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ class Route:
     """A WebSocket route.
 
     Args:
-        dialect: The name of the dialect's client (``--endpoint``).
+        dialect: Name of the dialect's client (``--endpoint``).
         path: The path, as an aiohttp pattern.
         protocol: Creates the protocol of a session.
         config: Initial settings of the sessions.
-        header: A required header, in lower case, and a text that it must contain.
-        parameters: The dialect's URL parameters; all other parameters are endpoint settings.
+        header: A required header in lower case, and text that it must contain.
+        parameters: The dialect's own URL parameters; all others are endpoint settings.
         subprotocols: WebSocket subprotocols that clients may offer.
         binary: Whether the endpoint sends binary messages.
         most_bytes: Maximum message size; a longer message closes the connection with code 1009.
-        exclusive: Whether sessions run one at a time; other clients stay connected and wait.
-        refusals: Close code by HTTP status, for refusals sent after the handshake; a refusal with any other
+        exclusive: Whether sessions run one at a time while other clients stay connected and wait.
+        refusals: Close code by HTTP status for refusals sent after the handshake; a refusal with any other
             status rejects the handshake.
     """
 
@@ -97,7 +97,7 @@ class Route:
     refusals: Mapping[int, CloseConnection] = field(default_factory=dict)
 
     def suits(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a request's headers (with case-insensitive names) match this dialect."""
+        """Return whether a request's headers, with case-insensitive names, match this dialect."""
         return self.header is None or self.header[1] in headers.get(self.header[0], "")
 
 
@@ -149,13 +149,13 @@ ROUTES = (
         most_bytes=MOST_MEDIA_BYTES,
     ),
 )
-"""All routes. Among routes with the same path, the first match of the request's headers is used."""
+"""All routes. Of routes with the same path, the first whose header matches the request is used."""
 
 
 class Endpoint:
-    """The reference endpoint application: its routes, and its WebSocket sessions.
+    """The reference endpoint application, with its routes and WebSocket sessions.
 
-    The host, shared by all sessions, is closed with the application.
+    All sessions share the host, which is closed with the application.
     """
 
     def __init__(self, host: SessionHost) -> None:
@@ -239,7 +239,7 @@ class Endpoint:
                     engine = self.host.engine(settings, route.config)
                     expires_at = self.host.expires_at(settings)
                     opening = SessionRequest(request.query, self._stored_sessions, expires_at)
-                    # Creating a protocol may load its codec.
+                    # creating a protocol may load its codec
                     protocol = await asyncio.to_thread(route.protocol, engine, opening)
                     await self.host.run_session(channel, protocol)
         finally:

@@ -17,7 +17,7 @@ from live_eval.types import Secret
 __all__ = ["KEY_PARAMETER", "RefusedError", "authenticate", "refused"]
 
 KEY_PARAMETER = "key"
-"""URL parameter for the key, in Gemini's clients."""
+"""URL parameter in which Gemini's clients send the key."""
 
 _KEY_HEADERS = ("x-goog-api-key", "api-key")
 _BEARER = "bearer"
@@ -25,7 +25,7 @@ _HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 
 
 class RefusedError(LiveEvalError):
-    """A refused client, with the HTTP status, OpenAI's ``error.code``, and headers."""
+    """A client was refused, with this HTTP status, OpenAI's ``error.code``, and headers."""
 
     def __init__(
         self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
@@ -37,10 +37,10 @@ class RefusedError(LiveEvalError):
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client presents the token where any dialect expects it, or raise `RefusedError`.
+    """Check that a client presents the token in any dialect's way, or raise `RefusedError`.
 
-    Without a token, only web pages from other origins are refused, including those with DNS-rebound host
-    names.
+    If no token is set, only web pages from other origins are refused, including those that use DNS
+    rebinding.
     """
     if token is not None:
         wanted = token.reveal().encode()
@@ -51,7 +51,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         ):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
-    # A page from another origin in a local browser must not use the server.
+    # A page from another origin, open in a local browser, must not use the server.
     origin = request.headers.get("Origin")
     if origin is not None and not is_local_page(origin):
         raise RefusedError(403, "origin", "Web pages from other origins require a token.")
@@ -77,7 +77,7 @@ def refused(refusal: RefusedError) -> web.Response:
 
 
 def _is_signed(request: web.Request, token: bytes) -> bool:
-    """Return whether Twilio's signature of the request is right: the HMAC-SHA1 of its URL."""
+    """Return whether the request has a valid Twilio signature: the HMAC-SHA1 of its URL."""
     given = request.headers.get("X-Twilio-Signature", "").encode(errors="surrogatepass")
     scheme = "wss" if request.secure else "ws"
     digest = hmac.digest(token, f"{scheme}://{request.host}{request.raw_path}".encode(), hashlib.sha1)

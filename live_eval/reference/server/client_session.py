@@ -1,7 +1,7 @@
-"""Run one client's session: pass inputs to the protocol, and send its outputs.
+"""Run one client's session: pass inputs to the protocol and send its outputs.
 
-Several tasks run concurrently, among them the receiver, the sender of due reply pieces and the voice
-detector. One lock covers every engine change and the sending of its outputs, so that messages keep the
+Several tasks run concurrently, including the receiver, the sender of due reply pieces and the voice detector.
+One lock covers each engine change together with the sending of its outputs, so that messages keep the
 engine's order.
 """
 
@@ -31,14 +31,14 @@ __all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
-# Interval for checking whether output is due.
+# interval at which to check for due output
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
 
 
 class Channel(FaultyChannel, Protocol):
-    """A connection to one client. Messages sent after its end are dropped."""
+    """A connection to one client. Messages sent after it ends are dropped."""
 
     async def receive(self) -> Arrival | None:
         """Wait for the next message; None once the connection has ended."""
@@ -61,12 +61,12 @@ class ServerSession:
     """Run one session.
 
     Args:
-        channel: The connection, open.
+        channel: The open connection.
         protocol: The dialect, with its engine.
         responder: The source of replies.
-        fixed: The constant reply, in the session's initial output encoding, or None.
-        truth: Called with the true times of each finished response, and of each completed user utterance.
-        audio: The media track; None if messages contain the audio.
+        fixed: The fixed reply in the session's initial output encoding, or None.
+        truth: Called with the true times of each finished response and each completed user utterance.
+        audio: The media track; None if audio is sent in messages.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class ServerSession:
                 await self._carry_out(self._engine.audio(heard.pcm, heard.at_ns))
 
     async def _speak(self) -> None:
-        """Send due outputs, yielding after each chunk so that it is sent immediately."""
+        """Send due outputs, yielding control after each chunk so that it is sent immediately."""
         while True:
             wake_ns = self._engine.wake_ns
             now_ns = self._clock.now_ns()
@@ -218,7 +218,7 @@ class ServerSession:
             self._heard_more.clear()
             while self._unheard:
                 first = self._unheard[0]
-                # Process all audio that arrived while the detector ran.
+                # process all audio that arrived while the detector ran
                 data = b"".join(self._take_unheard(first.epoch))
                 if stream is None or epoch != first.epoch:
                     stream, epoch = await self._speech_models.open_stream(first.codec), first.epoch
@@ -267,7 +267,7 @@ class ServerSession:
 
     @property
     def _truths(self) -> TruthKeeper:
-        # The id of a resumed session is known only after the first message.
+        # a resumed session's ID is known only after the first message
         if self._keeper is None:
             engine = self._engine
             paced = engine.config.frame_ms is not None
@@ -319,7 +319,7 @@ class ServerSession:
         await self._carry_out(self._audio.playback(playback))
 
     def _packet_sent(self, piece: events.AudioPiece, at_ns: int) -> None:
-        """Record that the packet of a reply piece is about to be sent."""
+        """Record that the packet with a reply piece is about to be sent."""
         self._log_reply(self._truths.played(piece, at_ns))
 
     def _listen(self, work: events.RecogniseSpeech) -> Iterable[events.Output]:
@@ -381,9 +381,9 @@ class ServerSession:
 
 
 def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
-    """Return the encoder of a session's replies, in `codec`.
+    """Return the encoder for a session's replies, in `codec`.
 
-    May load a codec: do not call it in the event loop.
+    Do not call it in the event loop, since it may load a codec.
     """
     engine = protocol.engine
     faults = engine.settings.faults

@@ -1,4 +1,4 @@
-"""Host all sessions of the reference endpoint, over any transport."""
+"""Host all of the reference endpoint's sessions, over any transport."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
 _MOST_HANDSHAKES = 512  # more than any run opens concurrently
 _WAIT = {"Retry-After": "1"}
-# Constant replies are cached, since encoding one would delay the sessions in progress.
+# Fixed replies are cached, because encoding one would delay the sessions in progress.
 _FIXED_REPLIES = 16
 
 
@@ -44,14 +44,14 @@ class SessionHost:
     """Admit sessions, limit their number, and run them.
 
     Args:
-        settings: Default session settings, which a session's URL can override.
+        settings: Default session settings; a session's URL can override them.
         speech_models: Voice detector and recogniser; closed by `close`.
         responder: The source of replies; closed by `close`.
         token: Bearer token required from clients, or None to accept any client.
         truth: File for the true times, or None.
         clock: The clock of all sessions.
         most_sessions: Maximum number of open sessions.
-        most_handshakes: Maximum number of requested sessions that have not been opened yet.
+        most_handshakes: Maximum number of requested sessions that are not open yet.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class SessionHost:
     def admit(
         self, request: web.Request, parameters: Collection[str], *, known: bool = False
     ) -> ReferenceSettings:
-        """Return the settings of the requested session.
+        """Return the settings for a requested session.
 
         Args:
             request: The request.
@@ -101,7 +101,7 @@ class SessionHost:
             known: Whether the client is already authenticated.
 
         Raises:
-            RefusedError: The client or its settings are refused, or there are too many sessions.
+            RefusedError: The client or its settings are refused, or too many sessions are open.
         """
         if not known:
             authenticate(request, self._token)
@@ -117,7 +117,7 @@ class SessionHost:
     async def begin(
         self, request: web.Request, settings: ReferenceSettings
     ) -> tuple[ReferenceSettings, web.Response | None]:
-        """Return a session's settings with its faults, and the HTTP response of a fault, if any.
+        """Return a session's settings, including its faults, and a fault's HTTP response, if any.
 
         Raises:
             RefusedError: A fault refuses the request.
@@ -128,7 +128,7 @@ class SessionHost:
 
     @contextlib.contextmanager
     def handshake(self) -> Iterator[None]:
-        """Count a handshake (a requested session, not yet open), or raise `RefusedError` above the limit."""
+        """Count a handshake (a requested, not yet open session); raise `RefusedError` above the limit."""
         if self._handshakes >= self._most_handshakes:
             message = f"Too many handshakes in progress: the limit is {self._most_handshakes}."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
@@ -153,7 +153,7 @@ class SessionHost:
         return Engine(session_id, settings, config, waits_for_words=self._responder.waits_for_words)
 
     def expires_at(self, settings: ReferenceSettings) -> int:
-        """Return the expiry time of a session that starts now, in seconds since the Unix epoch."""
+        """Return when a session that starts now expires, in seconds since the Unix epoch."""
         return self.clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
 
     async def run_session(

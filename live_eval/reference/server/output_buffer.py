@@ -1,4 +1,4 @@
-"""Buffer the output audio of a media track, and send replies as packets in real time."""
+"""Buffer a media track's output audio, and send replies as packets in real time."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def silence() -> bytes:
 class ReplyPlayer:
     """Send the replies of one session.
 
-    Packets are sent on a 20 ms grid. A reply starts with the next packet of the grid or, if no packets are
-    sent between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent ones, are sent
-    immediately: a gap in the timestamps would indicate an idle track.
+    Packets are sent on a 20 ms grid. A reply starts with the grid's next packet or, if no packets are sent
+    between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent ones, are sent
+    immediately, because a timestamp gap would indicate an idle track.
 
     Args:
         media: The track.
         clock: The clock.
-        idle: Packets to send between replies.
-        notify: Called before the first packet of a response, and when the response has been played.
-        packet_sent: Called with each piece of a reply and the send time of its packet.
+        idle: What to send between replies.
+        notify: Called before a response's first packet, and when the response has been played.
+        packet_sent: Called with each reply piece and its packet's send time.
     """
 
     def __init__(
@@ -92,19 +92,19 @@ class ReplyPlayer:
         if piece.response.response_id in self._cleared:
             return False
         self._queue.append(piece)
-        # Announce the reply between the last idle packet and the reply's first packet.
+        # Announce the reply after the last idle packet and before the reply's first packet.
         if self._playing is None and not self._sending:
             await self._notify_changes()
         self._wake.set()
         return True
 
     def ended(self, response: ServerResponse) -> None:
-        """Mark a response as having no more pieces."""
+        """Record that a response has no more pieces."""
         self._whole.add(response.response_id)
         self._wake.set()
 
     def clear(self) -> list[TrackPlayback]:
-        """Drop unsent pieces and later pieces of the same responses; return the playback reports."""
+        """Drop unsent pieces, and any later pieces of the same responses; return the playback reports."""
         dropped = {} if self._playing is None else {self._playing.response_id: self._playing}
         dropped |= {piece.response.response_id: piece.response for piece in self._queue}
         reports = [self._report(PlaybackState.CLEARED, response) for response in dropped.values()]
@@ -131,7 +131,7 @@ class ReplyPlayer:
                 await self._notify_changes()
 
     async def _notify_changes(self) -> None:
-        # Other tasks may push or clear while a notification is sent: check again each time.
+        # Other tasks may push or clear while a notification is being sent, so check again each time.
         while (change := self._change()) is not None:
             await self._notify(change)
 

@@ -35,13 +35,13 @@ _TAIL_CHARACTERS = 2_000
 
 
 class ReferenceProcess:
-    """Run ``live-eval endpoint`` within a context. The process ignores Ctrl-C and exits with its parent.
+    """Run ``live-eval endpoint`` in a context. The process ignores Ctrl-C and exits with its parent.
 
     Args:
         log_folder: Folder for the log; created if missing.
-        calibrate: Whether to calibrate without models; see `ReferenceSettings`.
+        calibrate: Whether to use calibration signals instead of models; see `ReferenceSettings`.
         truth: File for the true times, or None.
-        data: Data set whose scripts the endpoint answers, in addition to the bundled sample.
+        data: Data set whose scripts the endpoint answers besides the bundled sample.
         arguments: Additional flags of ``live-eval endpoint``.
         start_timeout_s: Startup timeout.
     """
@@ -78,7 +78,7 @@ class ReferenceProcess:
 
     @property
     def origin(self) -> str:
-        """The URL without a path, for dialects with other paths. Raises `LiveEvalError` before the start."""
+        """The URL without a path, for dialects with other paths. Raises `LiveEvalError` before startup."""
         if self._port is None:
             raise LiveEvalError("the reference endpoint has not been started: enter the context first")
         return f"ws://127.0.0.1:{self._port}"
@@ -99,7 +99,7 @@ class ReferenceProcess:
         return self
 
     async def _start(self) -> int:
-        """Start a process on the port of the previous process, if any; return the port."""
+        """Start a process, on the previous process's port if any; return the port."""
         log = await asyncio.to_thread(self._open_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -107,7 +107,7 @@ class ReferenceProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C must reach only this process, which completes its turns
+                start_new_session=True,  # Ctrl-C must reach only the parent, which completes its turns
                 env={
                     # Clients have no token.
                     **{name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
@@ -126,7 +126,7 @@ class ReferenceProcess:
             raise
 
     async def keep_running(self) -> None:
-        """Restart the process at its address whenever it exits, until cancelled; retry failed restarts."""
+        """Until cancelled, restart the process at its address whenever it exits; retry failed restarts."""
         assert self._process is not None
         clock, warned = SystemClock(), False
         while True:
@@ -141,7 +141,7 @@ class ReferenceProcess:
             await clock.sleep_until(clock.now_ns() + _RESTART_INTERVAL_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Stop the process, or raise `LiveEvalError` if it exited unexpectedly without another error."""
+        """Stop the process. Raise `LiveEvalError` if it exited unexpectedly and no other error is pending."""
         process = self._process
         assert process is not None
         died = process.returncode
@@ -194,10 +194,10 @@ class ReferenceProcess:
 
 @contextlib.asynccontextmanager
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
-    """Run a reference endpoint that answers the scripts of a data set; yield its base URL.
+    """Run a reference endpoint that answers a data set's scripts; yield its base URL.
 
-    This is the launch hook in its client's specification. If `URL_VARIABLE` is set, the endpoint at that URL
-    is used, with its own scripts. A killed endpoint is restarted while the run is paused.
+    This is the launch hook in the client's specification. If `URL_VARIABLE` is set, the endpoint at that URL
+    is used, with its own scripts. If the endpoint is killed, the run pauses while it is restarted.
     """
     running = os.environ.get(URL_VARIABLE)
     if running:

@@ -1,7 +1,7 @@
-"""WebRTC signalling: accept an offer, return the answer, and run the session, with its faults.
+"""WebRTC signalling: accept an offer, return the answer, and run the session with its faults.
 
 Supports OpenAI's ``/v1/realtime/calls``, pipecat's ``/api/offer`` and fastrtc's ``/webrtc/offer``. All three
-allow requests from web pages (CORS); authentication is the same as for WebSocket.
+allow requests from web pages (CORS). Authentication is the same as for WebSocket.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
 
 class WebRtcSessions:
-    """Handle signalling, and run the sessions over WebRTC."""
+    """Handle signalling and run sessions over WebRTC."""
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
@@ -114,7 +114,7 @@ class WebRtcSessions:
         return web.Response(status=201, text=answer, content_type="application/sdp", headers=headers)
 
     async def _issue(self, request: web.Request) -> web.Response:
-        """Issue an ephemeral key that a browser client can use instead of the token."""
+        """Issue an ephemeral key for a browser client to use instead of the token."""
         self._host.admit(request, ())
         session = (await _json(request)).get("session") if request.can_read_body else None
         kept = orjson.dumps(session if isinstance(session, dict) else {})
@@ -132,12 +132,12 @@ class WebRtcSessions:
         return _as_json(created)
 
     def _forget_secrets(self, now_s: int) -> None:
-        # Secrets are in order of issue and have equal lifetimes.
+        # secrets are in order of issue and have equal lifetimes
         while self._secrets and next(iter(self._secrets.values())).expires_at <= now_s:
             del self._secrets[next(iter(self._secrets))]
 
     def _issued(self, request: web.Request) -> _Issued | None:
-        """Return the unexpired client secret in a request, or None."""
+        """Return the request's unexpired client secret, or None."""
         self._forget_secrets(self._host.clock.wall_ns() // _SECOND_NS)
         return self._secrets.get(request.headers.get("Authorization", "").partition(" ")[2].strip())
 
@@ -178,7 +178,7 @@ class WebRtcSessions:
     # -- Both -------------------------------------------------------------------------------------------
 
     async def _answer(self, call_id: str, offer: str, protocol: ServerProtocol) -> str:
-        """Start a session and return the answer to its offer, or raise `OfferError`."""
+        """Start a session and return the answer to its offer; raise `OfferError` if that fails."""
         faults = protocol.engine.settings.faults
         if faults.has(FaultName.REFUSE_SDP):
             raise OfferError("this endpoint refuses the offer on purpose")
@@ -195,7 +195,7 @@ class WebRtcSessions:
     async def _run(
         self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
-        # Garbage collection would disturb measurements, and a client may measure at any time.
+        # A client may be measuring at any time, and garbage collection would disturb it.
         with self._host.session(), self._collector.session(lambda: True):
             try:
                 with handshake:
@@ -233,13 +233,13 @@ def _new_id() -> str:
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
-    # A fault in the middle of a reply must occur between its packets, not within a burst of events.
+    # A fault in the middle of a reply must occur between packets, not within a burst of events.
     middle = bool(settings.faults.at(Moment.REPLY)) or any(map(settings.faults.has, _MID_REPLY))
     return replace(settings, cadence=Cadence.REALTIME) if middle else settings
 
 
 async def _offer(request: web.Request) -> _Offer:
-    """Read the body of an OpenAI client: an offer, or a form with an offer and session settings."""
+    """Read an OpenAI client's request body: an offer, or a form with an offer and session settings."""
     if request.content_type == "application/sdp":
         return _Offer(_text(await _body(request)), {})
     if request.content_type != "multipart/form-data":
@@ -298,7 +298,7 @@ def _as_json(body: _Json) -> web.Response:
 def _allow_any_origin(
     handler: Callable[[web.Request], Awaitable[web.Response]], code: str
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Add CORS headers for any origin to a handler's responses, and translate exceptions into refusals.
+    """Allow any origin (CORS) in a handler's responses, and convert exceptions to refusals.
 
     `code` is the error code for a request that the handler cannot parse.
     """
@@ -329,7 +329,7 @@ async def _preflight(request: web.Request) -> web.Response:
 
 
 class _FaultyConnection(RtcConnection):
-    """A connection to one client, with the faults of its session; a `Channel` and a `MediaTrack`."""
+    """A connection to one client with its session's faults; a `Channel` and a `MediaTrack`."""
 
     def __init__(self, clock: Clock, faults: FaultScript) -> None:
         super().__init__(clock)
@@ -369,7 +369,7 @@ class _FaultyConnection(RtcConnection):
         if self._faults.has(FaultName.BAD_FINGERPRINT):
             return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
         if self._faults.has(FaultName.BAD_CANDIDATES):
-            # Our connectivity checks still reach the client: send wrong credentials.
+            # Our connectivity checks would still reach the client, so send wrong credentials.
             answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
             return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
         return answer
@@ -380,7 +380,7 @@ async def _ignore(data: bytes) -> None:
 
 
 def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
-    """Make a DTLS transport lose, duplicate and reorder packets after counting them as sent."""
+    """Make a DTLS transport lose, duplicate and reorder packets that it has counted as sent."""
     if not faults:
         return
     send = transport._send_rtp

@@ -1,4 +1,4 @@
-"""Listen on TCP and WebSockets for the reference endpoint, with kernel arrival timestamps."""
+"""TCP listener and WebSocket channel of the reference endpoint, with kernel arrival timestamps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BACKLOG = 1_024
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_S = 1.0
 MOST_CONNECTIONS = 4_096
-"""Maximum number of connections, including those of requests."""
+"""Maximum number of connections, including plain HTTP requests."""
 _NEW_PER_S = 100.0  # per remote machine
 _NEW_AT_ONCE = 1_000
 _TOO_MANY = b'{"error":{"type":"requests","code":"rate_limit_exceeded","message":"Too many connections."}}'
@@ -43,10 +43,10 @@ _log = logging.getLogger(__name__)
 
 
 class StampedSite(LimitedSite):
-    """Listen on a TCP port, timestamp arrivals and inject faults. See `LimitedSite`.
+    """Listen on a TCP port, timestamp arrivals, and inject faults. See `LimitedSite`.
 
     Args:
-        runner: The application's runner, already set up.
+        runner: The application's runner, after setup.
         host: Address to bind.
         port: Port to bind; 0 picks a free port.
         clock: Clock for arrival timestamps if the kernel provides none.
@@ -86,7 +86,7 @@ class StampedSite(LimitedSite):
 
 
 def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
-    """Return a socket that is bound but does not listen, so it refuses connections."""
+    """Return a bound socket that does not listen yet and so refuses connections."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
@@ -101,7 +101,7 @@ def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
 
 
 class _Listener:
-    """Listening sockets, one per address, with the interface of `asyncio.Server` that a site uses."""
+    """Listening sockets, one per address, with the part of `asyncio.Server`'s interface that a site uses."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _Listener:
 
 
 def _refuse(sock: socket.socket) -> None:
-    """Send status 429 on a new connection and close it, without waiting for its request."""
+    """Send status 429 on a new connection and close it without waiting for a request."""
     with contextlib.suppress(OSError), sock:
         sock.setblocking(False)
         sock.send(_REFUSAL)
@@ -179,8 +179,8 @@ class SocketChannel:
     """A connection to one client over a WebSocket; a `Channel`.
 
     Args:
-        socket: The WebSocket, open.
-        framing: Contains the timestamp of each received message.
+        socket: The open WebSocket.
+        framing: Provides the timestamp of each received message.
         stream: The socket's transport.
         binary: Whether to send binary messages.
     """
@@ -209,7 +209,7 @@ class SocketChannel:
         return None
 
     async def send(self, message: bytes) -> int:
-        """Send a message, or drop it if the connection has ended; return the send time."""
+        """Send a message, or drop it if the connection has ended. Return the send time."""
         # `receive` reports the end of the connection.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_frame(message, self._kind)
