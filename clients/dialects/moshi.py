@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OggOpusEncoder
+from live_eval.audio.ogg import OggPages
 from live_eval.clients.dialects._openai_errors import fatal_kind
 from live_eval.clients.toolkit import (
     BaseDialect,
@@ -99,11 +100,12 @@ class Moshi(BaseDialect):
         self._unsent = self._encoder.headers()
         self.handlers: dict[int, _Handler] = {
             _HANDSHAKE: self._on_handshake,
-            _AUDIO: lambda payload, at_ns: [StreamAudio(payload, _OUTPUT)],
+            _AUDIO: self._on_audio,
             _TEXT: lambda payload, at_ns: [StreamText(_text(payload, _TEXT))],
             _METADATA: self._on_metadata,
             _ERROR: self._on_error,
         }
+        self._pages = OggPages()
         self._opened_ns = 0
         self._session_id: str | None = None
         self._model: str | None = None
@@ -186,6 +188,10 @@ class Moshi(BaseDialect):
             text = f"handshake: expected version 0 of the protocol, got version {version}"
             outputs.append(self.warning(text))
         return outputs
+
+    def _on_audio(self, payload: bytes, at_ns: int) -> list[Output]:
+        pages = self._pages.push(payload)
+        return [StreamAudio(pages, _OUTPUT)] if pages else []
 
     def _on_metadata(self, payload: bytes, at_ns: int) -> list[Output]:
         """Record the session ID, if any, and the model name, derived from the model file."""

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OggOpusEncoder
+from live_eval.audio.ogg import OggPages
 from live_eval.clients.dialects.openai_realtime import SessionTerms
 from live_eval.clients.dialects.openai_realtime_beta import BetaDialect
 from live_eval.clients.toolkit import Fields, Handler, TrackedResponse, given
@@ -62,6 +63,7 @@ class Unmute(BetaDialect):
         super().__init__(replace(settings, model=None))
         self._output = _OUTPUT
         self._encoder = OggOpusEncoder(_RATE_HZ)
+        self._pages = OggPages()
         self._unsent = self._encoder.headers()
         self._heard: list[str] = []
 
@@ -116,7 +118,9 @@ class Unmute(BetaDialect):
         return outputs
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        data = event.need_bytes("delta")
+        data = self._pages.push(event.need_bytes("delta"))
+        if not data:
+            return []
         outputs: list[Output] = []
         reply = self._reply(event, "", outputs)
         return [*outputs, ReplyAudio(reply.response_id, data, _OUTPUT)]

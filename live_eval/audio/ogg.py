@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from live_eval.errors import AudioError, FailureKind
 
-__all__ = ["OggReader", "OggWriter"]
+__all__ = ["OggPages", "OggReader", "OggWriter"]
 
 _CAPTURE = b"OggS"
 _HEADER = struct.Struct("<4sBBqIIIB")
@@ -20,6 +20,26 @@ _CRC_AT = 22
 _CONTINUED, _FIRST = 1, 2
 _LACING = 255
 _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+class OggPages:
+    """Cut a stream at page boundaries, because a page may arrive in several messages."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def push(self, data: bytes) -> bytes:
+        """Return the complete pages, and keep the beginning of the next.
+
+        Bytes that are not a page are returned too; `OggReader` reports them.
+        """
+        buffer, at = self._buffer + data, 0
+        while _CAPTURE.startswith(buffer[at : at + 4]) and (size := _page_size(buffer, at)) is not None:
+            at += size
+        if not _CAPTURE.startswith(buffer[at : at + 4]):
+            at = len(buffer)
+        self._buffer = buffer[at:]
+        return buffer[:at]
 
 
 class OggReader:
@@ -51,14 +71,8 @@ class OggReader:
             found = buffer.find(_CAPTURE, 1)
             del buffer[: found if found != -1 else len(buffer)]
             raise _broken(f"expected a page that begins with 'OggS', got {begin!r}")
-        if len(buffer) < _HEADER.size:
-            return None
-        segments = buffer[_HEADER.size - 1]
-        head = _HEADER.size + segments
-        if len(buffer) < head:
-            return None
-        size = head + sum(buffer[_HEADER.size : head])
-        if len(buffer) < size:
+        size = _page_size(buffer, 0)
+        if size is None:
             return None
         page = bytes(buffer[:size])
         del buffer[:size]
@@ -93,6 +107,16 @@ class OggReader:
         self._partial = packet if segments and page[_HEADER.size + segments - 1] == _LACING else None
         if expected is not None and sequence != (expected + 1) & 0xFFFFFFFF:
             raise _broken(f"expected page {expected + 1}, got page {sequence}")
+
+
+def _page_size(buffer: bytes | bytearray, at: int) -> int | None:
+    """Return the size in bytes of the page at an index, or None if it is incomplete."""
+    head = at + _HEADER.size
+    if len(buffer) < head:
+        return None
+    lacing = buffer[head : head + buffer[head - 1]]
+    end = head + buffer[head - 1] + sum(lacing)
+    return end - at if len(lacing) == buffer[head - 1] and len(buffer) >= end else None
 
 
 class OggWriter:

@@ -6,7 +6,7 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.audio.ogg import OggReader, OggWriter
+from live_eval.audio.ogg import OggPages, OggReader, OggWriter
 from live_eval.errors import AudioError, FailureKind
 
 
@@ -24,6 +24,21 @@ def test_a_stream_may_arrive_in_pieces_of_any_size(packets: list[bytes], step: i
     data, reader = pages(packets), OggReader()
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
     assert [packet for piece in pieces for packet in reader.push(piece)] == packets
+
+
+@given(st.lists(st.binary(max_size=1200), max_size=8), st.integers(1, 700))
+def test_every_part_that_is_cut_at_pages_has_whole_packets(packets: list[bytes], step: int) -> None:
+    data, cut = pages(packets), OggPages()
+    parts = [cut.push(data[at : at + step]) for at in range(0, len(data), step)]
+    assert b"".join(parts) == data
+    assert [packet for part in parts for packet in reading(OggReader(), part)] == packets
+
+
+def test_bytes_outside_pages_are_passed_on_at_once() -> None:
+    cut, page = OggPages(), pages([b"opus"])
+    assert cut.push(page + b"noise") == page + b"noise"
+    assert cut.push(page[:2]) == b""
+    assert cut.push(page[2:]) == page
 
 
 def test_packets_with_one_or_more_lacing_values() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import Decoder
+from live_eval.audio.ogg import OggWriter
 from live_eval.clients.dialects.moshi import Moshi
 from live_eval.dialect import (
     Close,
@@ -137,7 +138,10 @@ def test_waiting_for_another_session_is_reported() -> None:
 
 def test_audio_text_and_ignored_messages() -> None:
     server = ready()
-    assert say(server, b"\x01OggS") == [StreamAudio(b"OggS", OGG_OPUS)]
+    page = OggWriter(serial=7).page(b"opus", 960)
+    assert say(server, b"\x01" + page) == [StreamAudio(page, OGG_OPUS)]
+    assert say(server, b"\x01" + page[:9]) == []
+    assert say(server, b"\x01" + page[9:]) == [StreamAudio(page, OGG_OPUS)]
     assert say(server, "\x02 café".encode()) == [StreamText(" café")]
     assert say(server, b"\x03\x01") == []
     assert say(server, b"\x06") == []
