@@ -186,7 +186,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
         yield from filter(_no_words, re.split(r"[/?#:@&=]", login))
     user, colon, password = login.partition(":")
     yield from (login, password) if colon else (login,)  # Basic authentication sends the whole login
-    if colon and _no_words(user):
+    if _no_words(user):
         yield user
     for pair in url.partition("?")[2].partition("#")[0].split("&"):
         name, _, value = pair.partition("=")

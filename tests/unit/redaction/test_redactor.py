@@ -128,7 +128,8 @@ def test_a_login_and_a_query_are_learned_except_words_of_a_query() -> None:
     said = "pass/word-1 close_mid_reply gpt-4711-mini ab12cd34ef ab+cd ef user-4711 quiet-turn quiet-9#pass"
     assert redactor.text(said) == "*** close_mid_reply gpt-4711-mini *** *** *** *** ***"
     assert redactor.text("correcthorsebattery") == "***"
-    assert "***" not in redactor.text("2026-10-01 mine-4711 some-plain-user")
+    redactor.learn_url("ws://host-4711.example/v1?mail=me@there.example")
+    assert "***" not in redactor.text("2026-10-01 mine-4711 some-plain-user host-4711.example")
     assert "***" in redactor.text(base64.b64encode(b"user-4711:quiet-turn").decode()), "as Basic sends it"
 
 
@@ -184,11 +185,11 @@ def test_secrets_of_settings_are_hidden_and_learned() -> None:
 
 
 def test_a_key_in_the_query_of_a_model_name_is_hidden_and_learned() -> None:
-    settings = {"model": "x?voice=ash&api_key=quiet-4711", "name": "openai"}
-    assert public_settings(settings) == {"model": "x?voice=ash&api_key=***", "name": "openai"}
+    settings = {"model": "x?voice=ash-voice-1&api_key=quiet-4711", "name": "openai"}
+    assert public_settings(settings) == {"model": "x?voice=ash-voice-1&api_key=***", "name": "openai"}
     redactor = Redactor()
     redactor.learn_settings(settings)
-    assert redactor.text("no model 'x', key quiet-4711") == "no model 'x', key ***"
+    assert redactor.text("no voice ash-voice-1, key quiet-4711") == "no voice ash-voice-1, key ***"
 
 
 def test_a_secret_in_pieces_of_one_field_is_found() -> None:
