@@ -10,7 +10,7 @@ from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.errors import UsageError
 from live_eval.studio.turn_filter import FilterError
 from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
-from live_eval.studio.turn_rows import TurnRow
+from live_eval.studio.turn_rows import ListedTurn
 
 __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
 
@@ -81,7 +81,7 @@ def _has(run: RunIndex, score: str) -> bool:
     return any(column.name == score for column in run.columns)
 
 
-def _case(turns: Sequence[TurnRow | None], turn_id: str, metric: str) -> dict[str, Any]:
+def _case(turns: Sequence[ListedTurn | None], turn_id: str, metric: str) -> dict[str, Any]:
     known = next(turn for turn in turns if turn is not None)
     part = "latency_ms" if metric in LATENCIES else "scores"
     values = [None if turn is None else turn.number(part, metric) for turn in turns]

@@ -26,7 +26,7 @@ from live_eval.recording import (
     read_reviews,
 )
 from live_eval.studio.turn_filter import FilterError, FilterField, FilterFields, parse_filter
-from live_eval.studio.turn_rows import TurnRow, TurnRows
+from live_eval.studio.turn_rows import ListedTurn, TurnRows
 from live_eval.text.mappings import flattened
 from live_eval.text.wording import natural_order
 
@@ -185,7 +185,7 @@ class RunIndex:
             "matching": len(found),
         }
 
-    def matching(self, query: RowQuery) -> list[TurnRow]:
+    def matching(self, query: RowQuery) -> list[ListedTurn]:
         """Return all rows that match a query, in its order.
 
         Raises:
@@ -219,7 +219,7 @@ class RunIndex:
             "note": FilterField("text", lambda row: self.review_of(row["turn_id"])["note"]),
         }
 
-    def _sorted(self, rows: list[TurnRow], query: RowQuery) -> list[TurnRow]:
+    def _sorted(self, rows: list[ListedTurn], query: RowQuery) -> list[ListedTurn]:
         if query.sort == RECORDED:
             return rows[::-1] if query.descending else rows
         if query.sort == BY_NAME:

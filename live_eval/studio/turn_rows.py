@@ -7,13 +7,13 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
-__all__ = ["TurnRow", "TurnRows"]
+__all__ = ["ListedTurn", "TurnRows"]
 
 _NUMBERS = ("latency_ms", "scores")
 _REPEATED = frozenset({"cue", "topic", "text", "dialogue_id"})
 
 
-class TurnRow(Mapping[str, Any]):
+class ListedTurn(Mapping[str, Any]):
     """A row of the turn list: JSON values by name."""
 
     __slots__ = ("_place", "_rows")
@@ -40,7 +40,7 @@ class TurnRow(Mapping[str, Any]):
         return len(self._rows.names)
 
 
-class TurnRows(Sequence[TurnRow]):
+class TurnRows(Sequence[ListedTurn]):
     """The rows of the turn list, in recording order.
 
     They are stored by column, since 30,000 dictionaries would take 150 MB.
@@ -66,13 +66,13 @@ class TurnRows(Sequence[TurnRow]):
         self._count += 1
 
     @overload
-    def __getitem__(self, place: int) -> TurnRow: ...
+    def __getitem__(self, place: int) -> ListedTurn: ...
     @overload
-    def __getitem__(self, place: slice) -> list[TurnRow]: ...
-    def __getitem__(self, place: int | slice) -> TurnRow | list[TurnRow]:
+    def __getitem__(self, place: slice) -> list[ListedTurn]: ...
+    def __getitem__(self, place: int | slice) -> ListedTurn | list[ListedTurn]:
         if isinstance(place, slice):
-            return [TurnRow(self, each) for each in range(self._count)[place]]
-        return TurnRow(self, range(self._count)[place])
+            return [ListedTurn(self, each) for each in range(self._count)[place]]
+        return ListedTurn(self, range(self._count)[place])
 
     def __len__(self) -> int:
         return self._count

@@ -102,7 +102,7 @@ def _number(value: float) -> str:
     return f"{value:z.2f}".replace("-", "−")
 
 
-class Repeated:
+class RepeatedValues:
     """Values with many duplicates, shape (n,), stored as distinct values and small indices.
 
     Six replies have 15 permutations, so the values of a script take an eighth of their usual memory.
@@ -134,7 +134,7 @@ class ScriptEffect:
     between: float
     within: float
     far: float
-    exchanged: Repeated
+    exchanged: RepeatedValues
 
 
 def scripts_of(
@@ -162,7 +162,7 @@ def _scripts(
     random: np.random.Generator,
 ) -> list[list[ScriptEffect]]:
     neighbours = _neighbours(replies, measurable, random)
-    parts: dict[str, list[list[tuple[float, float, Repeated]]]] = defaultdict(list)
+    parts: dict[str, list[list[tuple[float, float, RepeatedValues]]]] = defaultdict(list)
     for (script_id, _), places in _groups(replies, measurable).items():
         if script_id in neighbours and _usable(replies, places):
             parts[script_id].append(_contrasts(measures, replies, places, random))
@@ -181,10 +181,10 @@ def _scripts(
     ]
 
 
-def _mean(of_sources: Sequence[Repeated]) -> Repeated:
+def _mean(of_sources: Sequence[RepeatedValues]) -> RepeatedValues:
     if len(of_sources) == 1:
         return of_sources[0]
-    return Repeated(np.mean([each.values() for each in of_sources], axis=0))
+    return RepeatedValues(np.mean([each.values() for each in of_sources], axis=0))
 
 
 def _far(measure: Measure, neighbours: Sequence[tuple[int, NDArray[np.int32]]]) -> float:
@@ -291,7 +291,7 @@ def _neighbours(
 
 def _contrasts(
     measures: Sequence[Measure], replies: Sequence[Reply], places: Sequence[int], random: np.random.Generator
-) -> list[tuple[float, float, Repeated]]:
+) -> list[tuple[float, float, RepeatedValues]]:
     """Return what a script's replies to one source contribute to its `ScriptEffect`, by measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
     pairs = list(combinations(range(len(places)), 2))
@@ -305,5 +305,5 @@ def _contrasts(
         inside_sums = same @ distances
         within = inside_sums / inside
         between = (distances.sum() - inside_sums) / (len(pairs) - inside)
-        found.append((float(between[0]), float(within[0]), Repeated((between - within)[1:])))
+        found.append((float(between[0]), float(within[0]), RepeatedValues((between - within)[1:])))
     return found
