@@ -4,7 +4,8 @@ large.
 Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
 classifier, as run by the package ``funasr``. EchoMind publishes neither the source of its reference emotion
 nor its label mapping; a match rate, 0 to 100, is consistent with its values. Here the reference is an option:
-the voice of the benchmark's own reply, or a table by vocal cue (``docs/reference/emotion.md``).
+the voice of the benchmark's own reply, a table by vocal cue (``docs/reference/emotion.md``), or the user's
+own voice.
 
 With p(c) the reply's probabilities and q(c) the reference reply's, over the classes c:
 
@@ -64,7 +65,7 @@ class EmoAlign:
 
     Args:
         reference: Source of the reference: ``audio`` for the voice of the case's reference reply, ``cue`` for
-            the table by cue.
+            the table by cue, ``speaker`` for the user's voice.
         weights: Name of published weights, or the folder of a funasr model.
         device: Torch device, ``cpu`` or ``cuda``.
 
@@ -78,7 +79,7 @@ class EmoAlign:
     ) -> None:
         where = torch_device(device)
         found = chosen_weights(weights, EMOTION2VEC_WEIGHTS, any_hash=True)
-        self._by_cue = reference == "cue"
+        self._source = reference
         self._sha256 = found.sha256
         self._model = Emotion2vec(found.path, where)
         unknown = set(EMOTIONS) - set(self._model.labels)
@@ -108,19 +109,25 @@ class EmoAlign:
             if cosine is not None:
                 values["cosine"] = cosine
         sides = [reply] if reference.probabilities is None else [reply, reference.probabilities]
+        speaker = {"speaker": _side(sides[1])} if self._source == "speaker" else {}
         return Scored(
             values,
             {
                 "reply": _side(reply),
                 "reference": reference.detail,
+                **speaker,
                 "low_confidence": any(max(side.values()) < LOW_CONFIDENCE for side in sides),
                 "sha256": self._sha256,
             },
         )
 
     def _reference(self, turn: JudgedTurn) -> _Reference | Unscored | Failed:
-        if self._by_cue:
+        if self._source == "cue":
             return _of_cue(turn.case.cue)
+        if self._source == "speaker":
+            return unusable(turn.speaker, "speaker", "the user's speech") or _of_voice(
+                self._model.probabilities(turn.speaker_at(RATE_HZ).samples), "speaker", "the user's voice"
+            )
         return unusable(turn.reference, "reference", "the reference reply") or _of_voice(
             self._reference_voice(turn)
         )
@@ -133,11 +140,13 @@ class EmoAlign:
         )
 
 
-def _of_voice(probabilities: Probabilities) -> _Reference | Unscored:
+def _of_voice(
+    probabilities: Probabilities, source: str = "audio", voice: str = "the reference reply's voice"
+) -> _Reference | Unscored:
     emotion = _top(probabilities)
     if emotion not in EMOTIONS:
-        return Unscored("the reference reply's voice has no emotion that the classifier can name")
-    return _Reference(frozenset({emotion}), probabilities, {"source": "audio", **_side(probabilities)})
+        return Unscored(f"{voice} has no emotion that the classifier can name")
+    return _Reference(frozenset({emotion}), probabilities, {"source": source, **_side(probabilities)})
 
 
 def _of_cue(cue: Cue | None) -> _Reference | Unscored:

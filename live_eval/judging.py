@@ -185,6 +185,8 @@ class OptionSpec:
     Scores are stored under a version that includes the value or, for a file, its content.
 
     Args:
+        in_conversation: Default in a conversation without scripts, whose turns have no cue and no reference;
+            empty for the usual default.
         choices: Allowed values; empty if any value is allowed.
         weights: Weights that can be selected by name. Any other value is a path to custom weights.
         is_file: Whether the value is a file path (or empty).
@@ -196,6 +198,7 @@ class OptionSpec:
     name: str
     help: str
     default: str = ""
+    in_conversation: str = ""
     choices: tuple[str, ...] = ()
     weights: tuple[WeightsSpec, ...] = ()
     is_file: bool = False
@@ -215,6 +218,8 @@ class JudgeSpec:
         implementation: ``"module:Class"``; constructed with the options as keyword arguments, and with
             ``device`` if `on_device`.
         outputs: Numeric outputs.
+        classes: Titles of classes in the detail of a score, by key: objects with ``emotion`` and
+            ``confidence``, which a conversation shows.
         needs: Required parts of a turn.
         role: Role in summaries, or None.
         default_place: Position among the default judges, or among the arena's judges (the arena uses the
@@ -244,6 +249,7 @@ class JudgeSpec:
     implementation: str
     outputs: tuple[OutputSpec, ...]
     needs: frozenset[Need]
+    classes: Mapping[str, str] = field(default_factory=dict, hash=False)
     role: JudgeRole | None = None
     default_place: int | None = None
     tasks: frozenset[Task] = frozenset({Task.CONVERSATION})

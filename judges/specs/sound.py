@@ -204,15 +204,22 @@ EMOALIGN = _local(
             optional=True,
         ),
     ),
+    classes={"speaker": "emotion of the user's voice", "reply": "emotion of the reply"},
     role=JudgeRole.EMOTION,
-    uses=frozenset({Need.REFERENCE_AUDIO, Need.CUE}),
+    uses=frozenset({Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO, Need.CUE}),
     options=(
         OptionSpec(
             name="reference",
-            help="what the reply is compared with: the reference reply's voice, or a table by cue",
+            help="what the reply is compared with: the reference reply's voice, a table by cue, or the "
+            "user's voice",
             default="audio",
-            choices=("audio", "cue"),
-            spares={"cue": frozenset({Need.REFERENCE_AUDIO})},
+            in_conversation="speaker",
+            choices=("audio", "cue", "speaker"),
+            spares={
+                "audio": frozenset({Need.SPEAKER_AUDIO}),
+                "cue": frozenset({Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO}),
+                "speaker": frozenset({Need.REFERENCE_AUDIO}),
+            },
         ),
         OptionSpec(
             name="weights",

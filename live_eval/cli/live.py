@@ -103,7 +103,7 @@ def _live(
     if scripts is not None and data is not None:
         raise UsageError("--perform and --from: expected one of them")
     config = configured({"endpoint": {"name": endpoint}}, flags)
-    options = live_options(judge_options(config.judges))
+    options = live_options(judge_options(config.judges), scripted=bool(scripts or data))
     judges = _judges(config, options, score=score)
     folder = out or _options.new_folder(f"{endpoint}-live")
     performed: PerformedSet | None = None

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.audio import write_flac
+from live_eval.audio import read_audio, write_flac
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.data.echomind import load_echomind
-from live_eval.errors import DataError
+from live_eval.errors import AudioError, DataError
 from live_eval.files import atomic_text, private_folder
 from live_eval.recording import file_stem
 from live_eval.text.wording import counted
@@ -131,6 +131,7 @@ class PerformedSet:
         """The data set's folder."""
         self._part = folder / f"data_{_PART}"
         self._entries: dict[str, dict[str, Any]] = {}
+        self._references: dict[Path, Path] = {}  # reference replies by their copies
 
     def begin(self, consent: Consent) -> None:
         """Create the folder, and store the person's consent.
@@ -150,10 +151,15 @@ class PerformedSet:
 
     def take_of(self, case: Case) -> Case:
         """Return the case for the person's take; its recording may not exist yet."""
+        path = self._part / "audio" / f"{file_stem(case.case_id, 1)}.flac"
+        reference: Path | None = None
+        if case.reference_audio_path is not None and os.path.isfile(case.reference_audio_path):
+            reference = path.with_name(f"{path.stem}_response.flac")
+            self._references[reference] = case.reference_audio_path
         return replace(
             case,
-            audio_path=self._part / "audio" / f"{file_stem(case.case_id, 1)}.flac",
-            reference_audio_path=None,
+            audio_path=path,
+            reference_audio_path=reference,
             clean_audio_path=None,
             boundaries=None,
             parts=(),
@@ -182,11 +188,12 @@ class PerformedSet:
             take.audio_path.unlink(missing_ok=True)
 
     def accept(self, take: Case) -> None:
-        """Add a recorded take to the data set.
+        """Add a recorded take to the data set, with the spoken reference reply of its script.
 
         Raises:
-            DataError: script_info cannot be written.
+            DataError: A file cannot be written.
         """
+        reference = self._copied(take)
         entry = self._entries.setdefault(
             take.script_id,
             _stated(
@@ -202,6 +209,7 @@ class PerformedSet:
             **{
                 f"{variant}_input_audio_file": take.audio_path.name,
                 f"{variant}_response_text": take.reference_text,
+                f"{variant}_response_audio_file": reference.name if reference is not None else None,
                 f"{variant}_spoken_info": take.cue.phrase if take.cue is not None else None,
             }
         )
@@ -211,6 +219,21 @@ class PerformedSet:
                 json.dump(list(self._entries.values()), file, indent=2)
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror}") from None
+
+    def _copied(self, take: Case) -> Path | None:
+        """Copy the reference reply of a take; return None if there is none or it cannot be read."""
+        copy = take.reference_audio_path
+        if copy is None:
+            return None
+        try:
+            audio = read_audio(self._references[copy]).audio
+        except AudioError:
+            return None
+        try:
+            write_flac(copy, audio.int16(), audio.rate_hz)
+        except OSError as error:
+            raise DataError(f"cannot write {copy}: {error.strerror}") from None
+        return copy
 
     def load(self) -> DataSet | None:
         """Return the data set of the accepted takes; None without takes."""

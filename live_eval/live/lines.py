@@ -162,10 +162,12 @@ def main_scores(scores: Mapping[str, float | str]) -> list[tuple[str, str]]:
     judges = sorted(
         installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
     )
-    named = (
-        (score_name(spec.name, output.name), output) for spec in judges for output in _main_outputs(spec)
-    )
-    return [(output.title, _value(scores[name], output.unit)) for name, output in named if name in scores]
+    named: list[tuple[str, str, str]] = []
+    for spec in judges:
+        named += [(f"{spec.name}:{key}", title, "") for key, title in spec.classes.items()]
+        outputs = _main_outputs(spec)
+        named += [(score_name(spec.name, output.name), output.title, output.unit) for output in outputs]
+    return [(title, _value(scores[name], unit)) for name, title, unit in named if name in scores]
 
 
 def _main_outputs(spec: JudgeSpec) -> list[OutputSpec]:

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Event
@@ -56,12 +56,17 @@ def quick_judges() -> tuple[str, ...]:
     )
 
 
-def live_options(options: JudgeOptions | None = None) -> JudgeOptions:
+def live_options(options: JudgeOptions | None = None, *, scripted: bool = False) -> JudgeOptions:
     """Return judge options with limits for a conversation: a shorter timeout for model calls, and a budget.
 
     The budget is 200 calls unless the options limit calls, tokens or cost.
+
+    Args:
+        scripted: Whether the user's speech belongs to a data set, with its cues and references.
     """
     options = options or JudgeOptions()
+    if not scripted:
+        options = replace(options, choices=_in_conversation(options.choices))
     llm = options.llm
     limited = any(limit is not None for limit in (llm.max_calls, llm.max_tokens, llm.max_cost))
     llm = replace(
@@ -71,6 +76,16 @@ def live_options(options: JudgeOptions | None = None) -> JudgeOptions:
         max_calls=llm.max_calls if limited else _LLM_CALLS,
     )
     return replace(options, llm=llm)
+
+
+def _in_conversation(given: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
+    """Return options by judge, with the defaults for a conversation without scripts."""
+    choices = dict(given)
+    for spec in installed_judges():
+        usual = {option.name: option.in_conversation for option in spec.options if option.in_conversation}
+        if usual:
+            choices[spec.name] = usual | dict(given.get(spec.name, {}))
+    return choices
 
 
 def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
@@ -95,8 +110,8 @@ class QuickScorer:
 
     Args:
         judges: Judges in the order in which they run.
-        options: See `live_options`.
-        limit_s: Maximum time per judge and turn, including loading the judge.
+        options: Options made by `live_options`; None for its limits alone.
+        limit_s: Maximum time of a judge for a turn, including loading the judge.
     """
 
     def __init__(
@@ -109,7 +124,7 @@ class QuickScorer:
     ) -> None:
         self._run = run
         self._judges = list(judges)
-        self._options = live_options(options)
+        self._options = options or live_options(scripted=True)
         self._limit_s = limit_s
         self._turn = asyncio.Lock()
         self._spent = Expense()  # kept when the process is replaced
@@ -242,6 +257,12 @@ def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScore
             rows = [row for row in scores.of_turn(turn_id, scores.versions()) if row.judge == name]
     except LiveEvalError as error:
         return QuickScores(turn_id, {}, {name: str(error)}, name)
-    values = {score_name(row.judge, key): value for row in rows for key, value in row.values.items()}
+    values: dict[str, float | str] = {
+        score_name(row.judge, key): value for row in rows for key, value in row.values.items()
+    }
+    for row in rows:
+        for key in judge(row.judge).classes:
+            if isinstance(found := row.detail.get(key), Mapping):
+                values[f"{row.judge}:{key}"] = f"{found['emotion']}, {100 * found['confidence']:.0f} %"
     problems = {row.judge: row.reason for row in rows if row.status != "scored"}
     return QuickScores(turn_id, values, problems, name, summary.judges[0].seconds)

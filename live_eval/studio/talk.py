@@ -161,8 +161,9 @@ def _prepare(
         plan = plan_performance(config, performed, scripts=_scripts(perform), has_flags=False)
     else:
         plan = make_live_plan(config, has_flags=False)
-    judges = live_judges(plan.config.judges.names if "names" in tables["judges"] else (), live_options())
-    return partial(PageConversation, plan, run, judges, performed=performed, consent=consent)
+    options = live_options(scripted=performed is not None)
+    judges = live_judges(plan.config.judges.names if "names" in tables["judges"] else (), options)
+    return partial(PageConversation, plan, run, judges, options, performed=performed, consent=consent)
 
 
 def _chosen_data(perform: Mapping[str, Any], library: Library) -> str:

@@ -131,7 +131,8 @@ class Performing extends Conversation {
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
     } else if (message.type === "state" && message.state !== "recording") {
       this.repeating ||= message.state === "repeating"; // no script belongs to what is heard
-      this.card.hidden = this.repeating || !["starting", "talking"].includes(message.state);
+      const streams = ["starting", "talking"].includes(message.state) && this.script.textContent;
+      this.card.hidden = this.repeating || !streams;
       this.offer();
     }
   }

@@ -21,7 +21,7 @@ from live_eval.live.quick_scores import QuickScorer, live_options
 from live_eval.live.updates import State, StateChanged
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, data_facts
-from live_eval.scoring.judge_runner import unable_judges
+from live_eval.scoring.judge_runner import JudgeOptions, unable_judges
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
@@ -48,6 +48,7 @@ class PageConversation:
     Args:
         run: Run to store; its folder is created once the page is connected.
         judges: Judges to score turns, in the order in which they run; those that cannot run are reported.
+        options: Options of the judges.
         performed: Data set of the takes, for a performance.
         consent: Consent of the person who performs.
     """
@@ -57,6 +58,7 @@ class PageConversation:
         plan: Plan,
         run: ListedFolder,
         judges: Sequence[JudgeSpec] = (),
+        options: JudgeOptions | None = None,
         *,
         performed: PerformedSet | None = None,
         consent: Consent | None = None,
@@ -67,7 +69,8 @@ class PageConversation:
         self._performed = performed
         self._consent = consent
         self._performance: Performance | None = None
-        self._missing = unable_judges(judges, live_options())
+        self._options = options or live_options(scripted=True)
+        self._missing = unable_judges(judges, self._options)
         self._clock = SystemClock()
         self._connection = RtcConnection(self._clock)
         self._live: LiveConversation | None = None
@@ -138,7 +141,7 @@ class PageConversation:
         """Run the live conversation, and always end the stored run."""
         writer = await asyncio.to_thread(self._writer)
         able = [spec.name for spec in self._judges if spec.name not in self._missing]
-        scorer = await asyncio.to_thread(QuickScorer, self._run.path, able) if able else None
+        scorer = await asyncio.to_thread(QuickScorer, self._run.path, able, self._options) if able else None
         try:
             await self._converse(writer, scorer)
         except LiveEvalError as error:

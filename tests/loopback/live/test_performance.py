@@ -131,7 +131,9 @@ def stored(folder: Path) -> list[TurnRecord]:
 
 
 async def recordings(takes: PerformedSet) -> list[Path]:
-    return await asyncio.to_thread(lambda: list((takes.folder / "data_human" / "audio").iterdir()))
+    folder = takes.folder / "data_human" / "audio"
+    found = await asyncio.to_thread(lambda: list(folder.iterdir()))
+    return [path for path in found if not path.stem.endswith("_response")]
 
 
 Voice: TypeAlias = dict[tuple[str, str], Pcm]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_eval.errors import UsageError
+from live_eval.live.lines import main_scores
 from live_eval.live.quick_scores import QuickScorer, live_judges, live_options
 from live_eval.live.updates import QuickScores
 from live_eval.recording import RunWriter
@@ -85,3 +86,20 @@ def test_judges_that_call_a_model_run_last() -> None:
     assert [spec.name for spec in live_judges(["ves", "dnsmos"], live_options())] == ["dnsmos", "ves"]
     with pytest.raises(UsageError, match="cannot score one turn"):
         live_judges(["arena"], live_options())
+
+
+def test_options_depend_on_whether_the_speech_is_scripted() -> None:
+    assert live_options().choices["emoalign"] == {"reference": "speaker"}
+    assert live_options(scripted=True).choices == {}
+    given = {"emoalign": {"reference": "cue"}}
+    assert live_options(JudgeOptions(choices=given)).choices == given
+    scores: dict[str, float | str] = {
+        "emoalign.top1": 0.0,
+        "emoalign:speaker": "sad, 71 %",
+        "emoalign:reply": "happy, 55 %",
+    }
+    assert main_scores(scores) == [  # both emotions come first, since the stage shows two values
+        ("emotion of the user's voice", "sad, 71 %"),
+        ("emotion of the reply", "happy, 55 %"),
+        ("emotion of the reply is the reference's", "0 %"),
+    ]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from live_eval.audio import read_audio, write_flac
 from live_eval.data import (
     ATTRIBUTES,
     Consent,
@@ -88,6 +89,22 @@ def test_accepted_takes_are_a_data_set_in_the_benchmarks_layout(tmp_path: Path) 
     assert len(list((tmp_path / "takes" / "data_human" / "audio").iterdir())) == 3
     assert found.fingerprint == getattr(made.load(), "fingerprint", None)
     assert json.loads((tmp_path / "takes" / "consent.json").read_text())["given_by"] == "A. B."
+
+
+def test_reference_replies_are_copied(tmp_path: Path) -> None:
+    spoken, damaged = tmp_path / "spoken.flac", tmp_path / "damaged.flac"
+    write_flac(spoken, PCM, 24_000)
+    damaged.write_bytes(b"fLaC")
+    made = PerformedSet(tmp_path / "takes")
+    made.begin(CONSENT)
+    for script, reference in (("a", spoken), ("b", damaged), ("c", tmp_path / "absent.flac")):
+        take = made.take_of(replace(case(script), reference_audio_path=reference))
+        made.record(take, PCM, 24_000)
+        made.accept(take)
+    found = {each.script_id: each.reference_audio_path for each in load(tmp_path / "takes").cases}
+    assert [name for name, path in found.items() if path is not None] == ["a"]
+    assert found["a"] is not None
+    assert np.array_equal(read_audio(found["a"]).audio.int16(), PCM)
 
 
 def test_takes_do_not_mix_with_other_files(tmp_path: Path) -> None:

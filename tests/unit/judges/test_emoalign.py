@@ -298,6 +298,23 @@ def test_against_the_table_by_cue(by_cue: EmoAlign) -> None:
     }
 
 
+def test_against_the_users_voice(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(live_eval.judges.emoalign, "Emotion2vec", Voices)
+    mirror = EmoAlign(weights=str(folder), reference="speaker")
+
+    def answered(reply_s: float, user_s: float) -> JudgedTurn:
+        return replace(turn(reply_s), speaker=speechlike(user_s, RATE_HZ))
+
+    same, other, unnamed = mirror.score([answered(1.0, 1.0), answered(3.0, 1.0), answered(1.0, 4.0)])
+    assert scored(same).values["top1"] == 100.0
+    assert scored(other).values["top1"] == 0.0
+    detail = scored(other).detail
+    assert [detail[key]["emotion"] for key in EMOALIGN.classes] == ["sad", "happy"]
+    assert detail["reference"]["source"] == "speaker"
+    assert unnamed == Unscored("the user's voice has no emotion that the classifier can name")
+    assert mirror.score([replace(turn(1.0), speaker=None)]) == [Unscored("no speaker audio")]
+
+
 def test_cues_that_name_no_emotion(by_cue: EmoAlign) -> None:
     assert by_cue.score([turn(1.0), turn(1.0, cue="a waterfall"), turn(1.0, cue="shout")]) == [
         Unscored("no cue"),
