@@ -239,11 +239,14 @@ class PerformedSet:
         """Return the data set of the accepted takes; None without takes."""
         return load_echomind(self.folder, DataOptions()) if self._entries else None
 
-    def planned(self, takes: Iterable[Case]) -> DataSet:
-        """Return the data set that results if all of these takes are accepted."""
-        return DataSet(
-            name=self.folder.resolve().name, root=self.folder, kind=DataKind.ECHOMIND, cases=tuple(takes)
-        )
+    def planned(self, takes: Iterable[Case], *, root: Path) -> DataSet:
+        """Return the data set that results if all of these takes are accepted.
+
+        Args:
+            root: The data set of the scripts, which exists when an endpoint is launched with it.
+        """
+        name = self.folder.resolve().name
+        return DataSet(name=name, root=root, kind=DataKind.ECHOMIND, cases=tuple(takes))
 
 
 def _stated(**values: str | None) -> dict[str, Any]:

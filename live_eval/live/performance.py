@@ -75,7 +75,7 @@ def plan_performance(
     return replace(
         written,
         config=config.with_data(str(takes.folder)).model_copy(update={"turns": turns}),
-        data=takes.planned(cases),
+        data=takes.planned(cases, root=written.data.root),
         notes=(*written.notes, *notes),
         jobs=tuple(Job(case, repeat) for repeat in range(_REPEATS) for case in cases),
     )
