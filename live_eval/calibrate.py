@@ -1,4 +1,4 @@
-"""Measure the harness's error against known times, for a transport and a load.
+"""Measure live-eval's own error against known times, for a transport and a load.
 
 The reference endpoint runs in a separate process, with different settings for each turn, and logs the true
 times on the machine's monotonic clock: the arrival of the end of the user's speech (a marked sample or, over
@@ -6,7 +6,7 @@ a lossy codec, the last audible packet), the sending of each chunk, and the onse
 captured and stored as in a run, and then compared with the true times.
 
 Opus delays a reply by 6.5 ms, both in the true times and at the client. The remaining error is the codec's
-smear before the reply's onset: 0.3 ms on average, 1.3 ms at most.
+smearing before the reply's onset: 0.3 ms on average, 1.3 ms at most.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def client_for(transport: str) -> str:
 async def calibrate(
     plan: CalibrationPlan, *, transport: Callable[[Clock], Transport] | None = None
 ) -> Calibration:
-    """Run turns with the reference endpoint and compare the measured latencies with the true times.
+    """Run turns against the reference endpoint and compare the measured latencies with the true times.
 
     Args:
         plan: Calibration plan.
@@ -328,7 +328,7 @@ class _Bench:
 
 
 async def timer_lateness(clock: Clock, wakes: int = _FLOOR_WAKES) -> NDArray[np.int64]:
-    """Return the wake lateness of an idle event loop, the machine's floor: int64, ns, shape (wakes,)."""
+    """Return how late an idle event loop wakes, the machine's floor: int64, ns, shape (wakes,)."""
     late_ns: list[int] = []
     due_ns = clock.now_ns()
     for _ in range(wakes):
@@ -341,7 +341,7 @@ async def timer_lateness(clock: Clock, wakes: int = _FLOOR_WAKES) -> NDArray[np.
 @contextlib.contextmanager
 def _noise() -> Iterator[None]:
     """Load every core with a separate process."""
-    # Each process watches for the end of its parent, which may be killed.
+    # Each process watches whether its parent has ended, since the parent may be killed.
     program = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
     busy = [subprocess.Popen((sys.executable, "-c", program)) for _ in range(os.cpu_count() or 1)]
     try:

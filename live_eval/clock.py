@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class Clock(Protocol):
-    """A time source, which all timed code of a session shares."""
+    """A time source shared by all timed code of a session."""
 
     def now_ns(self) -> int:
         """Return monotonic nanoseconds, comparable across processes on the same machine."""
@@ -88,7 +88,7 @@ class _Timetable:
         self._prune_at = _MAX_UNPRUNED
 
     def add(self, at_ns: int, action: Callable[[], _T]) -> asyncio.Future[_T]:
-        """Schedule `action` at `at_ns` and return a future of its result."""
+        """Schedule `action` at `at_ns` and return a future for its result."""
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         entry = (at_ns, next(self._order), action, future)
         if len(self._entries) >= self._prune_at:  # remove the entries of cancelled sleepers
@@ -232,7 +232,7 @@ class Pacer:
     """Compute absolute frame deadlines on the monotonic clock.
 
     Frame k of a stream that starts at `t0_ns` contains the samples spoken from ``t0 + k·frame`` to
-    ``t0 + (k+1)·frame`` and is sent at the latter: when its last sample is spoken, as from a microphone.
+    ``t0 + (k+1)·frame`` and is sent at the latter time, when its last sample is spoken, as from a microphone.
 
     Late speech catches up: overdue frames are sent at once, so that no speech sample is moved or lost. Late
     silence does not: overdue frames are skipped, like the samples of a microphone that was not read, and the
@@ -269,7 +269,7 @@ class Pacer:
         return tick
 
     def left(self, tick: Tick, at_ns: int, *, speech: bool) -> int:
-        """Count a frame that was sent at `at_ns`, and return its lateness."""
+        """Record that a frame was sent at `at_ns`, and return its lateness."""
         late_ns = max(0, at_ns - tick.deadline_ns)
         if speech and late_ns > self._frame_ns:
             self.late_speech_frames += 1

@@ -5,8 +5,8 @@ executes the dialect's outputs in order:
 
 * `Send` sends a message, `SetTimer` schedules a call of `Dialect.timer`, `Close` ends the connection;
 * `Reconnect` replaces the connection with a new one, as specified by `Dialect.dial`;
-* every other output is an event of the turn. Audio in events is *undecoded* bytes with their codec, because
-  decoding takes time; it is done after the turn.
+* every other output is an event of the turn. Audio in events is *undecoded* bytes with their codec: decoding
+  takes time and is done after the turn.
 
 If media travel on a separate track (`Dial.signalling`), the user's frames and the reply's packets bypass the
 dialect. `PlaybackStarted` and `PlaybackStopped` then mark a reply's packets; if the endpoint does not mark
@@ -97,7 +97,7 @@ class Emulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSpec:
-    """The specification of a client, to which an entry point refers; reading it does not load the client.
+    """The specification of a client, referenced by an entry point; reading it does not load the client.
 
     Args:
         name: Client name for ``--endpoint``.
@@ -225,7 +225,7 @@ class Signalling:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A request for the address of a WebSocket: POST the form to `Dial.url` with `Dial.headers`.
+    """A request for a WebSocket's address: POST the form to `Dial.url` with `Dial.headers`.
 
     Args:
         form: Fields of the request, sent URL-encoded.
@@ -241,7 +241,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Connection parameters, which are not logged, since the headers may contain a key.
+    """Connection parameters; never logged, since the headers may contain a key.
 
     Args:
         keepalive: Whether to send pings, to which some services respond too late.
@@ -389,7 +389,7 @@ class StreamAudio:
 
 @dataclass(frozen=True, slots=True)
 class QueuedAudio:
-    """A chunk of PCM or G.711 for the playout queue of a phone line, which may arrive faster than real time.
+    """A chunk of PCM or G.711 for a phone line's playout queue; it may arrive faster than real time.
 
     The session plays it after the queued chunks, and then handles it as `StreamAudio`. `StreamInterrupted`
     empties the queue.
@@ -401,7 +401,7 @@ class QueuedAudio:
 
 @dataclass(frozen=True, slots=True)
 class StreamText:
-    """A text fragment of an endpoint that does not mark its responses."""
+    """A text fragment from an endpoint that does not mark its responses."""
 
     text: str
 
@@ -482,7 +482,7 @@ class EndpointProblem:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """A message of an unknown type, which is reported as a warning."""
+    """A message of an unknown type; it is reported as a warning."""
 
     type: str
 
@@ -575,13 +575,13 @@ class Dialect(Protocol):
         ...
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Handle the end of the connection by the endpoint."""
+        """Handle the endpoint closing the connection."""
         ...
 
     def redact(self, message: Message) -> dict[str, Any]:
         """Return a sent or received message as a JSON object for the log, with audio replaced by its size.
 
-        The result must contain no secret, and depend only on the message and the settings, since another
+        The result must contain no secret and must depend only on the message and the settings, since another
         instance of the dialect may be called. An unparsable message is stored under ``"raw"``.
         """
         ...

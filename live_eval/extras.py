@@ -10,7 +10,7 @@ __all__ = ["install_command"]
 
 
 def install_command(extra: str) -> str:
-    """Return the shell command that installs an extra of this installation.
+    """Return the shell command that installs an extra for this installation.
 
     In a checkout, the command installs the checkout with the extra. Otherwise it installs only the extra's
     packages, since live-eval is not on a package index.

@@ -242,7 +242,7 @@ def play(
 
 
 def _silent_before(chunk_samples: NDArray[np.int64], stretches: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Return the number of silent samples before each chunk in which an audible stretch begins."""
+    """Return the number of silent samples before each chunk in which audible audio begins."""
     ends = np.cumsum(chunk_samples)
     silent: dict[int, int] = {}
     before = 0

@@ -136,7 +136,7 @@ class TurnTrace:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A duration in nanoseconds, which may be negative, or None with a reason."""
+    """A duration in nanoseconds (possibly negative), or None with a reason."""
 
     ns: int | None
     reason: str = ""

@@ -1,4 +1,4 @@
-"""The interface of transports: messages and media to and from an endpoint, stamped on arrival."""
+"""The transport interface: messages and media to and from an endpoint, stamped on arrival."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LoadsAhead(Protocol):
     """A transport with slow one-time loading before its first connection in a process."""
 
     async def load(self, dial: Dial) -> None:
-        """Load before `connect`, so that the loading time is not part of the endpoint's latency."""
+        """Load before `connect`, so that loading time does not count as endpoint latency."""
         ...
 
 
@@ -81,7 +81,7 @@ class AudioTrack(Protocol):
         ...
 
     async def stats(self) -> MediaStats:
-        """Return RTCP statistics of the packets that were sent; fields on received packets stay zero."""
+        """Return RTCP statistics of the packets sent; the fields for received packets stay zero."""
         ...
 
 

@@ -46,7 +46,7 @@ class Variant(StrEnum):
 
 
 class Task(StrEnum):
-    """The endpoint's task for a recording: EchoMind's three levels, the first of which has two tasks, or an
+    """The endpoint's task for a recording: one of EchoMind's three levels (the first has two tasks), or an
     item of another benchmark."""
 
     TRANSCRIPTION = "transcription"
@@ -100,7 +100,7 @@ class CoarseDimension(StrEnum):
 
 
 class TurnMode(StrEnum):
-    """What ends the user's turn."""
+    """How the user's turn ends."""
 
     SERVER_VAD = "server_vad"
     """The endpoint's own detector."""
@@ -111,7 +111,7 @@ class TurnMode(StrEnum):
 
 
 class SpeechKind(StrEnum):
-    """The kind of an utterance, which determines the endpoint's expected reaction."""
+    """The kind of an utterance; it determines how the endpoint should react."""
 
     TURN = "turn"
     """Speech to the endpoint that expects an answer; over a reply, an interruption."""

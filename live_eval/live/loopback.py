@@ -1,6 +1,6 @@
 """Measure a sound card's delay: play chirps, record them, and find them by correlation.
 
-The delay runs from passing a sample to the output device until the input device returns it, and so includes
+The delay runs from passing a sample to the output device until the input device returns it, so it includes
 both devices and the air between them. Endpoint latencies exclude this delay; their error bar includes its
 variation.
 """

@@ -170,7 +170,7 @@ class LiveRecorder:
     # -- In the writer thread ----------------------------------------------------------------------------
 
     def _finished(self, turn: LiveCapture, log: Sequence[LoggedMessage]) -> TurnRecord:
-        """Return a turn's timed and aligned record with its messages."""
+        """Return the timed and aligned record of a turn, with its messages."""
         user = Audio(int16_to_float(turn.user), turn.rate_hz)
         capture = replace(turn.capture, log=log)
         if turn.job is not None:

@@ -131,7 +131,7 @@ class SoundCard:
 
     @property
     def input_xruns(self) -> int:
-        """Number of times that the device dropped microphone samples or they were never read."""
+        """Number of times that microphone samples were dropped by the device or never read."""
         return self._input.xruns if self._input is not None else 0
 
     @property
