@@ -184,8 +184,8 @@ def secrets_in_url(url: str) -> Iterator[str]:
     else:
         login = _unparsed(url)[1]
         yield from filter(_no_words, re.split(r"[/?#:@&=]", login))
-    user, colon, password = login.partition(":")
-    yield from (login, password) if colon else (login,)  # Basic authentication sends the whole login
+    user, _, password = login.partition(":")
+    yield from (login, password)  # Basic authentication sends the whole login
     if _no_words(user):
         yield user
     for pair in url.partition("?")[2].partition("#")[0].split("&"):

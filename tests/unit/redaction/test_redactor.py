@@ -130,6 +130,8 @@ def test_a_login_and_a_query_are_learned_except_words_of_a_query() -> None:
     assert redactor.text("correcthorsebattery") == "***"
     redactor.learn_url("ws://host-4711.example/v1?mail=me@there.example")
     assert "***" not in redactor.text("2026-10-01 mine-4711 some-plain-user host-4711.example")
+    redactor.learn_url("ws://u:quiet-4712#pass@HOST")
+    assert redactor.text("unknown host quiet-4712") == "unknown host ***"
     assert "***" in redactor.text(base64.b64encode(b"user-4711:quiet-turn").decode()), "as Basic sends it"
 
 
@@ -139,6 +141,8 @@ def test_a_login_and_a_query_are_learned_except_words_of_a_query() -> None:
         ({"base_url": "me:quiet-4711@h/v1"}, {"base_url": "h/v1"}),
         ({"baseURL": "me:quiet-4711@h/v1"}, {"baseURL": "h/v1"}),
         (["turn:me:quiet-4711@h:1", "stun:h"], ["turn:***@h:1", "stun:h"]),
+        ({"proxy": "http://me:quiet-4711@h/?x=ab12"}, {"proxy": "http://h/?x=***"}),
+        (["http://me:quiet-4711@h/?x=ab12"], ["http://h/?x=***"]),
         ({"note": "at ws://me:quiet-4711@h"}, {"note": "at ws://h"}),
         ({"authorization": "Bearer quiet-4711"}, {"authorization": "***"}),
     ],
