@@ -51,6 +51,9 @@ PARTS: tuple[Part, ...] = (
 _MAX_BODY_BYTES = 256 * 1024
 """Limit for the body of a request."""
 
+_LOAD_AFTER_S = 2.0
+"""Delay of imports that the first turn does not need and would compete with."""
+
 _MOST_CONNECTIONS = 512
 """Maximum number of concurrent connections, below the usual limit of open files."""
 
@@ -108,7 +111,8 @@ async def serve(
 
     def announced(port: int) -> None:
         announce(port)
-        asyncio.get_running_loop().run_in_executor(None, _load)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_LOAD_AFTER_S, loop.run_in_executor, None, _load)
 
     await serve_application(app, site, announced)
 
