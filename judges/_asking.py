@@ -19,7 +19,7 @@ from live_eval.text.quoting import quoted
 from live_eval.types import CoarseDimension, Cue
 
 SENT_RATE_HZ = 16_000
-"""Sample rate of the audio that is sent to models; Gemini and Whisper-like encoders use no higher one."""
+"""Sample rate of audio sent to models; Gemini and Whisper-like encoders use no higher rate."""
 
 LONGEST_SENT_S = 120
 """Maximum number of seconds of a recording sent to models; the message states that the rest is cut off."""

@@ -43,7 +43,7 @@ _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ROW_END = "\r\n"
 _MAX_TEXT_BYTES = 1 << 29
 OTHER_NAMES = "expected a file with one name, found a hard link; replace it with a copy"
-"""The reason for not writing to a file for which `has_other_names` is true."""
+"""The reason for not writing to a file if `has_other_names` is true."""
 _KINDS = {
     stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",

@@ -25,7 +25,7 @@ from live_eval.errors import FailureKind
 from live_eval.timing import ResponseStatus
 
 SILENT_AFTER_INTERRUPTION = "silent after interruption"
-"""Name of the timer that ends a reply that stays silent after its interruption."""
+"""Name of the timer that ends an interrupted reply once it stays silent."""
 
 CONTENT = frozenset(
     {

@@ -28,7 +28,7 @@ CLIENT_READY = {
     "id": "live-eval",
     "data": {"version": "1.0.0", "about": {"library": "live-eval"}},
 }
-"""The message that asks whether the bot is ready."""
+"""The message that asks if the bot is ready."""
 
 
 class RtviBot(Bot):

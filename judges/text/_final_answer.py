@@ -31,7 +31,7 @@ NUMBERS: Mapping[str, int] = MappingProxyType(
         },
     }
 )
-"""Number words up to ninety-nine, by which recognisers spell a spoken count."""
+"""Number words up to ninety-nine, as recognisers spell spoken counts."""
 
 _STATED = re.compile(
     r"\b(?:answer|conclusion|total|verdict)\b(?:(?!\bnot\b)[^.!?\n]){0,40}?(?:\bis\b|\bwould be\b|:|=)\W*",

@@ -216,4 +216,4 @@ RULES: Mapping[str, Callable[[str, Mapping[str, Any]], bool]] = MappingProxyType
         "punctuation:no_comma": lambda r, _: "," not in r,
     }
 )
-"""The check of each instruction by id: called with the reply and the instruction's values."""
+"""The check for each instruction, by ID: called with the reply and the instruction's values."""

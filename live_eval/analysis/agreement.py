@@ -18,7 +18,7 @@ from live_eval.analysis.statistics.intervals import Estimate, estimate_statistic
 __all__ = ["Level", "kendall", "krippendorff", "spearman"]
 
 Level: TypeAlias = Literal["interval", "ordinal"]
-"""The distance between two ratings: their difference, or the number of ratings between them."""
+"""The distance between two ratings: their difference, or their difference in rank."""
 
 _Values: TypeAlias = NDArray[np.float64]
 

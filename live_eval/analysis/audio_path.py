@@ -27,9 +27,9 @@ class AudioPathVerdict(StrEnum):
     """Whether the endpoint hears the user."""
 
     HEARS = "hears"
-    """More answers are correct than guesses explain."""
+    """More answers are correct than guessing explains."""
     DOES_NOT_HEAR = "does not hear"
-    """The answers are as good as guesses, and a hearing endpoint is expected to be better."""
+    """The answers are no better than guesses; an endpoint that hears is expected to do better."""
     UNCLEAR = "unclear"
     """Neither can be concluded from these items."""
 

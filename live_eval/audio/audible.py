@@ -20,7 +20,7 @@ __all__ = [
 AUDIBLE_DBFS = -50.0
 WINDOWS_PER_S = 100
 AUDIBLE_WINDOWS = 3
-"""Number of consecutive windows above `AUDIBLE_DBFS` that make audio audible."""
+"""Number of consecutive windows above `AUDIBLE_DBFS` required for audible audio."""
 PAUSE_NS = 100_000_000
 """Minimum pause between two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)

@@ -19,7 +19,7 @@ from live_eval.types import Failure
 __all__ = ["events_differ", "failures_differ", "short", "turns_differ"]
 
 _DERIVED = ("audio_file", "heard_ns", "discarded_ns")
-"""Fields derived from other fields and the audio; missing in older runs."""
+"""Fields derived from other fields and from the audio; missing in older runs."""
 _RESPONSE = tuple(field.name for field in fields(ResponseRecord) if field.name not in _DERIVED)
 _SHOWN_EVENTS = 8
 _SHOWN_CHARACTERS = 200

@@ -73,7 +73,7 @@ _KEYS = {
         "prices",
     ),
 }
-"""Run-file keys that have a flag in this command, by table; None for all keys except the name."""
+"""Run-file keys with a flag in this command, by table; None for all keys except the name."""
 
 
 def _live(

@@ -117,7 +117,7 @@ ATTRIBUTES: Mapping[str, Attribute] = {attribute.name: attribute for attribute i
 VOCAL_SOUNDS = frozenset(
     {"breathless", "sobbing"} | {each.name for each in _ALL if each.fine == "non-verbal expression"}
 )
-"""Attributes that are sounds of the speaker other than words, often after the last word."""
+"""Attributes that are non-verbal sounds of the speaker, often after the last word."""
 
 NEUTRAL = Cue("neutral", "neutral")
 """Speech without a cue: it has a name, but no dimension."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["write_dataset"]
 
 SPLIT = "test"
-"""The only split, since a run tests a model and is not training data."""
+"""The only split, because a run is test data, not training data."""
 
 _AUDIO = ("reply_audio", "both_sides_audio")
 _PART = ".live-eval-export.part"

@@ -13,7 +13,7 @@ from live_eval.types import SpeechBoundaries
 __all__ = ["Boundaries", "SpeechEnd", "boundaries_of", "speech_ends"]
 
 UNKNOWN_METHOD = "not recorded"
-"""The method to show for turns recorded before methods were stored."""
+"""The method shown for turns recorded before methods were stored."""
 
 
 @dataclass(frozen=True, slots=True)

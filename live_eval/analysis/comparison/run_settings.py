@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 NOT_RECORDED = "not recorded"
-"""The name to show for a prompt that was not recorded."""
+"""The name shown for a prompt that was not recorded."""
 
 # Facts about the endpoint that are not settings; the prompt is handled separately.
 _CONCURRENCY = "concurrency"

@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 FEWEST_SCRIPTS = 5
-"""The fewest scripts for an effect."""
+"""The minimum number of scripts for an effect."""
 
 SIGNIFICANT_BELOW = 0.05
-"""The p below which replies count as changing with the voice."""
+"""The p below which replies are considered to change with the voice."""
 
 PERMUTATIONS = 2_000
 NEIGHBOURS = 12

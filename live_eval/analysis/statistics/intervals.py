@@ -63,10 +63,10 @@ SCRIPTS = "scripts"
 ALL_TURNS = "all turns"
 """Name of the estimator of a run's values: percentiles and means over its turns."""
 OVER_SCRIPTS = "mean over scripts"
-"""Name of the estimator of a comparison: a mean within each script, then over scripts."""
+"""Name of the estimator of a comparison: the mean within each script, then the mean over scripts."""
 _BLOCK = 250
 _MOST_FLOATS = 1_500_000
-"""Draws that are kept as floats: 12 MB."""
+"""Number of draws kept as floats: 12 MB."""
 # Smaller differences are due to rounding.
 _ROUNDING = 1e-9
 

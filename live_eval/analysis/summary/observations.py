@@ -17,7 +17,7 @@ __all__ = ["Observation", "TurnKey", "latency", "read_observations"]
 _T = TypeVar("_T")
 
 TurnKey: TypeAlias = tuple[str, int]
-"""A case and its repetition, from 0: pairs the turns of several runs."""
+"""A case and its repetition, from 0; it identifies the same turn in several runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

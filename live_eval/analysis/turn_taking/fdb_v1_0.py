@@ -114,7 +114,7 @@ _MISSING = {
 }
 
 _Samples: TypeAlias = dict[str, list[float]]
-"""The values of the samples of each metric."""
+"""The sample values of each metric."""
 
 
 def _takes_turn(duration_ns: int, words: int) -> bool:

@@ -37,7 +37,7 @@ _FLAGS = {
     "detections": "--turn-detection",
     "sessions": "--sessions",
 }
-"""The flags of what varies between conditions."""
+"""The flags for the settings that vary between conditions."""
 _LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer rounds, the time at full load is too short
 
 
