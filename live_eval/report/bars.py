@@ -1,4 +1,4 @@
-"""Draw row charts with one axis: bars and marks next to the values of each row."""
+"""Draw row charts with one axis: each row has bars, marks and values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A row: its name, bars, marks and values."""
+    """A row with its name, bars, marks and values."""
 
     label: Cell
     bars: tuple[Bar, ...]
@@ -49,11 +49,11 @@ class BarRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart:
-    """Rows over one axis.
+    """Rows that share an axis.
 
     Args:
         what: Noun for a row.
-        axis: Quantity on the axis, with its unit.
+        axis: Quantity on the axis, with unit.
         legend: Styles and their names.
     """
 
@@ -84,7 +84,7 @@ def difference_chart(
 
     Args:
         what: Noun for a row.
-        rows: Name, difference in `unit`, and additional values of each row.
+        rows: Each row's name, difference in `unit`, and additional values.
         unit: Unit of the differences.
     """
     ends = [
@@ -118,11 +118,11 @@ _STAGES = {
     "first_byte": ("response", "to the first byte"),
     "voice_to_voice": ("silence", "lead silence"),
 }
-"""Style and name of each stage of a reply, by the latency at which the stage ends."""
+"""Style and name of each reply stage, by the latency that ends it."""
 
 
 def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
-    """Draw the stages of voice-to-voice latency for turns ordered from fastest to slowest.
+    """Draw the stages of voice-to-voice latency for turns, fastest first.
 
     Args:
         keys: Page key of each turn.
@@ -168,7 +168,7 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
 
 
 def _stages(turn: Observation) -> list[tuple[str, float, float]]:
-    """Return the stages of a turn; a stage with a missing or out-of-order end is merged with the next."""
+    """Return a turn's stages; a stage whose end is missing or out of order is merged with the next."""
     ends = [
         (style, value)
         for latency, (style, _) in _STAGES.items()

@@ -1,4 +1,4 @@
-"""Represent tables as data, and format the numbers and estimates in their cells."""
+"""Represent tables as data, and format the numbers and estimates in cells."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NONE = "–"
 DIRECTIONS: Mapping[bool | None, tuple[str, str]] = MappingProxyType(
     {True: ("↑", "higher is better"), False: ("↓", "lower is better"), None: ("", "")}
 )
-"""The arrow of a score by `higher_is_better`, and its meaning."""
+"""Arrow for a score and its meaning, by `higher_is_better`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Cell:
     """A cell.
 
     Args:
-        run: Number of the run whose colour marks the cell; None for no mark.
+        run: Number of the run whose colour marks the cell, or None.
         indent: Depth in a hierarchy.
         note: Additional details, as a tooltip.
         href: Link, relative to the page; empty for none.
-        score: Score that the cell names; a page shows its heading and definition.
+        score: Score named in the cell; a page shows its heading and definition.
     """
 
     text: str
@@ -74,7 +74,7 @@ class Table:
 
 
 def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str:
-    """Return a number with a fixed number of decimals and a true minus sign; a dash for None."""
+    """Format a number with fixed decimals and a true minus sign; a dash for None."""
     if value is None:
         return NONE
     text = f"{value:+z.{digits}f}" if signed else f"{value:z.{digits}f}"
@@ -89,7 +89,7 @@ def ranged(
     signed: bool = False,
     unit: str = "",
 ) -> str:
-    """Return a value with its unit, and its interval in parentheses; a dash for None."""
+    """Format a value with its unit and, in parentheses, its interval; a dash for None."""
     text = f"{number(value, digits, signed=signed)}{unit if value is not None else ''}"
     if value is None or interval is None:
         return text
@@ -98,7 +98,7 @@ def ranged(
 
 
 def interval(estimate: Estimate, digits: int = 0) -> str:
-    """Return an interval as ``low to high``; a dash for None."""
+    """Format an interval as ``low to high``; a dash for None."""
     found = estimate.interval
     return NONE if found is None else f"{number(found.low, digits)} to {number(found.high, digits)}"
 
@@ -109,12 +109,12 @@ def median_and_n(values: Distribution) -> str:
 
 
 def missing_cell(values: Distribution) -> Cell:
-    """Return the number of missing values, with the reasons."""
+    """Return the number of missing values with reasons."""
     return Cell(str(values.n_missing), note="; ".join(f"{why}: {n}" for why, n in values.missing.items()))
 
 
 def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False) -> Cell:
-    """Return a difference with its sign and interval; the tooltip has n, and why either is missing."""
+    """Return a signed difference with its interval; the tooltip has n, and why either is missing."""
     text = ranged(estimate.value, estimate.interval, digits, signed=True)
     return Cell(text, strong=strong, note=f"n {estimate.n} {estimate.reason}".strip())
 
@@ -122,6 +122,6 @@ def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False
 def estimate_cell(
     estimate: Estimate, digits: int = 0, *, signed: bool = False, strong: bool = False, href: str = ""
 ) -> Cell:
-    """Return an estimate with its interval, or the reason why either is missing as a tooltip."""
+    """Return an estimate with its interval; if either is missing, a tooltip has the reason."""
     text = ranged(estimate.value, estimate.interval, digits, signed=signed)
     return Cell(text, strong=strong, note=estimate.reason, href=href)

@@ -1,4 +1,4 @@
-"""Choose the order in which turns get audio on a page of limited size: the most useful ones first."""
+"""Choose which turns get audio on a page of limited size: the most useful ones first."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _T = TypeVar("_T")
 
 
 def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[TurnKey]:
-    """Yield the keys of all turns, the most useful to listen to first.
+    """Yield the keys of all turns, most useful to hear first.
 
-    Failed turns, flagged turns, the slowest turns, the turns with the worst value of each score, and turns of
-    every cue alternate, so that even a small page contains each kind. A case precedes its repetitions. A key
-    selects the turn in every run, so that runs can be compared by ear.
+    Failed turns, flagged turns, the slowest turns, the turns with each score's worst values, and turns with
+    each cue alternate, so that even a small page contains every kind. A case precedes its repetitions. A key
+    selects the same turn in every run, so that runs can be compared by ear.
 
     Args:
         scores: Names of the scores.
@@ -50,6 +50,6 @@ def _sorted(valued: Sequence[tuple[float, Observation]], *, descending: bool) ->
 
 
 def _alternating(rankings: Sequence[Iterable[_T]]) -> Iterator[_T]:
-    """Yield the first of each ranking, then the second of each, and so on."""
+    """Yield each ranking's first item, then each one's second, and so on."""
     for place in zip_longest(*rankings):
         yield from (each for each in place if each is not None)

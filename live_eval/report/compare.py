@@ -1,4 +1,4 @@
-"""Compare runs with the first run: paired by case, averaged and resampled by script."""
+"""Compare runs with the first one: paired by case, then averaged and bootstrapped by script."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _NO_VALUES = Estimate(None, 0, 0, reason="no values")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDifferences:
-    """The differences between two runs: means over scripts of ``other − first`` on shared cases.
+    """The differences between two runs: ``other − first`` on shared cases, averaged over scripts.
 
     Args:
-        latencies: Differences in milliseconds, by latency; empty if the latencies are not comparable.
-        without_flagged: Differences without turns that are flagged in either run.
+        latencies: Differences in milliseconds by latency; empty if latencies are not comparable.
+        without_flagged: Differences excluding turns that are flagged in either run.
         flagged: Number of flagged turns.
-        boundaries: Differences between the speech boundaries; None if the runs are not comparable.
-        scores: Differences by score, without scores of different judge versions.
-        notes: Remarks on unpaired or flagged turns and excluded comparisons.
+        boundaries: Differences between speech boundaries; None if the runs are not comparable.
+        scores: Differences by score, excluding scores from different judge versions.
+        notes: Remarks on unpaired or flagged turns and on excluded comparisons.
         problem: Reason why the runs are not comparable; empty if they are.
     """
 
@@ -64,7 +64,7 @@ class RunDifferences:
 def compare(
     runs: tuple[ComparedRun, ComparedRun], summaries: tuple[RunSummary, RunSummary]
 ) -> RunDifferences:
-    """Compare a run with the first run; each score covers all its tasks."""
+    """Compare a run with the first one; each score covers all its tasks."""
     first, other = (
         replace(run, series=series_of(each.turns, each.table, by_task=False))
         for run, each in zip(runs, summaries, strict=True)
@@ -99,7 +99,7 @@ def compare(
 
 
 def prompts_in_words(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """Return the effect of the prompt if only the prompt differs between the runs; otherwise nothing."""
+    """Describe the prompt's effect if the runs differ only in the prompt; otherwise, return nothing."""
     try:
         for other in runs[1:]:
             check_same_data(runs[0], other, common=True)

@@ -1,4 +1,4 @@
-"""Tabulate the drift of a campaign, measured with the same recordings throughout."""
+"""Tabulate a campaign's drift, measured with the same recordings throughout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TITLES = {**LATENCY_TITLES, "lag": "lag (error bar)"}
 def drift_table(checks: Sequence[DriftCheck], link: Callable[[str], str]) -> Table:
     """Return the medians of each drift check, with their differences from the first.
 
-    `link` returns the link to the turns of a drift check, given its name.
+    `link` takes a drift check's name and returns the link to its turns.
     """
     dated = any(check.started_at for check in checks)
     texts = ("metric", "drift check", *(["started"] if dated else []))

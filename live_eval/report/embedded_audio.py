@@ -1,4 +1,4 @@
-"""Embed audio in a page, lossless or compressed to fit a size limit, and draw its envelopes."""
+"""Embed audio in a page, lossless or compressed to fit a size limit, and draw envelopes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope", "length_s"]
 
 MOST_STEPS = 1000
 """Length of a detailed envelope."""
-_AT_A_TIME = 4  # clips that may be encoded in vain at the end
+_AT_A_TIME = 4  # final clips that may be encoded in vain
 _STEP_S = PEAK_NS / 1e9
 
 
@@ -43,14 +43,14 @@ class Clip:
 
 
 def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
-    """Yield the audio of turns until the size limit is reached.
+    """Yield turns' audio until the size limit is reached.
 
-    If all FLAC files fit, they are embedded unchanged; otherwise each is converted to Ogg Vorbis, about a
-    third of the size.
+    If all FLAC files fit, they are embedded unchanged. Otherwise, each is converted to Ogg Vorbis, which is
+    about a third of the size.
 
     Args:
-        files: Key and audio file of each turn, in order of priority. Missing files are skipped.
-        budget_bytes: Limit for the total audio in base64.
+        files: Each turn's key and audio file, in order of priority. Missing files are skipped.
+        budget_bytes: Limit for all audio together, in base64.
 
     Raises:
         StoreError: A file is damaged.
@@ -88,12 +88,12 @@ def _vorbis(file: Path) -> bytes:
 
 
 def length_s(peaks: NDArray[np.uint8]) -> float:
-    """Return the duration in seconds of the audio with these peaks."""
+    """Return the length in seconds of the audio with these peaks."""
     return len(peaks) * _STEP_S
 
 
 def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = MOST_STEPS) -> dict[str, Any]:
-    """Return the envelopes of both sides, for the page's script.
+    """Return both sides' envelopes for the page's script.
 
     Args:
         peaks: Result of `live_eval.audio.peaks.peaks`, uint8, shape (n, 2).

@@ -1,4 +1,4 @@
-"""Names of the files that reports write to run and campaign folders."""
+"""Names of files that reports write to run and campaign folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The definitions and notes in reports and on the pages of latency campaigns."""
+"""Definitions and notes for reports and latency campaign pages."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ CAMPAIGN_DEFINITIONS = (
 
 
 def defined_terms() -> dict[str, str]:
-    """Return the definition of each term of a report, as a sentence."""
+    """Return a one-sentence definition of each term in a report."""
     return {name: f"{text[0].upper()}{text[1:]}." for name, text in DEFINITIONS}
 
 
@@ -160,7 +160,7 @@ def term_id(name: str) -> str:
 
 
 def licence_note(manifest: Mapping[str, Any]) -> str:
-    """Return the licence note for a page with a run's recordings and texts."""
+    """Return the licence note for a page that contains a run's recordings and texts."""
     if part_of(part_of(manifest, "config"), "data").get("path") == "sample":
         return "The recordings are the bundled sample, under the project's licence, Apache-2.0."
     if licence := text_of(part_of(manifest, "data"), "licence"):

@@ -1,4 +1,4 @@
-"""Render and write pages, which work offline and load nothing from other hosts."""
+"""Render and write pages that work offline and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "InlineScript", "inline_script", "page_template", "script_json", "write_page"]
 
 COLOURS = 6
-"""Number of colours of the pages' theme, for runs and conditions."""
+"""Number of theme colours for runs and conditions."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
@@ -35,10 +35,10 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True)
 class InlineScript:
-    """The script of a page.
+    """A page's script.
 
     Args:
-        sha256: Base64 digest of the script, the only script source that the page's policy allows.
+        sha256: Base64 digest of the script, the only one that the page's policy allows.
     """
 
     text: Markup
@@ -46,7 +46,7 @@ class InlineScript:
 
 
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
-    """Return a page template; it extends ``page.html`` and may include the kit's styles."""
+    """Return a page template that extends ``page.html`` and may include the kit's styles."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -63,7 +63,7 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
 
 
 def direction(higher_is_better: bool | None) -> Markup:
-    """Return an arrow for a score's better direction, with a text for screen readers."""
+    """Return an arrow for a score's better direction, with text for screen readers."""
     arrow, words = DIRECTIONS[higher_is_better]
     if not arrow:
         return Markup("")
@@ -78,7 +78,7 @@ def _printable(value: Any) -> Any:
 
 
 def inline_script(name: str) -> InlineScript:
-    """Return a page's script with its imported kit modules."""
+    """Return a page's script, including the kit modules that it imports."""
     text = bundle(_TEMPLATES / name)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return InlineScript(Markup(text), digest)  # files of this package

@@ -1,7 +1,7 @@
 """Draw plots: paths and dots over two axes.
 
-Paths are SVG in a box that the page stretches. Labels are HTML text, which stays readable on a small screen
-and is available to screen readers.
+Paths are SVG in a box that the page stretches. Labels are HTML text, so that they stay readable on a small
+screen and are available to screen readers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 WIDTH, HEIGHT = 1000, 400
-"""The size of the path coordinate system."""
+"""Size of the path coordinate system."""
 
 _MOST_STEPS = 400
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class AxisTick:
-    """An axis label; `at` in percent from the beginning of the axis."""
+    """An axis label; `at` is in percent from the start of the axis."""
 
     at: float
     label: str
@@ -67,7 +67,7 @@ class Axis:
         return cls(low, high if high > low else low + step, step)
 
     def percent(self, value: float) -> float:
-        """Return the position of a value, in percent from the beginning of the axis."""
+        """Return a value's position in percent from the start of the axis."""
         return 100 * (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> tuple[AxisTick, ...]:
@@ -79,17 +79,17 @@ class Axis:
         )
 
     def x(self, value: float) -> str:
-        """Return the horizontal coordinate of a value in a path."""
+        """Return a value's horizontal path coordinate."""
         return f"{WIDTH * self.percent(value) / 100:.1f}"
 
     def y(self, value: float) -> str:
-        """Return the vertical coordinate of a value in a path."""
+        """Return a value's vertical path coordinate."""
         return f"{HEIGHT * (1 - self.percent(value) / 100):.1f}"
 
 
 @dataclass(frozen=True, slots=True)
 class PlotPath:
-    """A path; `style` is the CSS class, `d` the SVG path data in a 1000 × 400 box."""
+    """A path; `style` is the CSS class, and `d` is the SVG path data in a 1000 × 400 box."""
 
     style: str
     d: str
@@ -97,7 +97,7 @@ class PlotPath:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A point; `across` and `up` are in percent from the left and the bottom, `style` is the CSS class."""
+    """A point; `across` and `up` are in percent from the left and bottom, and `style` is the CSS class."""
 
     style: str
     across: float
@@ -111,8 +111,8 @@ class Plot:
     """Paths and dots over two axes.
 
     Args:
-        right_ticks: Labels at the right end; if present, they determine the grid.
-        legend: Names of the colours (`Cell.run`).
+        right_ticks: Labels on the right; if present, they determine the grid.
+        legend: Names for the colours (`Cell.run`).
     """
 
     title: str
@@ -130,19 +130,19 @@ _PERCENTILES = (AxisTick(95, "p95"), AxisTick(50, "p50"))
 
 
 def curve_style(colour: int) -> str:
-    """Return the style of a curve."""
+    """Return a curve's style."""
     return f"curve c{colour % COLOURS}"
 
 
 def evenly_spaced(items: Sequence[_T], most: int) -> list[_T]:
-    """Return at most `most` items, evenly spaced, including the first and the last."""
+    """Return at most `most` evenly spaced items, including the first and last."""
     count = min(most, len(items))
     last = max(1, count - 1)
     return [items[round(index * (len(items) - 1) / last)] for index in range(count)]
 
 
 def curve_axis(values: Sequence[float]) -> Axis:
-    """Return an axis for distributions that excludes outliers, which would compress the other values."""
+    """Return an axis for distributions, excluding outliers that would compress the other values."""
     ascending = sorted(values)
     end = ascending[-1]
     usual = ascending[math.ceil(0.98 * len(ascending)) - 1]
@@ -157,9 +157,9 @@ def curve_plot(
     """Draw empirical distributions in milliseconds.
 
     Args:
-        series: Name with colour, values and number of turns of each curve; a curve ends below the top if
+        series: Each curve's name with colour, values and number of turns; a curve ends below the top if
             turns have no value.
-        dots: Function that returns dots on the curves, given the axis.
+        dots: Function that takes the axis and returns dots on the curves.
 
     Returns:
         The plot; None without values.
@@ -198,13 +198,13 @@ def _steps(values: Sequence[float], total: int, axis: Axis) -> str:
 
 
 def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
-    """Draw the levels against each other as in the paper, with a dot for each vocal attribute.
+    """Plot the levels against each other as in the paper, with a dot for each vocal attribute.
 
     Args:
-        levels: Name with colour and task levels of each run.
+        levels: Each run's name with colour, and its task levels.
 
     Returns:
-        A plot for each pair of columns plotted in the paper with a correlation in at least one run.
+        A plot for each pair of columns that the paper plots and that correlates in at least one run.
     """
     columns = {column.title: column for column in related_columns()}
     plots = []

@@ -64,11 +64,11 @@ LATENCY_TITLES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunView:
-    """A run as shown in the report.
+    """A run as the report shows it.
 
     Args:
         index: Position among the runs, and colour number on the page.
-        comparison: Differences from the first run; None for the first run.
+        comparison: Differences from the first run; None for the first one.
     """
 
     index: int
@@ -78,7 +78,7 @@ class RunView:
 
 
 def latency_table(runs: Sequence[RunView]) -> Table:
-    """Return the latencies of each run, in milliseconds."""
+    """Return each run's latencies in milliseconds."""
     headings = ("p50", "95 % interval", "p95", "p99", "n", "p50 without flagged", "p50 of uncertain turns")
     columns = columns_of(runs, ["latency, ms"], [*headings, "missing"])
     columns += _difference_column(runs)
@@ -139,12 +139,12 @@ def _latency_row(
 
 
 def _definition_of(title: str) -> str:
-    """Return the link to the definition of a term on the page; empty without one."""
+    """Return the link to a term's definition on the page; empty if it has none."""
     return f"#{term_id(title)}" if title in defined_terms() else ""
 
 
 def score_table(runs: Sequence[RunView]) -> Table:
-    """Return the scores of each run."""
+    """Return each run's scores."""
     columns = columns_of(runs, ["score"], ["mean", "95 % interval", "n", "unscored", "failed"])
     columns += [Column("unit", numeric=False), *_difference_column(runs)]
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
@@ -176,12 +176,12 @@ def _score_row(score: ScoreSummary, view: RunView, runs: Sequence[RunView]) -> t
 
 
 def score_columns(runs: Sequence[RunView]) -> dict[str, ScoreColumn]:
-    """Return the scores of the runs by name."""
+    """Return the runs' scores by name."""
     return {column.name: column for view in reversed(runs) for column in view.summary.table.columns}
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Describe the judges with versions and models: once if equal in all runs, otherwise for each run."""
+    """Describe the judges with versions and models, once if they are the same in all runs, else per run."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
@@ -195,10 +195,10 @@ def _of(labels: Sequence[str], runs: Sequence[RunView]) -> str:
 
 
 def audit_table(runs: Sequence[RunView]) -> Table:
-    """Return the audits of each run's judges."""
+    """Return the audits of every run's judges."""
     texts = ("repeatability", "sees", "does not see", "order", "human labels", "other judge")
     columns = [*columns_of(runs, ["judge"], []), *(Column(label, numeric=False) for label in texts)]
-    # In score order, followed by judges without per-turn scores.
+    # in score order, followed by judges without per-turn scores
     scored = [score.column.judge for view in runs for score in view.summary.scores.values()]
     audited = [name for view in runs for name in view.summary.audits]
     names = list(dict.fromkeys([*(name for name in scored if name in audited), *audited]))
@@ -221,7 +221,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
 
 
 def cue_tables(runs: Sequence[RunView]) -> list[Table]:
-    """Return each run's turns by variant and by cue, from coarse to fine, for each task."""
+    """Return each run's turns for each task by variant and by cue, from coarse to fine."""
     present = {summary.task for view in runs for summary in view.summary.tasks}
     return [_cue_table(task, runs) for task in Task if task in present]
 
@@ -245,7 +245,7 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
 
 
 def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
-    """Yield groups in order with label and depth, without duplicate groups."""
+    """Yield groups in order, with label and depth and without duplicates."""
     below = Counter((level, labels[:-1]) for level, labels in keys)
     for level, labels in sorted(keys, key=_cue_order):
         label, depth = labels[-1], len(labels) - 1
@@ -253,9 +253,9 @@ def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
             yield (level, labels), f"all {label}", 0
             continue
         if depth and label == labels[-2]:
-            continue  # unlabelled speech repeats its placeholder on every level
+            continue  # unlabelled speech repeats its placeholder at every level
         if level == "fine" and below["attribute", labels] == 1:
-            continue  # the row of its only attribute contains the same values
+            continue  # its only attribute's row contains the same values
         if level == "attribute_variant" and below[level, labels[:-1]] == 1:
             continue
         if level == "attribute" and below[level, labels[:-1]] == 1 and labels[1] != labels[0]:
@@ -300,7 +300,7 @@ def _cue_value(group: Group, estimate: Estimate, digits: int, since: str = "") -
 
 
 def failure_table(runs: Sequence[RunView]) -> Table:
-    """Return the counts of failed turns, retried attempts and warnings, by kind."""
+    """Count failed turns, retried attempts and warnings by kind."""
     columns = [Column("kind", numeric=False), Column("outcome", numeric=False)]
     columns += [Column(view.label if len(runs) > 1 else "count") for view in runs]
     outcomes = (
@@ -317,7 +317,7 @@ def failure_table(runs: Sequence[RunView]) -> Table:
 
 
 def columns_of(runs: Sequence[RunView], texts: Sequence[str], values: Sequence[str]) -> list[Column]:
-    """Return text columns, with a run column if there are several runs, and numeric columns."""
+    """Return text columns, preceded by a run column if there are several runs, and numeric columns."""
     named = [*texts, "run"] if len(runs) > 1 else texts
     return [*(Column(label, numeric=False) for label in named), *map(Column, values)]
 
@@ -332,7 +332,7 @@ def _is_compared(runs: Sequence[RunView]) -> bool:
 
 
 def _is_flagged(runs: Sequence[RunView]) -> bool:
-    """Return whether runs with compared latencies have flagged turns."""
+    """Return whether any run with compared latencies has flagged turns."""
     return any(
         view.comparison is not None and view.comparison.flagged and view.comparison.latencies for view in runs
     )

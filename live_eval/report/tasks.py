@@ -1,4 +1,4 @@
-"""Build the tables for tasks and for the relations between levels."""
+"""Build the tables for tasks and relations between levels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SOURCE_NOTE = "Human minus synthetic recordings, paired by script, variant and 
 
 
 def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[Table]:
-    """Return the non-empty tables: accuracy, transcription, and the relations between levels."""
+    """Return the non-empty tables: accuracy, transcription, and relations between levels."""
     related = list(zip(runs, levels, strict=True))
     tables = [
         question_table(runs),
@@ -132,7 +132,7 @@ def transcription_table(runs: Sequence[RunView]) -> Table:
 
 
 def benchmark_table(runs: Sequence[RunView]) -> Table:
-    """Return each run's scores on the parts of other benchmarks."""
+    """Return each run's scores on parts of other benchmarks."""
     headings = (
         *("items", "n", "failed", "official, %", "95 % interval", "guessed"),
         *("ours, %", "95 % interval", "unparsed"),
@@ -169,7 +169,7 @@ def _part_row(part: PartSummary, view: RunView, runs: Sequence[RunView]) -> tupl
 
 
 def _by_model(part: PartSummary) -> Iterator[Cell]:
-    """Yield the value by a language model with its unit, and its interval."""
+    """Yield a language model's value with unit, and its interval."""
     if part.rated is None:
         yield from (Cell(NONE), Cell(NONE))
         return

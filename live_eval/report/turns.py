@@ -22,20 +22,20 @@ from live_eval.types import Cue, Variant
 __all__ = ["TurnRow", "turn_order", "turn_row"]
 
 _EXCERPT = 110
-_COARSE = 60  # steps of a waveform without audio
+_COARSE = 60  # waveform steps if the page has no audio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """The row of a turn in the page's table.
+    """A turn's row in the page's table.
 
     Args:
         key: Key of the turn on the page.
-        kinds: The turn's status and the kinds of its badges, by which the table is filtered.
+        kinds: The turn's status and badge kinds, for filtering the table.
         badges: Kind and text of each badge.
         values: Text and sort key of each value.
         search: Searchable text.
-        details: JSON of the turn's details.
+        details: The turn's details as JSON.
     """
 
     key: str
@@ -54,20 +54,20 @@ class TurnRow:
 
 
 def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
-    """Return the sort key of a turn: script, variant, case, repetition. Numbers in names sort numerically."""
+    """Return a turn's sort key: script, variant, case, repetition. Numbers in names sort numerically."""
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
 def turn_row(
     view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str], *, heard: bool
 ) -> TurnRow:
-    """Return the row of a turn.
+    """Return a turn's row.
 
     Args:
-        facts: Observation of the turn in the run's summary.
+        facts: The turn's observation in the run's summary.
         key: Key of the turn on the page.
-        shown: Scores with a column.
-        heard: Whether the page has the turn's audio; otherwise its waveform is coarse.
+        shown: Scores that have a column.
+        heard: Whether the page has the turn's audio; if not, the waveform is coarse.
     """
     turn, scores = view.record, view.scores
     values: list[tuple[str, float | None]] = [

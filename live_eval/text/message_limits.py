@@ -1,15 +1,15 @@
-"""Limit the size of an endpoint's messages."""
+"""Limit the size of endpoint messages."""
 
 from __future__ import annotations
 
 __all__ = ["MOST_VALUES", "has_too_many_values"]
 
 MOST_VALUES = 100_000
-"""The maximum number of JSON values in a message, far more than any service sends (about 100 bytes each)."""
+"""Maximum number of JSON values in a message, far more than any service sends (about 100 bytes each)."""
 
 
 def has_too_many_values(message: str | bytes) -> bool:
-    """Return whether a message has more than `MOST_VALUES` JSON values, estimated from its separators.
+    """Estimate from separators whether a message has more than `MOST_VALUES` JSON values.
 
     >>> has_too_many_values("[" + "0," * 1_000_000 + "0]"), has_too_many_values("x" * 1_000_000)
     (True, False)

@@ -8,10 +8,10 @@ import unicodedata
 
 __all__ = ["quoted"]
 
-# JSON's two special characters, and the brackets of prompt markup: <reply>, <|im_end|>, [INST], ]~b]. Some
-# servers convert such markup to the tokens that end a message, even inside a string.
+# JSON's two special characters, and brackets used in prompt markup: <reply>, <|im_end|>, [INST], ]~b]. Some
+# servers convert such markup to tokens that end a message, even inside a string.
 _STRUCTURAL = frozenset('"\\<>[]')
-# Printable to Python, but invisible: joiners, fillers and variation selectors (Unicode's
+# Invisible, although Python considers them printable: joiners, fillers and variation selectors (Unicode's
 # Default_Ignorable_Code_Point), and the blank Braille pattern.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"

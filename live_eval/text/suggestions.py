@@ -1,4 +1,4 @@
-"""Suggest the closest known name for a mistyped name."""
+"""Suggest the closest known name for a mistyped one."""
 
 from __future__ import annotations
 

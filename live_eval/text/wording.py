@@ -1,4 +1,4 @@
-"""Common wording for commands, reports and messages, and text normalisation."""
+"""Shared wording for commands, reports and messages, and text normalisation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MARKUP = str.maketrans(
 )
 # C0 and C1 except tab and line feed, and the bidirectional controls.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# Typographic variants of one key; NFKC keeps them, or replaces them with a space (´).
+# Typographic variants of one key, which NFKC keeps or replaces with a space (´).
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′ʹʻʼʽ´", "'"),
@@ -40,7 +40,7 @@ _PLAIN = str.maketrans(
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with its noun, pluralised if necessary.
+    """Return a number with its noun, in the plural if necessary.
 
     >>> counted(1, "turn"), counted(3, "turn")
     ('1 turn', '3 turns')
@@ -49,7 +49,7 @@ def counted(number: int, what: str) -> str:
 
 
 def alternatives(names: Sequence[str]) -> str:
-    """Return names as alternatives.
+    """Join names as alternatives.
 
     >>> alternatives(["a", "b", "c"])
     'a, b or c'
@@ -59,7 +59,7 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def limited(items: Sequence[str], separator: str, most: int = 5) -> str:
-    """Return the first items joined with `separator`, and the number of other items.
+    """Join the first items with `separator`, and append the number of others.
 
     >>> limited(["a", "b", "c"], "; ", most=2)
     'a; b; … and 1 more'
@@ -69,7 +69,7 @@ def limited(items: Sequence[str], separator: str, most: int = 5) -> str:
 
 
 def significant(value: float, digits: int = 6) -> str:
-    """Return a number with at most `digits` significant digits and no exponent.
+    """Format a number with at most `digits` significant digits and no exponent.
 
     >>> significant(2934.2, 3), significant(0.25), significant(50.0)
     ('2930', '0.25', '50')
@@ -78,7 +78,7 @@ def significant(value: float, digits: int = 6) -> str:
 
 
 def stamped_by(turns: Mapping[str, int]) -> str:
-    """Describe the source of the arrival timestamps of turns.
+    """Describe the source of turns' arrival timestamps.
 
     Args:
         turns: Number of turns by `live_eval.types.StampKind`.
@@ -104,10 +104,10 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text whose control characters, except tabs and line ends, are replaced by U+FFFD.
+    """Replace control characters, except tabs and line ends, with U+FFFD.
 
-    In a terminal, control characters can move the cursor, write to the clipboard (OSC 52) or reverse the text
-    direction.
+    In a terminal, control characters can move the cursor, write to the clipboard (OSC 52) or reverse the
+    direction of text.
 
     >>> printable("a\\x1b]52;c;aGk=\\x07b")
     'a�]52;c;aGk=�b'
@@ -159,7 +159,7 @@ def natural_order(text: str) -> list[tuple[int, int, str]]:
 
 
 def plain_typography(text: str) -> str:
-    """Return a text in plain typography, for word comparison.
+    """Convert text to plain typography, for word comparison.
 
     Quotes, apostrophes, hyphens and dashes become ASCII. Compatibility characters (ellipses, ligatures,
     full-width letters, no-break spaces) are normalised (NFKC), invisible characters are removed, and runs of
@@ -168,6 +168,6 @@ def plain_typography(text: str) -> str:
     >>> print(plain_typography("I’ll wait…  “soon” — maybe"))
     I'll wait... "soon" - maybe
     """
-    for _ in range(2):  # a compatibility form may be typographic itself
+    for _ in range(2):  # a compatibility form may itself be typographic
         text = unicodedata.normalize("NFKC", text.translate(_PLAIN))
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The front-end kit: elements, tables, waveforms and the theme, for the studio and for self-contained pages.
+"""The front-end kit for the studio and self-contained pages: elements, tables, waveforms and the theme.
 
 The studio loads the kit as ES modules; `bundle` combines a page's script and its imported modules into one
 inline script.
@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["KIT", "bundle"]
 
 KIT = Path(__file__).parent
-"""The folder of the kit's modules and styles."""
+"""Folder with the kit's modules and styles."""
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(?:web/)?(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) (\w+))", re.MULTILINE)
@@ -20,9 +20,9 @@ _OTHER = re.compile(r"^(?:import|export)\b.*|\bimport\(.*", re.MULTILINE)
 
 
 def bundle(script: Path) -> str:
-    """Return a page's script and its imported kit modules as one script without global names.
+    """Bundle a page's script and its imported kit modules into one script without global names.
 
-    Each module becomes a function that returns its exports, so names in different modules do not clash.
+    Each module becomes a function that returns its exports, so that names in different modules do not clash.
 
     Args:
         script: Script of the page, with imports from ``./web/NAME.js``.
@@ -37,7 +37,7 @@ def bundle(script: Path) -> str:
 
 
 def _module(file: Path, modules: dict[str, str]) -> str:
-    """Return a module as the body of a function; add its imports to `modules`, in loading order."""
+    """Return a module as a function body; add its imports to `modules` in loading order."""
     text = file.read_text("utf-8")
     for _, name in _IMPORT.findall(text):
         if name not in modules:

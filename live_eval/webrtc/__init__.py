@@ -1,1 +1,1 @@
-"""The answering side of WebRTC, for the built-in endpoint and the studio's pages."""
+"""The answering side of WebRTC, for the reference endpoint and the studio's pages."""

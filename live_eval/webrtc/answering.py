@@ -1,7 +1,7 @@
 """Answer one WebRTC connection with aiortc: a data channel and a media track.
 
-The user's packets have kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets
-become silence. Sent packets are stamped just before they are passed to aiortc's sender.
+The user's packets get kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets become
+silence. Sent packets are timestamped just before they are passed to aiortc's sender.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RtcConnection:
     # -- Setting up -------------------------------------------------------------------------------------
 
     async def answer(self, offer: str) -> str:
-        """Return the SDP answer to an SDP offer; the connection is then set up in the background.
+        """Return the SDP answer to an SDP offer; connection setup continues in the background.
 
         Raises:
             OfferError: The offer cannot be answered.
@@ -106,7 +106,7 @@ class RtcConnection:
         return self._peer.localDescription.sdp
 
     async def add_candidate(self, line: str, mid: str | None, index: int | None) -> None:
-        """Add an ICE candidate of the client.
+        """Add one of the client's ICE candidates.
 
         Args:
             line: Candidate in SDP syntax, with or without ``candidate:``; empty after the last candidate.
@@ -124,7 +124,7 @@ class RtcConnection:
             raise OfferError(f"expected an ICE candidate, found {line[:100]!r}: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
-        """Wait for the connection; return whether it was established."""
+        """Wait for the connection to be set up; return whether this succeeded."""
         deadline_ns = self._clock.now_ns() + timeout_ns
         while not self.ended and self._peer.connectionState != "connected":
             if self._clock.now_ns() >= deadline_ns:
@@ -147,28 +147,28 @@ class RtcConnection:
         return await self._messages.get()
 
     async def send(self, message: bytes) -> int:
-        """Send a message when the channel is open; return the send time."""
+        """Send a message once the channel is open; return the send time."""
         at_ns = self._clock.now_ns()
         self._unsent.append(message.decode())
         self._flush()
         return at_ns
 
     async def close(self, code: int, reason: str) -> None:
-        """Close the connection after sent messages have arrived; `receive` then returns None."""
+        """Close the connection once sent messages have arrived; `receive` then returns None."""
         if self._channel is not None and not self.ended:
             await self._farewell(self._channel)
-        # The end of the connection may cancel the caller, but aiortc must still finish closing.
+        # When the connection ends, the caller may be cancelled, but aiortc must still finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
         await asyncio.shield(self._closing)
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection; WebRTC always notifies the peer, so that `reset` has no effect."""
+        """End the connection. WebRTC always notifies the peer, so `reset` has no effect."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
 
     async def send_raw(self, data: bytes) -> None:
-        """Do nothing: WebRTC has no byte stream."""
+        """Do nothing, because WebRTC has no byte stream."""
 
     async def _shut(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -176,7 +176,7 @@ class RtcConnection:
                 await self._peer.close()
                 if self._tap is not None:
                     await self._tap.settled()
-                if self._was_up:  # otherwise tasks of the setup still run
+                if self._was_up:  # otherwise, setup tasks are still running
                     self._taken_apart, self._channel = True, None
                     take_apart(self._peer)
         self._look()
@@ -208,7 +208,7 @@ class RtcConnection:
             self._channel.send(self._unsent.popleft())
 
     def _look(self) -> None:
-        """Handle a change of the connection's state."""
+        """Handle a connection state change."""
         self._changed.set()
         if self.ended:
             self._messages.put_nowait(None)
@@ -223,7 +223,7 @@ class RtcConnection:
         return await self._speech.get()
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus through aiortc's sender at once; return the send time."""
+        """Send 20 ms of Opus through aiortc's sender immediately; return the send time."""
         leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
         self._track.packets.put_nowait(leaving)
         return await leaving.left_ns
@@ -244,7 +244,7 @@ class RtcConnection:
 
 
 def _check_encrypted(offer: str) -> None:
-    """Reject an offer whose certificate cannot be verified, which aiortc detects only after connecting.
+    """Reject an offer with an unverifiable certificate, which aiortc would only detect after connecting.
 
     Raises:
         OfferError: A section has no supported fingerprint (RFC 8122, 5).
@@ -267,7 +267,7 @@ class _Leaving:
 
 
 class _ReplyTrack(MediaStreamTrack):
-    """A track of encoded packets, which aiortc's sender sends at once without encoding them again."""
+    """A track of encoded packets that aiortc's sender sends immediately, without encoding them again."""
 
     kind = "audio"
 

@@ -1,4 +1,4 @@
-"""The media track of a WebRTC connection, from the answering side."""
+"""A WebRTC connection's media track, as seen from the answering side."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["InputPacket", "MediaTrack"]
 
 @dataclass(frozen=True, slots=True)
 class InputPacket:
-    """A packet of the user's audio and its arrival time.
+    """A packet of the user's audio with its arrival time.
 
     Args:
         pcm: int16 little-endian mono at 48 kHz, preceded by silence in place of lost packets.
-        at_ns: Arrival time, stamped before any parsing.
+        at_ns: Arrival time, taken before any parsing.
     """
 
     pcm: bytes = field(repr=False)

@@ -1,4 +1,4 @@
-"""Draw the charts of a probe: outcomes, durations, and every trial on two tracks."""
+"""Draw a probe's charts: outcomes, durations, and every trial on two tracks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _FURTHER: Mapping[str, tuple[Callable[[ConditionMetrics], Estimate | None], int]
     "false triggers per minute": (lambda metrics: metrics.false_triggers_per_minute, 1),
     "talk ratio": (lambda metrics: metrics.talk_ratio, 1),
 }
-"""Additional values of a condition by heading, with their decimals."""
+"""Additional values of a condition by heading, with number of decimals."""
 _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
-"""The limits of a timeline, relative to the alignment time of its trials."""
+"""A timeline's limits, relative to its trials' alignment time."""
 
 
 def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
-    """Draw each condition's share of valid trials by outcome."""
+    """Draw the share of each outcome among a condition's valid trials."""
     present = [outcome for outcome in Outcome if any(condition.count(outcome) for condition in conditions)]
     further = [
         title
@@ -57,7 +57,7 @@ def _further(condition: ConditionView, title: str) -> Cell:
 
 
 def _kind(outcome: Outcome, conditions: Sequence[ConditionView]) -> str:
-    """Return the style of an outcome, which depends on whether it passes in any condition."""
+    """Return an outcome's style, which depends on whether it passes in any condition."""
     passes = any(outcome in condition.metrics.rule.passes for condition in conditions)
     return f"o-{outcome}" + (" passed" if passes else "")
 
@@ -89,7 +89,7 @@ def _outcomes(
 
 
 def duration_chart(name: str, conditions: Sequence[ConditionView]) -> BarChart | None:
-    """Draw a duration of every trial, with the median and its interval, by condition.
+    """Draw one duration for every trial, with median and interval, by condition.
 
     Returns:
         The chart; None if no trial has the duration.
@@ -154,10 +154,10 @@ def _durations(
 
 
 def timelines(condition: ConditionView) -> BarChart | None:
-    """Draw every trial of a condition on two tracks: the user above, the endpoint as heard below.
+    """Draw every trial of a condition on two tracks: the user above, the endpoint (as heard) below.
 
-    The trials are aligned at the tested event: the start of the user's interruption or sound, the start of
-    the first pause, or the end of the user's speech.
+    Trials are aligned at the tested event: the start of the user's interruption or sound, the start of the
+    first pause, or the end of the user's speech.
 
     Returns:
         The chart; None if no trial was recorded.
@@ -193,7 +193,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
 
 
 def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]]:
-    """Return the styles and names of the bars and marks in the conditions' timelines."""
+    """Return the styles and names of bars and marks in the conditions' timelines."""
     marked = {
         name
         for condition in conditions
@@ -216,7 +216,7 @@ _ALIGNED = {
     Rule.FALSE_TRIGGER: "seconds after the sound begins",
 }
 _SHOWN = {"provider_stop", "gave_up", "trigger"}
-"""Marks other than the ends of bars."""
+"""Marks that are not the end of a bar."""
 
 
 def _zero_ns(rule: Rule, conversation: Conversation) -> int:

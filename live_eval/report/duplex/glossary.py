@@ -1,4 +1,4 @@
-"""The definitions of the names on the page of a duplex campaign."""
+"""Definitions of the names on a duplex campaign's page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the page of one or two duplex campaigns, and its audio files."""
+"""Write a page on one or two duplex campaigns, with its audio files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Source:
         run: Run folder, relative to the campaign folder.
         note: Remark, or empty.
         base: Link from the page to the campaign folder; empty, or with a trailing slash.
-        place: Folder for the page's audio.
+        place: Folder for the page's audio files.
     """
 
     summary: DuplexSummary
@@ -70,13 +70,13 @@ class _Source:
 
 
 def write_duplex_page(summary: DuplexSummary, place: Path | None = None) -> Path:
-    """Write a campaign's page and audio into the campaign folder, and each run's report into the run folder.
+    """Write a campaign's page and audio to the campaign folder, and each run's report to the run folder.
 
-    The page works offline. Links are relative, so the folder can be moved as a whole.
+    The page works offline. Links are relative, so the whole folder can be moved.
 
     Args:
         summary: Metrics of the campaign.
-        place: Alternative folder for the page and its audio; nothing is then written into the campaign
+        place: Alternative folder for the page and its audio; if set, nothing is written to the campaign
             folder, and reports are omitted.
 
     Raises:
@@ -177,7 +177,7 @@ def _page(
 
 
 def _probe(name: str, sides: Sequence[Side], pairs: Sequence[ConditionDifference]) -> Mapping[str, Any]:
-    """Return a probe's section for the template."""
+    """Return a probe's section of the page, for the template."""
     conditions = conditions_of(sides, name)
     rules = list(dict.fromkeys(condition.metrics.rule for condition in conditions))
     main = list(dict.fromkeys(each for rule in rules for each in TELLING[rule]))
@@ -204,7 +204,7 @@ def _probe(name: str, sides: Sequence[Side], pairs: Sequence[ConditionDifference
 
 
 def _passes(rules: Sequence[Rule]) -> str:
-    """Return the passing outcomes, by rule if they differ."""
+    """Return the passing outcomes, by rule if the rules differ."""
     passes = {rule: " or ".join(map(spelt, rule.passes)) for rule in rules}
     if len(set(passes.values())) == 1:
         return passes[rules[0]]
@@ -212,7 +212,7 @@ def _passes(rules: Sequence[Rule]) -> str:
 
 
 def _views(sources: Sequence[_Source]) -> list[TrialView]:
-    """Return all trials with repetitions; the trials of both sides alternate."""
+    """Return all trials with repetitions, alternating between the sides."""
     order = [(each.probe, each.condition) for source in sources for each in source.summary.conditions]
     order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
     places = {asked: place for place, asked in reversed(list(enumerate(order)))}
@@ -237,7 +237,7 @@ def _views(sources: Sequence[_Source]) -> list[TrialView]:
 def _rows(
     views: Sequence[TrialView], sources: Sequence[_Source], readers: Sequence[RunReader]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of the trials and write the trials' audio."""
+    """Yield the trials' rows and write their audio."""
     for view in views:
         both, problem = None, ""
         try:
@@ -269,7 +269,7 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
 
 
 def _lag(side: Side) -> str:
-    """Return the lag of a side's trials as text."""
+    """Describe the event-loop lag in a side's trials."""
     lags = [view.played.lag_ns / 1e6 for view in side.trials]
     late = sum(lag > LAG_BOUND_MS for lag in lags)
     p50, p99 = (number(quantile(lags, share), 1) for share in (0.5, 0.99))

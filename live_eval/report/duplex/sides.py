@@ -1,4 +1,4 @@
-"""The sides of a page: a clean and an impaired run, or two endpoints."""
+"""A page's sides: a clean and an impaired run, or two endpoints."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Side:
     """A run of a campaign.
 
     Args:
-        index: Position on the page and colour number.
+        index: Position on the page, and colour number.
         note: Remark, such as the impairment; empty for none.
         trials: Trials with repetitions.
         conditions: Metrics of each condition.
-        profile: Profile of the endpoint.
+        profile: The endpoint's profile.
     """
 
     index: int
@@ -38,10 +38,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionView:
-    """A probe condition on one side.
+    """One side's results for a probe condition.
 
     Args:
-        alone: Whether the page has only one side, whose name is then omitted.
+        alone: Whether this is the page's only side; its name is then omitted.
     """
 
     side: Side
@@ -60,7 +60,7 @@ class ConditionView:
 
     @property
     def label(self) -> Cell:
-        """The condition's name, with the side's name if there are several sides."""
+        """The condition's name, with the side's name if there are several."""
         return Cell(
             self.name,
             run=None if self.alone else self.side.index,
@@ -82,12 +82,12 @@ class ConditionView:
         return sum(view.played.outcome is outcome for view in self.trials)
 
     def link(self, outcome: Outcome | None = None) -> str:
-        """Return the link to the list of the condition's trials, or of trials with a given outcome."""
+        """Return the link to the list of the condition's trials, optionally only those with an outcome."""
         only = {} if outcome is None else {"outcome": outcome.value}
         return _listed(probe=self.probe, condition=self.name, side=str(self.side.index), **only)
 
     def values(self, duration: str) -> list[tuple[float, TrialView]]:
-        """Return a duration in ms for each trial with a value, excluding void trials."""
+        """Return one duration in ms for each non-void trial that has it."""
         return [
             (ms, view)
             for view in self.trials
@@ -105,7 +105,7 @@ def _listed(**asked: str) -> str:
 
 
 def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
-    """Return a probe's conditions in summary order; the sides of each condition are adjacent."""
+    """Return a probe's conditions in summary order, with the sides of each condition adjacent."""
     found = [
         ConditionView(side, metrics, len(sides) == 1)
         for side in sides
@@ -117,6 +117,6 @@ def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
 
 
 def probes_of(sides: Iterable[Side]) -> list[str]:
-    """Return the sides' probes in the order of `PROBES`, followed by the user's own."""
+    """Return the sides' probes in the order of `PROBES`, followed by custom ones."""
     played = dict.fromkeys(metrics.probe for side in sides for metrics in side.conditions)
     return sorted(played, key=[*PROBES, *played].index)

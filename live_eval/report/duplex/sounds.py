@@ -1,4 +1,4 @@
-"""Write the audio files of trials next to the page: both sides in stereo, and each side alone."""
+"""Write trials' audio files next to the page: both sides in stereo, and each side alone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int)
 
     Args:
         name: Base name of the files, unique in the campaign.
-        both: Audio of both sides, int16, shape (samples, 2): user left, endpoint as heard right.
+        both: Audio of both sides, int16, shape (samples, 2), left: user, right: endpoint as heard.
 
     Returns:
-        The side in each file and the file's link from the page.
+        Each file's side, and the link to it from the page.
 
     Raises:
         StoreError: The folder `SOUNDS` is a link.

@@ -25,7 +25,7 @@ _QUICK = (
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A headline value; `axis` is the measured quality: patient, quick or selective."""
+    """A headline value; `axis` is the quality it measures: patient, quick or selective."""
 
     axis: str
     what: str
@@ -39,9 +39,9 @@ class MetricRow:
     """A published metric on one side.
 
     Args:
-        values: Value as defined, corrected value and difference, as text.
-        n: Number of events behind the first two values.
-        why: Effect of the correction, or reason for a missing value.
+        values: Value by the published definition, corrected value, and difference, as text.
+        n: Number of events for each of the first two values.
+        why: Effect of the correction, or reason why a value is missing.
     """
 
     definition: MetricDefinition
@@ -78,7 +78,7 @@ def _interval_and_n(estimate: Estimate) -> str:
 
 
 def pair_table(pairs: Sequence[ConditionDifference]) -> Table:
-    """Return the differences between two sides by condition."""
+    """Return the differences between two sides for each condition."""
     columns = [Column("probe", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("pairs", "other outcome", "passed, points"))
     columns += (Column(f"{DURATION_TITLES[name]}, ms") for name, _ in _QUICK)
@@ -105,8 +105,8 @@ def pair_charts(
     """Draw the differences between two sides for a probe's conditions.
 
     Args:
-        pairs: Differences in the probe's conditions.
-        durations: Durations to draw after the pass rate.
+        pairs: Differences for the probe's conditions.
+        durations: Durations to draw below the pass rate.
     """
     if not pairs:
         return []
@@ -144,7 +144,7 @@ def pair_charts(
 
 
 def _changes(pairs: ConditionDifference) -> Cell:
-    """Return the number of pairs with different outcomes, listing the outcomes in a tooltip."""
+    """Return the number of pairs with different outcomes, with the outcomes in a tooltip."""
     changed = {(one, other): count for (one, other), count in pairs.outcomes.items() if one is not other}
     return Cell(
         str(sum(changed.values())),
@@ -159,7 +159,7 @@ def _difference(estimate: Estimate) -> Cell:
 def metric_rows(
     sides: Sequence[Side], metrics: Sequence[Mapping[str, MetricValue]]
 ) -> dict[str, list[MetricRow]]:
-    """Return the published metrics with at least one event, by source; `metrics` are by side and name."""
+    """Return the published metrics that have an event, by source; `metrics` are by side and name."""
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():
         if any(name in each and each[name].n + each[name].n_corrected for each in metrics):

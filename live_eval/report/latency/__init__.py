@@ -1,4 +1,4 @@
-"""The page of a latency campaign, with links from its values to their turns."""
+"""A latency campaign's page, with links from values to turns."""
 
 from live_eval.report.latency.page import campaign_page, write_campaign_page
 

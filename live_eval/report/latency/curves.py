@@ -1,4 +1,4 @@
-"""Draw the distributions of a latency campaign: step curves with links to their turns, and tails."""
+"""Draw a latency campaign's distributions: step curves with links to turns, and tails."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SLOWEST = 10
 
 
 def latency_curves(title: str, metric: str, points: Sequence[PointView]) -> Plot | None:
-    """Draw a latency's distribution for each condition, with dots that link to turns.
+    """Draw a latency's distribution for each condition, with dots linked to turns.
 
-    A curve ends below the top if turns have no value: they failed, or the endpoint does not report the step.
+    A curve ends below the top if turns have no value: they failed or the endpoint does not report the step.
 
     Returns:
         The plot; None if no turn has a value.
@@ -55,7 +55,7 @@ def _total(point: PointView, metric: str) -> int:
 
 
 def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float, str]]]:
-    """Return at most 60 turns with their ranks: the slowest turns, and others evenly spaced."""
+    """Return up to 60 turns with their ranks: the slowest ones, and evenly spaced others."""
     count = len(values)
     if count <= _MOST_DOTS:
         return list(enumerate(values))
@@ -66,7 +66,7 @@ def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float,
 
 
 def latency_tails(title: str, metric: str, points: Sequence[PointView]) -> Plot | None:
-    """Draw latency by percentile on an axis of nines, as HdrHistogram does.
+    """Draw latency by percentile on a logarithmic axis of nines, as HdrHistogram does.
 
     Returns:
         The plot; None if no turn has a value.

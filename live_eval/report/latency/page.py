@@ -1,4 +1,4 @@
-"""Write the page of a latency campaign, and the linked reports of its runs."""
+"""Write a latency campaign's page, and the linked reports on its runs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CURVED_OPEN = (_HEARD_FROM_INTENDED, "start_delay")
 
 
 def write_campaign_page(summary: CampaignSummary) -> Path:
-    """Write a campaign's page into the campaign folder, and each run's report into the run folder.
+    """Write a campaign's page to the campaign folder, and each run's report to the run folder.
 
-    The pages are single files that work offline, with relative links, so the folder can be moved as a whole.
+    Each page is a single file that works offline. Links are relative, so the whole folder can be moved.
 
     Raises:
         UsageError: A page cannot be written.
@@ -49,7 +49,7 @@ def write_campaign_page(summary: CampaignSummary) -> Path:
 
 
 def campaign_page(summary: CampaignSummary) -> Iterator[str]:
-    """Yield the page of a campaign in pieces; see `write_campaign_page`."""
+    """Yield a campaign's page in pieces; see `write_campaign_page`."""
     campaign, views = summary.campaign, _views(summary)
     swept = [view for view in views if view.record.stored.role == PointRole.SWEEP]
     measured = [view for view in views if view.record.stored.role != PointRole.SENTINEL]
@@ -105,7 +105,7 @@ def _plots(
     points: Sequence[PointView],
     metrics: Sequence[str],
 ) -> list[Plot]:
-    """Return the plots of some metrics, each with at most one condition per colour."""
+    """Return plots of some metrics, each with at most one condition per colour."""
     plots = [
         draw(f"{tables.METRIC_TITLES[metric].capitalize()}{suffix}", metric, points[start : start + COLOURS])
         for metric in metrics
@@ -115,7 +115,7 @@ def _plots(
 
 
 def _calibration(campaign: CampaignRecord) -> str:
-    """Describe this machine's calibration; empty without a calibration."""
+    """Describe this machine's calibration; empty without one."""
     kept = kept_in(campaign.facts)
     return kept.in_words() if kept is not None else ""
 

@@ -1,4 +1,4 @@
-"""The conditions on a latency campaign's page, and the links to their turns."""
+"""The conditions on a latency campaign's page, with links to their turns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class PointView:
     """A condition on the page.
 
     Args:
-        colour: Position in the sweep; None outside the sweep.
-        metrics: Metrics of the condition.
+        colour: Position in the sweep, or None outside it.
+        metrics: The condition's metrics.
     """
 
     colour: int | None
@@ -33,31 +33,31 @@ class PointView:
 
     @property
     def name(self) -> str:
-        """The name of the condition."""
+        """The condition's name."""
         return self.metrics.name
 
     @property
     def link(self) -> str:
-        """The path of the run's report, relative to the campaign folder; empty if the run cannot be read."""
+        """The run report's path relative to the campaign folder; empty if the run cannot be read."""
         return "" if self.record.error else f"{quote(self.record.path.name, safe='')}/{RUN_PAGE}"
 
     def link_to(self, turn_id: str) -> str:
-        """Return the link to the timeline of a turn."""
+        """Return the link to a turn's timeline."""
         return f"{self.link}#turn={quote(turn_id, safe='')}" if self.link else ""
 
     def ascending(self, metric: str) -> list[tuple[float, str]]:
-        """Return the values in ms behind a latency's percentiles, each with its turn, in ascending order."""
+        """Return a latency's values in ms, each with its turn, in ascending order."""
         values = latency_values(metric, self.record.turns)
         return sorted((value, turn_id) for turn_id, value in values.items())
 
 
 def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
-    """Return the turn at the nearest rank of a percentile, given as a share between 0 and 1."""
+    """Return the turn at a percentile's nearest rank; the percentile is a share between 0 and 1."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)][1]
 
 
 def load_in_words(point: StoredPoint) -> str:
-    """Return the settings varied between conditions: concurrency, arrivals, input, detector, session kind."""
+    """Return the settings that vary by condition: concurrency, arrivals, input, detector, session kind."""
     parts = [
         f"{counted(point.concurrency or 1, 'concurrent session')}",
         "" if point.arrivals in (None, "closed") else point.arrivals,
@@ -70,5 +70,5 @@ def load_in_words(point: StoredPoint) -> str:
 
 
 def detector_in_words(point: StoredPoint) -> str:
-    """Return the settings of the endpoint's detector; "default" if none is set."""
+    """Return the endpoint's detector settings; "default" if none are set."""
     return ", ".join(f"{key}={value}" for key, value in (point.turn_detection or {}).items()) or "default"

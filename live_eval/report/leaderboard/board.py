@@ -1,9 +1,9 @@
-"""Build the board: tables with published rows and our rows with intervals, and heat maps.
+"""Build the board: tables with published rows and our own rows with intervals, and heat maps.
 
-Our values are means over the task's scored turns, with 95 % intervals resampled by script; unanswered
+Our values are means over the task's scored turns, with 95 % intervals bootstrapped by script. Unanswered
 questions count as wrong. As in the paper, a model with several prompts is represented by its best prompt (by
-C4 for text, by VES for audio), with a note on the choice. Without scores to rank the prompts, every prompt
-has a row.
+C4 for text, by VES for audio), with a note on the choice. If no scores rank the prompts, every prompt has a
+row.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _CONVERSATION = Task.CONVERSATION
 
 @dataclass(frozen=True, slots=True)
 class BoardCell:
-    """A value with its estimate, which is None for published values.
+    """A value with its estimate; published values have no estimate.
 
     Args:
-        judge: Judge of the value; None for latencies and for published or missing values.
+        judge: The value's judge; None for latencies and for published or missing values.
         mark: Letter of the judge; empty if not needed.
-        best: Whether the value is the best of our comparable values.
+        best: Whether this is the best of our comparable values.
         digits: Number of decimals to show.
     """
 
@@ -75,20 +75,20 @@ class BoardCell:
 
     @property
     def n_of_turns(self) -> str:
-        """The text "n of total" if some turns are missing; empty otherwise."""
+        """"n of total" if some turns are missing; empty otherwise."""
         if self.estimate is None or self.value is None or self.estimate.n >= self.turns:
             return ""
         return f"n {self.estimate.n} of {self.turns}"
 
     @property
     def share(self) -> float:
-        """The share of turns with a value, from 0 to 1."""
+        """Share of turns with a value, from 0 to 1."""
         return self.estimate.n / self.turns if self.estimate is not None and self.turns else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """The row of a model."""
+    """A model's row."""
 
     source: Source
     cells: tuple[BoardCell, ...]
@@ -101,7 +101,7 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class BoardTable:
-    """One of the paper's tables, or the table of latencies."""
+    """One of the paper's tables, or the latency table."""
 
     title: str
     columns: tuple[TableColumn, ...]
@@ -111,7 +111,7 @@ class BoardTable:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A column broken down by attribute or by type of question, for each run."""
+    """A column for each run, broken down by attribute or question type."""
 
     title: str
     column: BoardColumn
@@ -122,13 +122,13 @@ class HeatMap:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The letter of each run's judge; empty if not needed."""
+        """Letter of each run's judge; empty if not needed."""
         return tuple(max(cell.mark for cell in column) for column in zip(*self.cells, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A leaderboard: the paper's tables, latencies, our runs, heat maps, and plots of the levels."""
+    """A leaderboard: the paper's tables, latencies, our runs, heat maps and level plots."""
 
     tables: tuple[BoardTable, ...]
     runs: tuple[BoardRun, ...]
@@ -173,10 +173,10 @@ _TABLES = (
 
 
 def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
-    """Return the board of some runs.
+    """Return a board for some runs.
 
     Args:
-        all_prompts: Whether every prompt has a row, instead of each model's best.
+        all_prompts: Whether every prompt gets a row, instead of each model's best one.
 
     Raises:
         UsageError: A run is repeated.
@@ -193,7 +193,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
 
 
 def _paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTable]:
-    """Return the paper's tables with rows for our runs; for `all_prompts`, see `build_board`."""
+    """Return the paper's tables with rows for our runs; see `build_board` for `all_prompts`."""
     everything = Chosen(tuple(entries), ())
     columns = leaderboard_columns()
     return [
@@ -207,7 +207,7 @@ def _paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardT
 
 
 def tables_with_runs(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]]) -> list[BoardTable]:
-    """Return the paper's tables in which runs have values, with a row for every run.
+    """Return the paper's tables for which runs have values, with a row for every run.
 
     Args:
         read: See `entries_of`.
@@ -257,7 +257,7 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
 
 
 def _latencies(entries: Sequence[Entry]) -> BoardTable:
-    """Return the table of latencies, with a row for every run."""
+    """Return the latency table, with a row for every run."""
     rows = []
     for source, entry in zip(sources_of(entries, prompted=True), entries, strict=True):
         summaries = [(entry.summary.latencies[name].measured, p) for name, p in _LATENCIES.values()]
@@ -274,7 +274,7 @@ def _latencies(entries: Sequence[Entry]) -> BoardTable:
 
 
 def _cell(entry: Entry, column: BoardColumn, turns: Sequence[Observation]) -> BoardCell:
-    """Return a value over the given turns of a run."""
+    """Return the value over these turns of a run."""
     estimate = entry.mean(column, turns)
     judge = entry.judge(column) if estimate.value is not None else None
     return BoardCell(estimate.value, estimate, len(turns), judge)
@@ -289,7 +289,7 @@ def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
 
 
 def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
-    """Return the best of our rows, excluding rows whose prompt states the cue."""
+    """Return our best row, excluding rows whose prompt states the cue."""
     rivals = [
         Rival(row, cell.value, cell.share, (entry.data, entry.cases(column.task)), cell.judge)
         for row, (entry, cell) in enumerate(zip(entries, cells, strict=True))
@@ -300,7 +300,7 @@ def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCe
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A candidate for a column's best row; `heard` is its data and cases."""
+    """A candidate for a column's best row; `heard` identifies its data and cases."""
 
     row: int
     value: float
@@ -311,11 +311,11 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best rows of a column: several if their values are equal up to rounding.
+    """A column's best rows: several if their values are equal up to rounding.
 
     Args:
-        rows: Positions of the best rows; empty if there are none.
-        reason: Reason why no row is the best of several; empty otherwise.
+        rows: Positions of the best rows, if any.
+        reason: Why none of several rows is the best; empty otherwise.
     """
 
     rows: frozenset[int]
@@ -338,7 +338,7 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
 
 
 def _without_best(best: Mapping[BoardColumn, Best]) -> Iterator[str]:
-    """Yield a note on columns without a best row."""
+    """Yield a note on each column without a best row."""
     for reason in dict.fromkeys(found.reason for found in best.values() if found.reason):
         titles = ", ".join(column.title for column, found in best.items() if found.reason == reason)
         yield f"no row is bold in {titles}: {reason}"
@@ -400,9 +400,9 @@ class _JudgeLabels:
 
 
 def _name_judges(columns: Iterable[tuple[BoardColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
-    """Return a note on the judges under each heading, and the judges' letters.
+    """Return a note on each heading's judges, and the judges' letters.
 
-    Judges have letters if a column has several judges, or if a model judged the published values.
+    Judges get letters if a column has several, or if a model judged the published values.
     """
     titles: dict[tuple[tuple[JudgeFacts, ...], str], list[str]] = {}
     for column, judges in columns:

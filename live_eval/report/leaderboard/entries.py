@@ -1,4 +1,4 @@
-"""The runs on the board: names, values, and the choice of each model's prompt."""
+"""The runs on the board: names, values, and which prompt represents each model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns", "differences from the paper")
-"""The headings of the run table."""
+"""Headings of the run table."""
 
 _BUNDLED = {SAMPLE: "the bundled sample", SAMPLE_DIALOGUES: "the bundled dialogues"}
 
@@ -49,8 +49,8 @@ class BoardRun:
 
     Args:
         folder: Run folder, unique on the board.
-        endpoint: Endpoint with address, model, voice and turn mode, if recorded.
-        source: Comma-separated kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``).
+        endpoint: Endpoint, with its address, model, voice and turn mode if recorded.
+        source: Comma-separated data kinds (``synthesis``, ``human``, ``manifest``, ``folder``).
         total: Number of turns, including failed turns.
         unfinished: Note on a run that has not ended; empty otherwise.
         differences: Differences from the paper's protocol.
@@ -88,9 +88,9 @@ class Entry:
     """A run on the board, with its scores.
 
     Args:
-        label: Model, or else endpoint; with the address if the user specified one.
+        label: Model, or else endpoint, with the address if the user specified one.
         model: Identity of the model and the data.
-        prompt: Conversation prompt; with its hash if different prompts have the same name.
+        prompt: Conversation prompt, with its hash if different prompts share a name.
         states_cue: Whether the prompt states the cue.
     """
 
@@ -103,11 +103,11 @@ class Entry:
     summary: RunSummary
 
     def turns(self, column: BoardColumn) -> list[Observation]:
-        """Return the turns of a column's task, including failed turns."""
+        """Return the turns of a column's task, including failed ones."""
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
     def mean(self, column: BoardColumn, turns: Iterable[Observation]) -> Estimate:
-        """Return a column's mean over the scored turns and unanswered questions among the given turns."""
+        """Return a column's mean over these turns: scored ones and unanswered questions."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -115,16 +115,16 @@ class Entry:
         return table.mean(turns, score)
 
     def judge(self, column: BoardColumn) -> JudgeFacts | None:
-        """Return the judge of a column, or None."""
+        """Return a column's judge, or None."""
         score = self.summary.table.filling(column)
         if score is None:
             return None
-        # Without captured turns no judge ran, but unanswered questions count as wrong.
+        # If no turn was captured, no judge ran, but unanswered questions still count as wrong.
         unasked = JudgeFacts(score.judge, score.version, ())
         return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
     def series(self, column: BoardColumn) -> Series | None:
-        """Return the column's score by turn, or None if no turn is scored."""
+        """Return the column's scores by turn, or None if no turn is scored."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -134,12 +134,12 @@ class Entry:
         return found if any(value is not None for value in found.values.values()) else None
 
     def cases(self, task: Task) -> frozenset[str]:
-        """Return the run's cases of a task."""
+        """Return the run's cases for a task."""
         return frozenset(turn.case_id for turn in self.summary.turns if turn.task is task)
 
     @property
     def scripts(self) -> Mapping[TurnKey, str]:
-        """The script of each turn."""
+        """Each turn's script."""
         return {turn.key: turn.script_id for turn in self.summary.turns}
 
 
@@ -161,7 +161,7 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
 
 
 def entries_of(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]]) -> list[Entry]:
-    """Return the entries of runs, each with its folder, summary and manifest."""
+    """Return entries for runs, each given by its folder, summary and manifest."""
     folders = Counter(path.resolve().name for path, _, _ in read)
     prompts = prompt_names([manifest for _, _, manifest in read])
     entries: list[Entry] = []
@@ -178,7 +178,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
     base_url = given if isinstance(given, str) else ""
     address = host_of(base_url)
     at = f" @ {address}" if address else ""
-    # Unrecorded data is never equal to other data.
+    # unrecorded data never equals other data
     known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
     endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
     turn_mode = facts.conditions.turn_mode
@@ -214,14 +214,14 @@ def _data_name(manifest: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source of values: one of our runs, or the paper.
+    """A source of values: one of our runs, or the paper.
 
     Args:
         model: Model, or else endpoint; with the address if the user specified one.
         run: Our run; None for the paper.
-        prompt: Conversation prompt; empty if irrelevant.
+        prompt: Conversation prompt; empty if not relevant.
         states_cue: Whether the prompt states the cue.
-        alone: Whether no other source has the same name.
+        alone: Whether the name is unique among the sources.
     """
 
     model: str
@@ -237,7 +237,7 @@ class Source:
 
     @property
     def remark(self) -> str:
-        """The remark next to the name: "published", or the run's number and special conditions."""
+        """Remark next to the name: "published", or the run's number and special conditions."""
         if self.run is None:
             return "published"
         prompt = f"prompt {self.prompt}" if self.prompt else ""
@@ -246,7 +246,7 @@ class Source:
 
 
 def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
-    """Return the sources of runs."""
+    """Return the runs' sources."""
     prompts = [entry.prompt if prompted else "" for entry in entries]
     count = Counter((entry.label, prompt) for entry, prompt in zip(entries, prompts, strict=True))
     return [
@@ -257,14 +257,14 @@ def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The runs with a row, and notes on their choice."""
+    """The runs that get a row, and notes on how they were chosen."""
 
     entries: tuple[Entry, ...]
     notes: tuple[str, ...]
 
 
 def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chosen:
-    """Return the runs shown in a table: those with each model's best prompt, if the table chooses prompts."""
+    """Return the runs to show in a table: only each model's best prompt if the table chooses prompts."""
     for column in leaderboard_columns():
         if column.table is table and column.picks_prompt:
             return _choose_prompts(entries, column)
@@ -272,11 +272,11 @@ def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chos
 
 
 def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
-    """Return each model's runs with the best prompt, as in the paper's tables.
+    """Return each model's runs with its best prompt, as in the paper's tables.
 
-    The best prompt has the highest mean over scripts, over the turns with a value under every prompt. Prompts
-    that state the cue (an upper bound) and unrecorded prompts have their own rows and do not compete. Runs
-    without turns of the task are omitted.
+    The best prompt has the highest mean over scripts, counting only turns that have a value under every
+    prompt. Prompts that state the cue (an upper bound) and unrecorded prompts get their own rows and do not
+    compete. Runs without turns for the task are omitted.
     """
     shown: list[Entry] = []
     notes: list[str] = []
@@ -303,14 +303,14 @@ def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
 
 
 def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str], str]:
-    """Return the best prompt; or all prompts, and the reason why there is no best prompt."""
+    """Return the best prompt, or else all prompts and the reason why none is best."""
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
     series = [(entry.prompt, entry.series(column)) for entry in runs]
     if unscored := [prompt for prompt, found in series if found is None]:
         return prompts, f"{column.title} is missing for {', '.join(dict.fromkeys(unscored))}"
     if len({entry.judge(column) for entry in runs}) > 1:
         return prompts, f"{column.title} is from different judges, judge models or judge versions"
-    # Average the runs of a prompt, so that each prompt counts once.
+    # Average over a prompt's runs, so that each prompt counts once.
     of_prompt = {
         prompt: averaged([found for name, found in series if name == prompt and found is not None])
         for prompt in prompts

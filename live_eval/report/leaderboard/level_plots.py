@@ -1,4 +1,4 @@
-"""The paper's plots of levels against each other, with our models added."""
+"""The paper's level-against-level plots, with our models added."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ModelDot:
 
 @dataclass(frozen=True, slots=True)
 class LevelPlot:
-    """Two levels against each other over models, as in the paper.
+    """Two levels plotted against each other over models, as in the paper.
 
     Args:
-        correlation: Spearman's correlation over all models; None if undefined.
-        published: Spearman's correlation over the published models only.
+        correlation: Spearman correlation over all models; None if undefined.
+        published: Spearman correlation over published models only.
     """
 
     across: BoardColumn
@@ -45,8 +45,8 @@ class LevelPlot:
 def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
     """Return the paper's plots.
 
-    A model has one dot, from its replies under the prompt in the table and its first run with questions.
-    Means over too few scripts are omitted.
+    Each model has one dot, from its replies under the prompt shown in the table and its first run with
+    questions. Means over too few scripts are omitted.
     """
     columns = {column.title: column for column in related_columns()}
     ours = [_figures(entries, model) for model in dict.fromkeys(entry.model for entry in entries)]
@@ -69,7 +69,7 @@ def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
 
 
 def _figures(entries: Sequence[Entry], model: tuple[str | None, ...]) -> tuple[str, dict[str, float]]:
-    """Return the name of a model and its values by column title."""
+    """Return a model's name and its values by column title."""
     runs = [entry for entry in entries if entry.model == model]
     figures: dict[str, float] = {}
     for column in related_columns():

@@ -11,12 +11,12 @@ COLUMNS = (
     *("WER", "SemSim", "understanding", "reasoning", "NISQA", "DNSMOS", "EmoAlign", "VES"),
     *("BLEU", "ROUGE-L", "METEOR", "BERTScore", "C1", "C2", "C3", "C4"),
 )
-"""The headings of the paper's columns, in the order of the rows below."""
+"""Headings of the paper's columns, in the order of the values below."""
 
 JUDGES: Mapping[str, str] = MappingProxyType(
     {**dict.fromkeys(("C1", "C2", "C3", "C4"), "GPT-4o"), "VES": "Gemini 2.5 Pro"}
 )
-"""The judge models by column; the other columns are computed."""
+"""Judge models by column; the other columns are computed."""
 
 _ROWS = """
 GPT-4o-Audio          10.74 98.47 66.25 68.04 4.91 4.23 51.31 3.34 2.54 19.91 18.37 82.70 4.37 4.67 4.21 3.42
@@ -45,4 +45,4 @@ def _rows() -> dict[str, Mapping[str, float]]:
 
 
 PUBLISHED: Mapping[str, Mapping[str, float]] = MappingProxyType(_rows())
-"""Values by model and column, if published."""
+"""Published values by model and column."""

@@ -26,7 +26,7 @@ _NONE = "–"
 
 
 def render(board: Board, form: BoardFormat) -> str:
-    """Return a board in the given format."""
+    """Render a board in this format."""
     forms: Mapping[BoardFormat, Callable[[Board], str]] = {
         "html": _html,
         "md": _markdown,
@@ -53,7 +53,7 @@ def _count(cell: BoardCell) -> str:
 
 
 def _extras(cell: BoardCell) -> list[str]:
-    """Return the interval of one of our values, or n without an interval; then "n of total" if needed."""
+    """Return the interval (or else n) for one of our values, then "n of total" if needed."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [_count(cell)] if _count(cell) else []
@@ -78,12 +78,12 @@ def _html(board: Board) -> str:
 
 
 def board_helpers() -> dict[str, Callable[[BoardCell], Any]]:
-    """Return the functions that ``board.html`` calls for each cell."""
+    """Return the functions that ``board.html`` calls per cell."""
     return {"value_of": _value, "extras": _extras, "count": _count, "cell_note": _cell_note}
 
 
 def table_in_words(table: BoardTable) -> dict[str, Any]:
-    """Return a table as JSON values with formatted numbers, for a page's script."""
+    """Return a table as JSON values with formatted numbers for a page's script."""
     return {
         "title": table.title,
         "columns": [
@@ -119,7 +119,7 @@ def _cell_note(cell: BoardCell) -> str:
 
 
 def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
-    """Return the position of a value on the map's scale in percent; empty for a missing value."""
+    """Return a value's position on the map's scale in percent; empty for a missing value."""
     if cell.value is None:
         return ""
     return f"{min(100.0, max(0.0, heat_map.column.along(cell.value))):.0f}"
@@ -226,7 +226,7 @@ def _csv(board: Board) -> str:
 
 
 def _csv_row(title: str, source: Source, figure: str, cell: BoardCell, paper: str = "") -> list[object]:
-    """Return the row of a value; `paper` is the judge of published values."""
+    """Return a value's row; `paper` is the judge of published values."""
     run, judge = source.run, cell.judge
     tells_cue = source.states_cue if source.prompt else ""
     return [
@@ -363,12 +363,12 @@ _TEX = str.maketrans(
 
 
 def _tex(text: str) -> str:
-    """Return text escaped for LaTeX, on one line: an empty line would end a paragraph."""
+    """Escape text for LaTeX, on one line, because an empty line would end a paragraph."""
     return one_line(text).translate(_TEX)
 
 
 _ACROSS = 8
-"""Maximum number of runs per part of a heat map; more would shrink the text."""
+"""Maximum number of runs per heat map part; more would shrink the text."""
 
 
 def _latex(board: Board) -> str:
@@ -392,7 +392,7 @@ def _latex_table(table: BoardTable) -> str:
             lines.append(_latex_row(_tex(_label(row.source)), figures))
             continue
         lines.append(_latex_row(_tex(row.source.name), [_latex_figure(cell) for cell in row.cells]))
-        # Intervals are below their values, because the table would be too wide with both in one row.
+        # Intervals go below their values, because the table would be too wide with both in one row.
         below = zip_longest([row.source.remark], *(_extras(cell) for cell in row.cells), fillvalue="")
         lines += [
             _latex_row(small[0], small[1:]) for small in (list(map(_latex_small, texts)) for texts in below)
@@ -435,7 +435,7 @@ def _latex_runs(board: Board) -> str:
 
 
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:
-    """Yield one table for every `_ACROSS` runs, with run numbers as headings and run names below."""
+    """Yield a table for every `_ACROSS` runs, with run numbers as headings and run names below."""
     heads = [
         f"{source.run.number if source.run else ''}{_latex_mark(mark)}"
         for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)
@@ -463,7 +463,7 @@ def _floating(
             "\\begin{table}",
             "\\centering\\setlength{\\tabcolsep}{4pt}",
             f"\\caption{{{_tex(title)}}}",
-            # Scale a table down to the page width.
+            # scale the table down to the page width
             "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%",
             f"\\begin{{tabular}}{{{columns or 'l' + 'r' * (len(heads) - 1)}}}",
             "\\toprule",
