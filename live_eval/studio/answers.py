@@ -1,4 +1,4 @@
-"""The studio's responses: JSON computed in a thread, and errors with a status, a kind and a message."""
+"""The studio's responses: JSON computed in a thread, and errors with status, kind and message."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class BusyError(LiveEvalError):
 
 
 class NotFoundError(LiveEvalError):
-    """The requested object does not exist (any more)."""
+    """The requested object does not exist, or no longer exists."""
 
 
 async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
-    """Call a function in a thread, and return its JSON values as a response."""
+    """Call a function in a thread, and respond with the JSON values that it returns."""
     body = await asyncio.to_thread(lambda: json_text(make(*arguments)).encode())
     return web.Response(body=body, content_type="application/json")
 
@@ -48,12 +48,12 @@ def json_text(value: Any) -> str:
 
 
 def as_file(name: str) -> dict[str, str]:
-    """Return the headers of a response that browsers save under a name."""
+    """Return headers that make browsers save a response under a name."""
     return {"Content-Disposition": f'attachment; filename="{_UNSAFE.sub("_", name)}"'}
 
 
 def _in_unicode(value: Any) -> Any:
-    """Replace the surrogates in all texts of JSON values."""
+    """Replace surrogates in all strings in JSON values."""
     match value:
         case str() | Path():
             return str(value).encode(errors="replace").decode()
@@ -75,7 +75,7 @@ def refusal(request: web.Request, status: int, kind: str, message: str) -> web.R
 
 @web.middleware
 async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Convert errors to responses with a status, a kind and a message.
+    """Convert errors to responses with status, kind and message.
 
     The kinds: ``missing`` (404), ``request`` (400), ``busy`` (409), ``schema`` (409: written by another
     version), ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and HTTP's own errors.

@@ -49,13 +49,13 @@ PARTS: tuple[Part, ...] = (
 )
 
 _MAX_BODY_BYTES = 256 * 1024
-"""Limit for the body of a request."""
+"""Maximum size of a request body."""
 
 _LOAD_AFTER_S = 2.0
 """Delay of imports that the first turn does not need and would compete with."""
 
 _MOST_CONNECTIONS = 512
-"""Maximum number of concurrent connections, below the usual limit of open files."""
+"""Maximum number of concurrent connections, below the usual limit on open files."""
 
 
 def application(
@@ -86,7 +86,7 @@ class _Threads(ThreadPoolExecutor):
     """A thread pool whose shutdown does not block the event loop."""
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Refuse new work and return at once."""
+        """Refuse new work and return immediately."""
         super().shutdown(wait=False, cancel_futures=True)
 
 
@@ -100,7 +100,7 @@ async def serve(
 ) -> None:
     """Serve an application on an address; see `live_eval.http.connections.serve`.
 
-    Returns without waiting for threads that are still computing a response; Python joins them at exit.
+    Returns without waiting for threads that are still computing responses; Python joins them at exit.
     """
     asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())
@@ -118,6 +118,6 @@ async def serve(
 
 
 def _load() -> None:
-    """Import the modules that the first intervals need, before a run is opened."""
+    """Import the modules for the first intervals before a run is opened."""
     import scipy.optimize
     import scipy.special  # noqa: F401  (only loaded)

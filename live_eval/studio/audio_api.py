@@ -1,4 +1,4 @@
-"""Serve a turn's audio: files with range requests, waveforms and spectrograms."""
+"""Serve a turn's audio: files (with range requests), waveforms and spectrograms."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def _audio(request: web.Request) -> web.StreamResponse:
 
 
 async def _clip(request: web.Request) -> web.Response:
-    """Return an interval of one side or of both as a WAV file to save."""
+    """Return an interval of one or both sides as a WAV download."""
     side = request.query.get("side", _BOTH)
     if side != _BOTH and side not in SIDES:
         raise UsageError(f"side: expected {_BOTH}, {' or '.join(SIDES)}, found {side[:40]!r}")
@@ -111,7 +111,7 @@ def _file(request: web.Request) -> Path:
 
 
 def _both_sides(request: web.Request) -> tuple[NDArray[np.int16], int]:
-    """Return the audio of the requested turn, int16, shape (samples, 2), and its rate."""
+    """Return the requested turn's audio, int16, shape (samples, 2), and its rate."""
     with open_turn(request) as (run, turn_id):
         both = run.both_sides(turn_id)
         if both is None:
@@ -120,7 +120,7 @@ def _both_sides(request: web.Request) -> tuple[NDArray[np.int16], int]:
 
 
 def _part_of(request: web.Request, data: bytes) -> web.Response:
-    """Return the requested range of a WAV file (RFC 9110, section 14), or all of it."""
+    """Return the requested range of a WAV file (RFC 9110, section 14), or the whole file."""
     headers = {"Accept-Ranges": "bytes", "Content-Type": "audio/wav"}
     try:
         wanted = request.http_range

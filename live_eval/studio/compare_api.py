@@ -1,4 +1,4 @@
-"""Serve comparisons of runs: their values, and their turns side by side."""
+"""Serve comparisons of runs: values, and turns side by side."""
 
 from __future__ import annotations
 

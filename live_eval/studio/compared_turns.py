@@ -1,4 +1,4 @@
-"""Compare the turns of several runs side by side: one row per case, sorted by difference. Pure."""
+"""Compare several runs' turns side by side, one row per case, sorted by difference. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live_eval.studio.turn_rows import ListedTurn
 __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
 
 ORDERS = ("size", "higher", "lower", "recorded")
-"""By the size of the difference; the last run's value highest or lowest first; in recording order."""
+"""Sort by size of difference, by the last run's value (highest or lowest first), or in recording order."""
 _TEXTS = ("cue", "variant", "task", "text")
 _OF_A_TURN = ("status", "failure", "reply_text", "seconds", "flagged")
 
@@ -25,7 +25,7 @@ class CaseQuery:
     """A query for one page of the compared cases.
 
     Args:
-        turns: Filters of turns; a case matches if its turn in any run does. Its sort key is ignored.
+        turns: Turn filters; a case matches if its turn in any run does. The sort key is ignored.
         metric: A latency, or a score that all runs have.
     """
 
@@ -35,10 +35,10 @@ class CaseQuery:
 
 
 def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]:
-    """Return a page of the cases of several runs, each with its turn in every run.
+    """Return a page of several runs' cases, each with its turn in every run.
 
-    The difference of a case is the last run's value minus the first's or, for more than two runs, the range
-    of their values. Cases without a difference are last. For an invalid expression, see `RunIndex.select`.
+    A case's difference is the last run's value minus the first run's or, for more than two runs, the range of
+    their values. Cases without a difference come last. For invalid expressions, see `RunIndex.select`.
 
     Raises:
         UsageError: The metric or the order is unknown.

@@ -1,4 +1,4 @@
-"""Serve the front end: the page, its scripts and its styles."""
+"""Serve the front end: the page, scripts and styles."""
 
 from __future__ import annotations
 

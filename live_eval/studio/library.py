@@ -1,4 +1,4 @@
-"""Find the studio's folders: runs, and campaigns with their runs, each with an ID."""
+"""Find the studio's run and campaign folders, including each campaign's runs, and give each an ID."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListedFolder:
 
     Args:
         id: Identifier in requests.
-        campaign: Campaign id, for a run of a campaign; None otherwise.
+        campaign: Campaign ID if the run belongs to a campaign, else None.
     """
 
     id: str
@@ -35,13 +35,13 @@ class ListedFolder:
 
 
 class Library:
-    """The runs and campaigns in the studio's folders. The methods block: call them in a thread.
+    """The runs and campaigns in the studio's folders. Call the methods in a thread, because they block.
 
-    Requests refer to folders only by ID; an ID is looked up among the found folders, never joined to a path.
+    Requests refer to folders only by ID. An ID is looked up among the folders found, never joined to a path.
 
     Args:
         folders: Runs and campaigns, or folders that contain them.
-        data: Data sets that runs may use; their recordings may be played to listeners.
+        data: Data sets available to runs; their recordings may be played to listeners.
     """
 
     def __init__(self, folders: Sequence[Path], data: Sequence[Path] = ()) -> None:
@@ -56,7 +56,7 @@ class Library:
 
     @property
     def data_choices(self) -> list[str]:
-        """The data sets that a page may choose."""
+        """Data sets that a page may choose."""
         return [SAMPLE, SAMPLE_DIALOGUES, *map(str, self.data)]
 
     @property
@@ -65,7 +65,7 @@ class Library:
         return tuple(path if path.is_dir() else path.parent for path in self.data)
 
     def folders(self) -> list[ListedFolder]:
-        """Return the existing folders, in descending order of names."""
+        """Return the existing folders, in descending order by name."""
         found = [_listed(each) for each in find_folders(self._roots)]
         self._known = {each.id: each for each in found}
         return found
@@ -76,13 +76,13 @@ class Library:
         return any(there.is_relative_to(root) for root in self.roots)
 
     def find(self, folder_id: str, *kinds: FolderKind) -> ListedFolder:
-        """Return the folder with an id.
+        """Return the folder with this ID.
 
         Args:
             kinds: Accepted kinds; all if empty.
 
         Raises:
-            NotFoundError: No folder has the id, or the folder's kind is not accepted.
+            NotFoundError: No folder has this ID, or the folder's kind is not accepted.
         """
         if folder_id not in self._known:
             self.folders()
@@ -100,7 +100,7 @@ class Library:
         return [each for each in self.folders() if each.campaign == campaign.id]
 
     def new_run(self, name: str) -> ListedFolder:
-        """Return an unused folder for a new run, in the first root that is not itself a run or campaign.
+        """Return an unused folder for a new run, in the first root that is not a run or campaign itself.
 
         Raises:
             UsageError: Every root is a run or campaign.

@@ -29,7 +29,7 @@ __all__ = ["add_routes", "routes"]
 
 _LONGEST_NAME = 60
 _MOST_CASES = 10_000
-_MOST_SEED = 2**53 - 1  # exactly representable in every JSON reader
+_MOST_SEED = 2**53 - 1  # representable exactly by every JSON reader
 _STRICT = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
 
@@ -64,15 +64,15 @@ def add_routes(app: web.Application) -> None:
 
 
 def routes(app: web.Application, clock: Clock) -> None:
-    """Serve listening tests with a given clock."""
+    """Return a function that serves listening tests with this clock."""
     ListeningApi(app[LIBRARY], clock).add_to(app)
 
 
 class ListeningApi:
     """The request handlers for listening tests.
 
-    Before a vote, no response reveals a reply's run: clips and trials have random names, and a test file is
-    named after its kind.
+    Before a vote, no response reveals which run a reply is from: clips and trials have random names, and a
+    test file is named after its kind.
     """
 
     def __init__(self, library: Library, clock: Clock) -> None:
@@ -98,7 +98,7 @@ class ListeningApi:
             rows = [_test_json(file) for file in self._files().values()]
             if not is_listener(request):
                 return rows
-            # Hide other listeners and the paths of unreadable files.
+            # hide other listeners and paths of unreadable files
             return [{**row, "listeners": []} for row in rows if row["problem"] is None]
 
         return await answer(lambda: {"tests": tests(), "scales": _scales_json()})
@@ -206,7 +206,7 @@ class ListeningApi:
         return found
 
     def _files(self) -> dict[str, VoteFile]:
-        """Return the tests in the runs' parent folders by id, latest first."""
+        """Return the tests in the runs' parent folders by ID, latest first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
         paths = [
             path for place in places for path in (place / FOLDER).glob("*.jsonl") if is_own_file(place, path)
@@ -220,7 +220,7 @@ def _id_of(path: Path) -> str:
 
 
 def _test_json(file: VoteFile) -> dict[str, Any]:
-    """Return a test without its run names, or the error if the test cannot be read."""
+    """Return a test without run names, or the error if it cannot be read."""
     row: dict[str, Any] = {
         "id": _id_of(file.path),
         "name": file.path.stem,
@@ -266,7 +266,7 @@ def _scales_json() -> list[dict[str, Any]]:
 
 
 def _key(request: web.Request) -> str:
-    """Return the key of a listener's browser; `OWNER` for the owner's."""
+    """Return the key of the listener's browser; `OWNER` for the owner's."""
     if not is_listener(request):
         return OWNER
     key = browser_key(request)
@@ -276,7 +276,7 @@ def _key(request: web.Request) -> str:
 
 
 async def _listener(request: web.Request) -> str:
-    """Return the listener name of a request, with normalised white space."""
+    """Return the listener's name in a request, with normalised white space."""
     given = (await _body(request, _LISTENER)).listener
     name = " ".join(unicodedata.normalize("NFC", given).split())
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():

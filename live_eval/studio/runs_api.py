@@ -1,4 +1,4 @@
-"""Serve runs and campaigns: list, values, and run progress."""
+"""Serve runs and campaigns: list, values and progress."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["add_routes", "folder_facts"]
 _LATEST = 5
 _INTERVAL_S = 0.5
 _QUIET_INTERVALS = 30
-"""Number of unchanged intervals after which a comment is sent, to detect a closed page."""
+"""Number of intervals without change after which a comment is sent, to detect a closed page."""
 
 _KEPT = 32
 _KEPT_KEYS = 1_000
@@ -49,7 +49,7 @@ _STOPPING = web.AppKey("stopping", asyncio.Event)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve runs, their values and progress."""
+    """Serve runs with their values and progress."""
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
     app.router.add_get("/api/runs/{run}/cues", _cues)
@@ -103,7 +103,7 @@ def _listing(library: Library) -> list[dict[str, Any]]:
 
 
 def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
-    """Return a folder's list row, its manifest, and the values printed by the command for its kind."""
+    """Return a folder's list row, its manifest, and the values that the command for its kind prints."""
     folder = library.find(run_id)
     facts = folder_facts(folder)
     if folder.kind == "run":
@@ -114,7 +114,7 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
         return {**values, "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        # Without words, because their recognition is slow.
+        # without words, because recognising them is slow
         values = campaign_summary(read_campaign(folder.path), words=False).as_json()
     else:
         values = duplex_summary(read_duplex(folder.path)).as_json()
@@ -123,14 +123,14 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the output of ``live-eval show --json`` without cues."""
+    """Return what ``live-eval show --json`` prints, without cues."""
     summary = read_summary(folder)
     return {**summary.as_json(cues=False), "levels": relate_levels(summary).as_json()}
 
 
 @lru_cache(maxsize=_KEPT)
 def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the part of ``live-eval show --json`` that takes as long as the rest."""
+    """Return the cues in ``live-eval show --json``, which take as long as everything else."""
     return read_summary(folder).cues_json()
 
 
@@ -138,7 +138,7 @@ def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
 def _paper_of(folder: Path, run_id: str, _stamp: Stamp) -> dict[str, Any]:
     """Return the run's row in the paper's tables, and its main scores against latency.
 
-    The page asks for them last, so the summary is not needed afterwards.
+    The page requests them last, so the summary is not needed afterwards.
     """
     summary = read_summary(folder)
     with RunReader.open(folder) as run:
@@ -167,7 +167,7 @@ async def _key(request: web.Request) -> web.Response:
 
 @lru_cache(maxsize=_KEPT_KEYS)
 def _key_values(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the values of the list of runs, by the definitions of the run's page."""
+    """Return the values shown in the run list, defined as on the run's page."""
     with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         summary = summarise(run, scores)
     return {
@@ -192,7 +192,7 @@ async def _keep_note(request: web.Request) -> web.Response:
 
 
 def folder_facts(folder: ListedFolder) -> dict[str, Any]:
-    """Return a row of the run list, with the error if the folder cannot be read."""
+    """Return a row for the run list, with the error if the folder cannot be read."""
     row: dict[str, Any] = {
         "id": folder.id,
         "name": folder.path.name,
@@ -218,7 +218,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
             case "run":
                 with RunReader.open(folder.path) as run:
                     row |= _run_facts(run)
-                with suppress(StoreError):  # the page of the run reports damaged reviews
+                with suppress(StoreError):  # the run's page reports damaged reviews
                     row["note"] = read_note(folder.path)
             case "campaign":
                 row |= _campaign_facts(read_campaign_file(folder.path))
@@ -232,7 +232,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
 
 
 def run_progress(folder: Path, latest: int) -> dict[str, Any]:
-    """Return a run's progress, and its latest turns in descending order.
+    """Return a run's progress and its most recent turns, newest first.
 
     Raises:
         StoreError: The run cannot be read.
@@ -256,7 +256,7 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
 def _run_facts(run: RunReader) -> dict[str, Any]:
     endpoint = part_of(run.manifest, "endpoint")
     planned = run.manifest.get("turns")
-    # The database of a killed run still contains the state "running".
+    # A killed run's database still contains the state "running".
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),
@@ -291,9 +291,9 @@ async def _stop(app: web.Application) -> None:
 
 
 async def _progress(request: web.Request) -> web.StreamResponse:
-    """Send server-sent events (HTML standard, section 9.2) on a run in progress.
+    """Send server-sent events (HTML standard, section 9.2) about a run in progress.
 
-    The events are ``progress`` on every change, ``problem`` if the run becomes unreadable, and ``end``, after
+    Events are ``progress`` for every change, ``problem`` if the run becomes unreadable, and ``end``, after
     which the page closes the stream instead of reconnecting.
     """
     library, run_id = request.app[LIBRARY], request.match_info["run"]

@@ -1,7 +1,7 @@
-"""Control access: serve only clients with a token, and only the studio's own pages.
+"""Control access: serve only clients that have a token, and only requests from the studio's own pages.
 
-Every request must name this server as its host, which prevents DNS rebinding, and contain a token, which
-moves from the link to a cookie. Requests from pages of other origins are refused. The studio's pages load
+Every request must name this server as its host, which prevents DNS rebinding, and contain a token, which is
+moved from the link to a cookie. Requests from pages with another origin are refused. The studio's pages load
 nothing from other hosts.
 
 The owner's token grants full access; the listeners' token grants access only to handlers marked with
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 TOKEN_PARAMETER = "token"
-"""The query parameter of the link that contains the token."""
+"""Query parameter that contains the token in the link."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -58,7 +58,7 @@ _HEADERS = {
 
 
 def _cookie_name(port: int, who: str = "studio") -> str:
-    """Return a cookie name with the port, because browsers share cookies between the ports of a host."""
+    """Return a cookie name with the port, because browsers share cookies across a host's ports."""
     return f"live-eval-{who}-{port}"
 
 
@@ -69,11 +69,11 @@ def for_listeners(handler: _T) -> _T:
 
 
 class Guard:
-    """Check access: admit requests with a token from the studio's own pages.
+    """Check access: admit requests that have a token and are from the studio's own pages.
 
     Args:
-        host: Bind address of the studio.
-        listeners: Token for listeners; None for no listener access.
+        host: The studio's bind address.
+        listeners: Listeners' token; None for no listener access.
     """
 
     def __init__(self, token: Secret, host: str = "127.0.0.1", listeners: Secret | None = None) -> None:
@@ -109,11 +109,11 @@ class Guard:
         return await handler(request)
 
     def is_owner(self, request: web.Request) -> bool:
-        """Return whether a request contains the owner's token."""
+        """Return whether a request has the owner's token."""
         return _equal(request.cookies.get(_cookie_name(_port_of(request)), ""), self._token)
 
     def serves(self, host: str, port: int) -> bool:
-        """Return whether a request's host is a name of this server."""
+        """Return whether a request's host is one of this server's names."""
         named = host_of(host)
         # Browsers omit the default port.
         if named is None or (named[1] or _HTTP_PORT) != port:
@@ -125,7 +125,7 @@ class Guard:
         return name in (*_LOCAL_NAMES, self._host.lower()) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
-        """Move the token from the link to a cookie."""
+        """Move the token from the link into a cookie."""
         token = request.query[TOKEN_PARAMETER]
         is_owner = _equal(token, self._token)
         if not is_owner and not _equal(token, self._listeners):
@@ -150,14 +150,14 @@ GUARD = web.AppKey("guard", Guard)
 
 
 def is_listener(request: web.Request) -> bool:
-    """Return whether an admitted request is a listener's."""
+    """Return whether an admitted request is from a listener."""
     return not request.app[GUARD].is_owner(request)
 
 
 def browser_key(request: web.Request) -> str | None:
-    """Return a hash of the cookie that the link set in a listener's browser; None without the cookie.
+    """Return a hash of the cookie that the link set in a listener's browser; None without a cookie.
 
-    The hash can be stored, because the cookie cannot be computed from it.
+    The hash may be stored, because the cookie cannot be derived from it.
     """
     own = request.cookies.get(_BROWSER_COOKIE)
     return hashlib.sha256(own.encode(errors="surrogatepass")).hexdigest() if own else None

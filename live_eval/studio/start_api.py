@@ -1,4 +1,4 @@
-"""Serve the start of runs: the choices of a page, the equivalent command, progress, stop and resume."""
+"""Start runs on request: serve the page's choices, the equivalent command, progress, stop and resume."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _close(app: web.Application) -> None:
 
 
 async def _choices(request: web.Request) -> web.Response:
-    """Return the values that a page may choose."""
+    """Return the values that a page may choose from."""
     library, addresses = request.app[LIBRARY], request.app[TALK].addresses
 
     def choices() -> dict[str, Any]:
@@ -81,14 +81,14 @@ async def _choices(request: web.Request) -> web.Response:
 
 
 async def _command(request: web.Request) -> web.Response:
-    """Return the command equivalent to a page's settings, without starting it."""
+    """Return the command equivalent to a page's settings, without running it."""
     given = await _body(request)
     library, settings = request.app[LIBRARY], request.app[TALK]
     return await answer(lambda: {"command": StartedRun(*_prepared(given, library, settings)).command})
 
 
 async def _start(request: web.Request) -> web.Response:
-    """Start a run. The error is ``busy`` (409) while another one is in progress."""
+    """Start a run. Responds with ``busy`` (409) while another one is in progress."""
     given = await _body(request)
     library = request.app[LIBRARY]
     prepared = await asyncio.to_thread(_prepared, given, library, request.app[TALK])
@@ -119,7 +119,7 @@ async def _resume(request: web.Request) -> web.Response:
 def _prepared(
     given: Mapping[str, Any], library: Library, settings: TalkSettings
 ) -> tuple[ListedFolder, list[str]]:
-    """Return the folder and the arguments of a new run."""
+    """Return a new run's folder and arguments."""
     arguments = arguments_of(given, library.data_choices, settings.address)
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     folder = library.new_run(f"{began}-{arguments[1]}")
@@ -127,14 +127,14 @@ def _prepared(
 
 
 def _check_idle(library: Library) -> None:
-    """Raise a `BusyError` if another process writes a run in the studio's folders."""
+    """Raise a `BusyError` if another process is writing a run in the studio's folders."""
     for folder in library.folders():
         if folder.kind == "run" and is_being_written(folder.path):
             raise BusyError(f"{folder.path.name} is in progress, and a second run would disturb its timing")
 
 
 def _row(run: StartedRun) -> dict[str, Any]:
-    """Return a started run, with its row in the run list once its folder exists."""
+    """Return a started run, with its run list row once its folder exists."""
     facts = folder_facts(run.folder) if run.folder.path.exists() else None
     return {
         "id": run.folder.id,

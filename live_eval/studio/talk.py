@@ -1,4 +1,4 @@
-"""Serve conversations through the browser's microphone: a page's SDP offer starts a conversation."""
+"""Serve conversations over the browser's microphone; a page's SDP offer starts one."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ __all__ = ["add_routes"]
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",), "judges": ("names",)}
 """Run-file settings that a page may choose; addresses and environment variables are excluded."""
 _PERFORM = ("data", "scripts", "consent")
-"""Settings of a performance: a data set of the studio, a number of scripts, and the person's name."""
+"""Settings for a performance: one of the studio's data sets, number of scripts, and the person's name."""
 _MOST_SCRIPTS = 2_000
 _STOP_TIMEOUT_S = 10.0
 _CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
 
 
 class _Talks:
-    """The pages' conversations; at most one is connected.
+    """The pages' conversations, at most one of which is connected.
 
-    A page that closes while connecting cannot report it, so a later offer replaces an unconnected
+    A page that is closed while connecting cannot report this, so a later offer replaces an unconnected
     conversation.
     """
 
     def __init__(self) -> None:
-        self.lock = asyncio.Lock()  # offers are answered in order of arrival
+        self.lock = asyncio.Lock()  # answer offers in order of arrival
         self._running: dict[asyncio.Task[None], PageConversation] = {}
 
     @property
     def taken(self) -> bool:
-        """Whether a page is connected, or its conversation is still being stored."""
+        """Whether a page is connected or its conversation is still being stored."""
         return any(talk.connected for talk in self._running.values())
 
     async def begin(self, talk: PageConversation, offer: str) -> str:
-        """Start a conversation, replacing unconnected conversations; return the SDP answer.
+        """Start a conversation, replacing unconnected ones; return the SDP answer.
 
         Raises:
             UsageError: The SDP offer is not acceptable.
@@ -70,7 +70,7 @@ class _Talks:
         return answer
 
     async def stop(self) -> None:
-        """End all conversations, and wait until the connected one is stored."""
+        """End all conversations and wait until the connected one is stored."""
         for task, talk in self._running.items():
             if talk.connected:
                 talk.stop()
@@ -96,7 +96,7 @@ async def _stop(app: web.Application) -> None:
 
 
 async def _endpoints(request: web.Request) -> web.Response:
-    """Return the endpoints and the default one, the judges, and whether a page is connected."""
+    """Return the endpoints, the default endpoint, the judges, and whether a page is connected."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
     addresses, library = request.app[TALK].addresses, request.app[LIBRARY]
     performs = request.query.get("perform") == "1"
@@ -121,8 +121,8 @@ def _consent_question(library: Library) -> str:
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The request body contains ``offer`` and the run-file tables ``endpoint``, ``turns`` and ``judges``; for a
-    performance, also ``perform``. The error is ``busy`` (409) while another page is connected.
+    The request body contains ``offer``, the run-file tables ``endpoint``, ``turns`` and ``judges``, and for a
+    performance also ``perform``. Responds with ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
     offer, tables = _parts(await request.read())
@@ -140,7 +140,7 @@ async def _begin(request: web.Request) -> web.Response:
 def _prepare(
     tables: dict[str, dict[str, Any]], library: Library, settings: TalkSettings
 ) -> Callable[[], PageConversation]:
-    """Run the slow preparation of a conversation.
+    """Do the slow part of preparing a conversation.
 
     Returns:
         A function that creates the conversation; call it on the event loop.
@@ -167,7 +167,7 @@ def _prepare(
 
 
 def _chosen_data(perform: Mapping[str, Any], library: Library) -> str:
-    """Return the data set that a page has chosen among the studio's."""
+    """Return the studio's data set that a page has chosen."""
     choices = library.data_choices
     if perform.get("data") not in choices:
         raise UsageError(f"perform.data: expected one of {', '.join(choices)}")

@@ -1,4 +1,4 @@
-"""Return the audio of a turn: either side as WAV, its peaks, and its spectrogram. Pure."""
+"""Return a turn's audio: either side as WAV, its peaks and its spectrogram. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
 """The channel of each side."""
 
 LOW_DB = -90.0
-"""A spectrogram shows levels up to this one as silence."""
+"""Levels up to this one appear as silence in a spectrogram."""
 HIGH_HZ = 8_000
-"""The highest frequency of a spectrogram."""
+"""Highest frequency in a spectrogram."""
 
 _WINDOW_S = 0.025
 _HOP_S = 0.005
@@ -45,7 +45,7 @@ def as_wav(pcm: NDArray[np.int16], rate_hz: int) -> bytes:
 
 
 def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, Any]:
-    """Return the peaks of both sides in at most `bins` bins.
+    """Return both sides' peaks in at most `bins` bins.
 
     Args:
         both: Audio of both sides, int16, shape (samples, 2).
@@ -67,18 +67,18 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
 
     Args:
         pcm: Audio, int16 mono, shape (samples,).
-        columns: Maximum number of columns, which have equal durations.
-        rows: Number of bands of equal width, up to `HIGH_HZ` or half the sample rate.
+        columns: Maximum number of columns, all of equal duration.
+        rows: Number of equally wide bands, up to `HIGH_HZ` or half the sample rate.
 
     Returns:
         The column length in seconds, the highest frequency, and the levels in base64: one byte per band,
         column by column from the lowest band, from 0 at `LOW_DB` to 255 at full scale.
     """
-    # Not by scipy.signal, whose import delays the first turn of a studio by more than all its values.
+    # Not scipy.signal: importing it would delay the studio's first turn by more than all its values.
     length = round(_WINDOW_S * rate_hz)
     window = np.hanning(length + 1)[:-1]  # periodic
     hop = max(1, round(_HOP_S * rate_hz))
-    # At least one spectral line per band.
+    # at least one spectral line per band
     points = max(length, 2 * math.ceil(rows * rate_hz / min(2 * HIGH_HZ, rate_hz)))
     samples = int16_to_float(pcm)
     frames = max(1, -(-max(len(samples), length) // hop))
@@ -103,6 +103,6 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
 
 
 def _loudest(values: NDArray[np.floating[Any]], groups: int) -> NDArray[np.floating[Any]]:
-    """Return the maximum of each group of consecutive rows."""
+    """Return the maximum in each group of consecutive rows."""
     starts = np.arange(groups) * len(values) // groups
     return np.maximum.reduceat(values, starts, axis=0)

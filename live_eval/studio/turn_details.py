@@ -23,7 +23,7 @@ __all__ = ["turn_details", "turn_events"]
 
 
 def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events: int) -> dict[str, Any]:
-    """Return the details of a turn, with at most `most_events` messages.
+    """Return a turn's details, with at most `most_events` messages.
 
     Raises:
         StoreError: The turn is damaged.
@@ -109,7 +109,7 @@ def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> di
 
 
 def _type_of(body: Mapping[str, Any]) -> str | None:
-    """Return the type of a message or, for Gemini, its first field."""
+    """Return a message's type or, for Gemini, its first field."""
     kind = body.get("type")
     return kind if isinstance(kind, str) else next(iter(body), None)
 

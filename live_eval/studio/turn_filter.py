@@ -1,4 +1,4 @@
-"""Filter turns by an expression, such as ``voice_to_voice > 1200 and cue == sigh``.
+"""Filter turns by an expression such as ``voice_to_voice > 1200 and cue == sigh``.
 
 ::
 
@@ -8,9 +8,9 @@
     comparison = "==" | "!=" | "<" | "<=" | ">" | ">=" | "contains"
     VALUE      = a number, a word, a "quoted text", true, false, or none for a missing value
 
-Texts are compared without regard to case. A name with several texts, such as ``label``, equals a text if one
-of them does. A missing value satisfies only ``== none`` and ``!= VALUE``. No code is evaluated: a name is one
-of `FilterFields`.
+Text comparison ignores case. A name with several texts, such as ``label``, equals a text if any of them does.
+A missing value satisfies only ``== none`` and ``!= VALUE``. No code is evaluated: names must be in
+`FilterFields`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _KEYWORDS = {"and", "or", "not", "none", "contains", *_TRUTHS}
 
 
 class FilterError(UsageError):
-    """An expression is invalid; the message contains the position."""
+    """An invalid expression; the message contains the position."""
 
 
 class FilterField(NamedTuple):
-    """A name in an expression: the kind of its value, and a function that returns the value of a row."""
+    """A name in an expression: its value's kind, and a function that returns a row's value."""
 
     kind: Literal["number", "text", "texts", "truth"]
     value: Callable[[Mapping[str, Any]], Any]
@@ -65,12 +65,12 @@ class _Token(NamedTuple):
 
     @property
     def keyword(self) -> str:
-        """The token as a keyword or symbol; empty for a quoted text."""
+        """The token as a keyword or symbol; empty for quoted text."""
         return "" if self.is_quoted else self.text.lower()
 
 
 def parse_filter(text: str, fields: FilterFields) -> TurnTest:
-    """Parse an expression, and return its test.
+    """Parse an expression and return a function that tests rows.
 
     Args:
         text: The expression.

@@ -1,4 +1,4 @@
-"""Keep the turns of a run as rows in memory: filtered, sorted and paged."""
+"""Keep a run's turns as rows in memory, and filter, sort and page them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 _R = TypeVar("_R")
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
-"""Modification times and sizes of a run's databases; cached values are valid until they change."""
+"""Modification times and sizes of a run's databases; cached values stay valid until these change."""
 
 RECORDED = "recorded"
 """Recording order."""
@@ -55,10 +55,10 @@ BY_NAME = "turn"
 """Name order, with numbers in names sorted numerically."""
 
 _KEPT_RUNS = 8
-_READING = threading.Lock()  # two requests for one run must not both read it
+_READING = threading.Lock()  # two requests for the same run must not both read it
 _LAST: dict[tuple[Path, Stamp], RunSummary] = {}
 CHOICES = ("status", "task", "variant", "cue", "speech")
-"""The filters of turns."""
+"""The turn filters."""
 
 
 _FIELDS: FilterFields = {
@@ -77,7 +77,7 @@ _FIELDS: FilterFields = {
     "attempt": FilterField("number", itemgetter("attempt")),
     "seconds": FilterField("number", itemgetter("seconds")),
 }
-"""The names in an expression, besides latencies and scores."""
+"""Names allowed in expressions besides latencies and scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +85,12 @@ class RowQuery:
     """A query for one page of the turn list.
 
     Args:
-        text: Case-insensitive words to find in a turn's id, texts, cue or failure; empty for all turns.
-        where: Expression of `live_eval.studio.turn_filter`; empty for all turns.
-        choices: Requested values, by name in `CHOICES`.
+        text: Case-insensitive words to find in a turn's ID, texts, cue or failure; empty for all turns.
+        where: Expression, see `live_eval.studio.turn_filter`; empty for all turns.
+        choices: Requested values by name in `CHOICES`.
         flagged: Requested value of ``flagged``; None for both.
         sort: `RECORDED`, `BY_NAME`, a latency or a score.
-        descending: Whether to sort in descending order. Turns without a value are last in either order.
+        descending: Whether to sort in descending order. Turns without a value come last in either order.
     """
 
     text: str = ""
@@ -121,9 +121,10 @@ class RunIndex:
     problem: str | None = None
 
     def select(self, query: RowQuery) -> dict[str, Any]:
-        """Return the page for a query, with the run's scores and choices.
+        """Return a query's page of turns, with the run's scores and choices.
 
-        For an invalid expression, the page is empty and ``invalid`` is the reason: a user is typing it.
+        If the expression is invalid (a user may still be typing it), the page is empty and ``invalid`` is the
+        reason.
 
         Raises:
             UsageError: The sort key is unknown.
@@ -150,7 +151,7 @@ class RunIndex:
         }
 
     def csv(self, query: RowQuery) -> str:
-        """Return all rows that match a query as CSV, with all latencies and scores.
+        """Return all rows matching a query as CSV, with all latencies and scores.
 
         Raises:
             UsageError: The sort key is unknown, or the expression is invalid.
@@ -162,14 +163,14 @@ class RunIndex:
         return "".join(csv_rows(names, rows))
 
     def review_of(self, turn_id: str) -> dict[str, Any]:
-        """Return the labels and the note of a turn as JSON values."""
+        """Return a turn's labels and note as JSON values."""
         review = self.reviews.get(turn_id)
         return {"labels": review.labels if review else [], "note": review.note if review else ""}
 
     def around(self, turn_id: str, query: RowQuery) -> dict[str, Any]:
-        """Return the ids of a turn's neighbours in the order of a query, and its position, from 1.
+        """Return the IDs of a turn's neighbours in a query's order, and the turn's position from 1.
 
-        The values are None if the turn does not match, or at the first and last turn.
+        Values are None if the turn does not match, and for the missing neighbour of the first or last turn.
 
         Raises:
             UsageError: See `csv`.
@@ -233,7 +234,7 @@ class RunIndex:
 
 
 def missing_last(rows: Iterable[_R], value: Callable[[_R], Any], *, descending: bool) -> list[_R]:
-    """Return rows sorted by a value; rows without it are last in either order."""
+    """Sort rows by a value, with rows that have none last in either order."""
     valued = [(value(row), row) for row in rows]
     known = [each for each in valued if each[0] is not None]
     known.sort(key=itemgetter(0), reverse=descending)
@@ -254,7 +255,7 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def read_index(folder: Path) -> RunIndex:
-    """Return the turns of a run, from the cache if the run is unchanged, and their reviews.
+    """Return a run's turns, from the cache if the run is unchanged, and their reviews.
 
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
@@ -267,7 +268,7 @@ def read_index(folder: Path) -> RunIndex:
 
 
 def read_summary(folder: Path) -> RunSummary:
-    """Return the summary of a run, without reading it again if it is the last run that was read.
+    """Return a run's summary, without reading it again if it was the last run to be read.
 
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
@@ -287,7 +288,7 @@ def forget_summary() -> None:
 
 
 def _keep(key: tuple[Path, Stamp], summary: RunSummary) -> None:
-    """Keep the summary of the last run only, because it contains all scores."""
+    """Keep only the last run's summary, because a summary contains all scores."""
     _LAST.clear()
     _LAST[key] = summary
 

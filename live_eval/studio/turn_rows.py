@@ -1,4 +1,4 @@
-"""Rows of the turn list, stored by column."""
+"""The turn list's rows, stored by column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ListedTurn(Mapping[str, Any]):
         return {each: self.number(name, each) for each in numbers}
 
     def number(self, part: str, name: str) -> float | None:
-        """Return a latency (of the part ``latency_ms``) or a score (of the part ``scores``)."""
+        """Return a latency (in ``latency_ms``) or a score (in ``scores``)."""
         value = self._rows.numbers[part][name][self._place]
         return None if value != value else value
 
@@ -43,7 +43,7 @@ class ListedTurn(Mapping[str, Any]):
 class TurnRows(Sequence[ListedTurn]):
     """The rows of the turn list, in recording order.
 
-    They are stored by column, since 30,000 dictionaries would take 150 MB.
+    Rows are stored by column, because 30,000 dictionaries would take 150 MB.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class TurnRows(Sequence[ListedTurn]):
         self._count = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row; all rows have the same names."""
+        """Add a row. All rows have the same names."""
         self.names = self.names or tuple(row)
         for name, value in row.items():
             if name in self.numbers:

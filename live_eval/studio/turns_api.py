@@ -1,4 +1,4 @@
-"""Serve a run's turns: a page of the list, and single turns in full."""
+"""Serve a run's turns: pages of the list, and single turns in full."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def _keep_review(request: web.Request) -> web.Response:
 
 
 def _review_json(folder: Path, turn_id: str) -> dict[str, Any]:
-    """Return a turn's review, and the most frequent labels of the run."""
+    """Return a turn's review and the run's most frequent labels."""
     reviews = read_reviews(folder)
     review = reviews.get(turn_id, NO_REVIEW)
     counts = Counter(label for each in reviews.values() for label in each.labels)

@@ -75,7 +75,7 @@ class BoardCell:
 
     @property
     def n_of_turns(self) -> str:
-        """"n of total" if some turns are missing; empty otherwise."""
+        """The text "n of total" if some turns are missing; empty otherwise."""
         if self.estimate is None or self.value is None or self.estimate.n >= self.turns:
             return ""
         return f"n {self.estimate.n} of {self.turns}"

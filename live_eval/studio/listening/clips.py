@@ -1,4 +1,4 @@
-"""The audio of a trial: WAV files at the same rate and level, so that they do not reveal the run."""
+"""A trial's audio: WAV files with the same rate and level, so that they do not reveal the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["CaseContext", "ListeningClip", "anchor_clip", "case_context", "reply
 
 RATE_HZ = 48_000
 LEVEL_DBFS = -26.0
-"""The active speech level of all clips, as in ITU-T P.800 tests."""
+"""Active speech level of all clips, as in ITU-T P.800 tests."""
 
 _ANCHOR_HZ = 3_500
 _HIGHEST_PEAK = 0.99
@@ -39,7 +39,7 @@ class ListeningClip:
 
 @dataclass(frozen=True, slots=True)
 class CaseContext:
-    """The context of a case for a listener; None for missing parts."""
+    """A case's context for a listener; missing parts are None."""
 
     text: str | None = None
     cue: str | None = None
@@ -48,10 +48,10 @@ class CaseContext:
 
 
 def reply_clip(run: Path, turn_id: str) -> ListeningClip:
-    """Return the reply of a turn.
+    """Return a turn's reply.
 
     Raises:
-        StoreError: The run or the turn was deleted, or the turn has no reply audio.
+        StoreError: The run or turn was deleted, or the turn has no reply audio.
     """
     with RunReader.open(run) as reader:
         reply = reader.reply(turn_id)
@@ -63,13 +63,13 @@ def reply_clip(run: Path, turn_id: str) -> ListeningClip:
 def case_context(
     run: Path, turn_id: str, reference: ReferenceKind, recordings: Sequence[Path] = ()
 ) -> CaseContext:
-    """Return the context of a case as recorded by one of the runs.
+    """Return a case's context as one of the runs recorded it.
 
     Args:
         recordings: Folders, in addition to the run's, whose recordings may be played to listeners.
 
     Raises:
-        StoreError: The run or the turn was deleted, or the reference reply must not be played.
+        StoreError: The run or turn was deleted, or the reference reply must not be played.
     """
     if reference is ReferenceKind.NONE:
         return CaseContext()
@@ -84,7 +84,7 @@ def case_context(
 
 
 def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> ListeningClip:
-    """Return the low anchor of ITU-R BS.1534: the reference reply up to 3.5 kHz.
+    """Return the low anchor of ITU-R BS.1534: the reference reply low-pass filtered at 3.5 kHz.
 
     Raises:
         StoreError: See `case_context`; or the case has no reference reply.
@@ -97,7 +97,7 @@ def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> Lis
 
 
 def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:
-    """Return the user's side until shortly after the end of speech, without silence or an interruption."""
+    """Return the user's side until shortly after the end of speech, without silence or interruptions."""
     try:
         both = reader.both_sides(turn.turn_id)
     except StoreError:
@@ -121,7 +121,7 @@ def _reference_audio(turn: TurnRecord, run: Path, recordings: Sequence[Path]) ->
     if path is None:
         return None
     if not may_leave(path, run, recordings):
-        # Listeners read this message, so it contains no path.
+        # no path, because listeners see this message
         raise StoreError(
             "the reference reply is outside the run: to play it, start the studio with --data FOLDER"
         )

@@ -1,4 +1,4 @@
-"""The results of a listening test, its agreement with judges and between listeners, and votes as CSV."""
+"""A listening test's results, agreement with judges and among listeners, and votes as CSV."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
 
 
 def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable], list[str]]:
-    """Return the scores of each readable run, and the errors of unreadable runs."""
+    """Return the scores of readable runs and the errors for unreadable ones."""
     tables: dict[str, ScoreTable] = {}
     problems: list[str] = []
     for run in ballots.test.runs:
@@ -71,7 +71,7 @@ def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable]
 
 
 def _identities(ballots: Ballots) -> dict[str, Any]:
-    """Return the recognition rate of X; the chance level is one half."""
+    """Return how often X is recognised; chance is one half."""
 
     def correct(votes: Sequence[ListenerVote]) -> dict[str, Any]:
         right = [float(vote.choice == vote.x) for vote in votes]
@@ -111,7 +111,7 @@ def _preferences(ballots: Ballots, tables: Mapping[str, ScoreTable], folder: Pat
 def _same_sign(
     people: Mapping[str, float], judge: Mapping[str, float], scripts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the share of turns with the same preference, among turns with a preference on both sides."""
+    """Return the share of turns with the same preference, among turns where both sides have one."""
     both = [turn_id for turn_id, mean in people.items() if mean and judge.get(turn_id)]
     same = [float((people[turn_id] > 0) == (judge[turn_id] > 0)) for turn_id in both]
     return estimate_share(same, [scripts[turn_id] for turn_id in both], whole=1.0).as_json(scripts=True)
@@ -120,7 +120,7 @@ def _same_sign(
 def _by_scores(
     tables: Mapping[str, ScoreTable], names: Sequence[str], turn_ids: Sequence[str]
 ) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield each score that has a direction, with its version and the first run's advantage by turn."""
+    """Yield each directional score with its version and the first run's advantage by turn."""
     if len(tables) < 2:
         return
     first, second = (tables[name] for name in names)
@@ -143,7 +143,7 @@ def _by_scores(
 
 
 def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield the verdicts on these runs from adjacent ``live-eval arena`` files."""
+    """Yield verdicts on these runs from adjacent ``live-eval arena`` files."""
     for path in sorted(folder.glob("arena-*.jsonl")):
         try:
             heading, *rows = [
@@ -162,9 +162,9 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
 
 
 def _mushra(ballots: Ballots) -> dict[str, Any]:
-    """Return the mean ratings of the systems, without listeners who fail the screening of ITU-R BS.1534-3.
+    """Return the systems' mean ratings, excluding listeners who fail the screening in ITU-R BS.1534-3.
 
-    It excludes listeners who rate the hidden reference below 90 in more than 15 % of their trials.
+    Screening excludes listeners who rate the hidden reference below 90 in more than 15 % of their trials.
     """
     missed = {
         name: sum(vote.ratings[HIDDEN_REFERENCE] < _REFERENCE_RATING for vote in votes) / len(votes)
@@ -218,7 +218,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
 
 
 def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the commands that score each run with a judge, if necessary, and compare the scores."""
+    """Yield commands that score each run with a judge, if necessary, and compare the scores."""
     for run in ballots.test.runs:
         if not any(unit.startswith(_unit(run.name, "")) for unit in scored):
             yield shlex.join(["live-eval", "score", run.name, "--judges", judge])
@@ -226,7 +226,7 @@ def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterato
 
 
 def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:
-    """Return the ratings of a judge's scores as audit labels."""
+    """Return ratings of a judge's scores as audit labels."""
     labels = Labels("votes")
     for vote in ballots.votes:
         for output in spec.outputs:
@@ -241,7 +241,7 @@ def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:
 def _means(
     ballots: Ballots, labels: Labels, spec: JudgeSpec, units: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the mean rating of each run on each scale, over turns."""
+    """Yield each run's mean rating over turns on each scale."""
     for output, by_unit in labels.scores.items():
         for run in ballots.test.runs:
             rated = {unit: given for unit, given in by_unit.items() if unit.startswith(_unit(run.name, ""))}
@@ -262,7 +262,7 @@ def votes_csv(ballots: Ballots, run: str = "") -> str:
     """Return a test's votes as CSV for ``live-eval arena --votes`` and ``live-eval audit --labels``.
 
     Args:
-        run: Run whose ratings to return.
+        run: Run whose ratings are returned.
     """
     kind = ballots.test.kind
     rows: Iterable[Sequence[object]]

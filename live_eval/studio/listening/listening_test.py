@@ -30,27 +30,27 @@ LISTENING_SCHEMA_VERSION = 1
 
 HIDDEN_REFERENCE = "(hidden reference)"
 ANCHOR = "(anchor)"
-_MOST_RUNS = 8  # BS.1534 recommends at most 12 signals in a trial
+_MOST_RUNS = 8  # BS.1534 recommends at most 12 signals per trial
 
-# Position of the first run, and the identity of X: each combination once per block of four.
+# position of the first run, and identity of X: each combination once per block of four
 _BLOCK = ((False, 0), (False, 1), (True, 0), (True, 1))
 
 
 class ListeningKind(StrEnum):
-    """The question of a listening test."""
+    """The question that a listening test asks."""
 
     PREFERENCE = "ab"
     """Which of two replies is better."""
     IDENTITY = "abx"
-    """Which of two replies X is."""
+    """Which of two replies is X."""
     RATING = "rating"
-    """Ratings of single replies."""
+    """Ratings of individual replies."""
     MUSHRA = "mushra"
-    """Ratings from 0 to 100 of all replies to a case, a hidden reference and an anchor (ITU-R BS.1534)."""
+    """Ratings from 0 to 100 for all replies to a case, a hidden reference and an anchor (ITU-R BS.1534)."""
 
 
 class ReferenceKind(StrEnum):
-    """The context of a reply for listeners."""
+    """What listeners get as context for a reply."""
 
     NONE = "none"
     USER = "user"
@@ -61,7 +61,7 @@ class ReferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ListenedRun:
-    """A run of a listening test: folder name, and path relative to the test's folder."""
+    """A run in a listening test: folder name, and path relative to the test's folder."""
 
     name: str
     path: str
@@ -69,7 +69,7 @@ class ListenedRun:
 
 @dataclass(frozen=True, slots=True)
 class ListenedCase:
-    """A turn that exists in all runs of a test."""
+    """A turn that exists in all of a test's runs."""
 
     case_id: str
     turn_id: str
@@ -82,13 +82,13 @@ class ListeningTest:
 
     Args:
         runs: Two runs; one or two for ratings, one to eight for MUSHRA.
-        scales: Scores to rate (``rubric.c4``), for ratings.
+        scales: Scores to rate (``rubric.c4``), only for ratings.
         created: Creation time, ISO 8601 in UTC.
         listening: Version of the file format.
 
     Raises:
-        UsageError: The number of runs is wrong, two runs have the same name, a path is invalid, or the scales
-            do not match the kind.
+        UsageError: The number of runs is wrong, two runs share a name, a path is invalid, or the scales do
+            not match the kind.
     """
 
     kind: ListeningKind
@@ -124,19 +124,19 @@ class ListeningTest:
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The names of the rated systems: the runs and, for MUSHRA, the hidden reference and the anchor."""
+        """Names of the rated systems: the runs and, for MUSHRA, the hidden reference and the anchor."""
         names = tuple(run.name for run in self.runs)
         return (*names, HIDDEN_REFERENCE, ANCHOR) if self.kind is ListeningKind.MUSHRA else names
 
     @property
     def trials(self) -> int:
-        """The number of trials per listener."""
+        """Number of trials per listener."""
         return len(self.cases) * (len(self.runs) if self.kind is ListeningKind.RATING else 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningTrial:
-    """One question to a listener.
+    """One question for a listener.
 
     Args:
         runs: Runs of the presented replies, A first; for MUSHRA, all `systems`.
@@ -149,22 +149,22 @@ class ListeningTrial:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The key of a listener's trial: the turn, and for ratings the run."""
+        """Key of a listener's trial: the turn and, for ratings, the run."""
         return self.case.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 
 def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]:
     """Return a listener's trials in order.
 
-    The order is deterministic. The order of the cases is random, and A/B order and X in ABX are balanced in
-    blocks of four trials. Every second listener gets the reverse case order with A, B and X swapped, so each
-    pair of listeners hears each case in both positions.
+    The order is deterministic. Cases are in random order, and the A/B order and X in ABX are balanced in
+    blocks of four trials. Every second listener gets the reverse case order with A, B and X swapped, so that
+    each pair of listeners hears each case in both positions.
 
-    For MUSHRA, the order of the systems is random. For ratings, all cases appear once before a case is
-    repeated with the other run.
+    For MUSHRA, the systems are in random order. For ratings, every case appears once before any is repeated
+    with the other run.
 
     Args:
-        listener: Number of the listener, from 0, in order of joining.
+        listener: Number of the listener from 0, in order of joining.
     """
     pair, mirrored = divmod(listener, 2)
     draw = random.Random(f"{test.seed}/{pair}")
@@ -193,7 +193,7 @@ def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]
 
 
 def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
-    """Yield, for each trial in balanced blocks, whether the runs are swapped and which reply is X."""
+    """For each trial, in balanced blocks, yield whether the runs are swapped and which reply is X."""
     for _ in range(count // 4):
         yield from draw.sample(_BLOCK, 4)
     (swapped, x), (other, y) = draw.sample(_BLOCK, 1)[0], (draw.random() < 0.5, draw.randrange(2))
@@ -201,7 +201,7 @@ def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
 
 
 def rating_scales() -> dict[str, OutputSpec]:
-    """Return the scores that people can rate, by name: scores with anchors, from installed judges."""
+    """Return, by name, the scores that people can rate: those of installed judges that have anchors."""
     return {
         score_name(spec.name, output.name): output
         for spec in installed_judges()

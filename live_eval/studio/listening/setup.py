@@ -1,4 +1,4 @@
-"""Set up a listening test: check the runs and choose the cases."""
+"""Set up a listening test: check the runs and choose cases."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def plan_test(
     seed: int = 0,
     wall_ns: int = 0,
 ) -> ListeningTest:
-    """Return a test plan for cases with reply audio in all runs, spread over scripts.
+    """Plan a test of cases that have reply audio in all runs, spread over scripts.
 
     Args:
-        runs: Run folders with the same data: two, one or two for ratings, one to eight for MUSHRA.
+        runs: Run folders with the same data: one or two for ratings, one to eight for MUSHRA, otherwise two.
         folder: Folder for the test file.
         limit: Maximum number of cases; 0 for all.
         recordings: Folders, in addition to the runs', whose recordings may be played to listeners.
 
     Raises:
-        UsageError: The runs are not comparable or have no common case with audio, a scale is unknown, or a
+        UsageError: The runs are not comparable or share no case with audio, a scale is unknown, or a
             reference reply must not be played.
         StoreError: A folder contains no run.
     """
@@ -81,12 +81,12 @@ def plan_test(
 
 
 def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, ListenedCase]:
-    """Return the first turn of each case with reply audio in every run, by turn id.
+    """Return, by turn ID, the first turn of each case that has reply audio in every run.
 
     Raises:
-        UsageError: No such case exists; the message contains each run's number of turns.
+        UsageError: There is no such case; the message contains each run's number of turns.
     """
-    # One turn per case, because votes refer to cases.
+    # one turn per case, because votes refer to cases
     found = [_audible(run) for run in runs]
     common = [turn_id for turn_id in found[0] if all(turn_id in turns for turns in found)]
     by_case: dict[str, ListenedCase] = {}
@@ -102,7 +102,7 @@ def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Liste
 
 
 def _with_reference(run: Path, cases: Mapping[str, ListenedCase]) -> dict[str, ListenedCase]:
-    """Return the cases with a reference reply.
+    """Return the cases that have a reference reply.
 
     Raises:
         UsageError: No case has one.
@@ -131,7 +131,7 @@ def _check_references(run: Path, cases: Sequence[ListenedCase], recordings: Sequ
 
 
 def _audible(run: Path) -> dict[str, ListenedCase]:
-    """Return the turns of a run with reply audio."""
+    """Return a run's turns that have reply audio."""
     with RunReader.open(run) as reader:
         lost = reader.lost_audio()
         return {

@@ -1,4 +1,4 @@
-"""Present trials to listeners under random names, and record votes."""
+"""Present trials to listeners under random names, and record their votes."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ _MOST_OPEN = 64
 _LABELS = tuple("ABCDEFGHIJ")
 _TIE = "tie"
 _MISSED_S = 0.25
-"""Tolerance: browsers report played parts to within a frame, and some end slightly early."""
+"""Tolerance, because browsers report played parts to within a frame, and some end slightly early."""
 _FASTEST = 1.05
-"""Tolerance for the rate of a browser's audio clock."""
+"""Tolerance for deviations of a browser's audio clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """A vote as sent by a browser.
+    """A vote as a browser sends it.
 
     Args:
         trial: Random name of the trial.
         choice: ``A``, ``B`` or, for a preference, ``tie``; empty for ratings.
         ratings: Ratings by scale or, for MUSHRA, by label.
-        played: Played parts of each reply, by label: start and end in seconds.
+        played: Parts of each reply that were played, by label: start and end in seconds.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -66,11 +66,11 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class GivenTrial:
-    """A trial that was presented to a listener.
+    """A trial presented to a listener.
 
     Args:
         name: Random name, the only identifier sent to the browser.
-        replies: Random names of the replies by label, in the order A, B, and X for ABX.
+        replies: Replies' random names by label, in the order A, B, and X for ABX.
         sounds: All clips by random name.
         key: Key of the listener's browser; see `VoteFile.join`.
     """
@@ -86,20 +86,20 @@ class GivenTrial:
     key: str = OWNER
 
     def named(self, clip: ListeningClip | None) -> str | None:
-        """Return a clip's random name; None for None."""
+        """Return a clip's random name, or None for None."""
         return next((name for name, found in self.sounds.items() if found is clip), None)
 
 
 class TrialDesk:
-    """Presents trials and records votes. Call its methods in a thread.
+    """Present trials and record votes. Call the methods in a thread.
 
-    The open trials are kept in memory with their audio. Above the maximum, the oldest trial of the browser
-    with the most open trials is closed, so that one listener cannot close the trials of others. A page must
-    request closed trials, or trials from before a restart, again.
+    Open trials are kept in memory with their audio. If there are too many, the oldest trial of the browser
+    with the most open trials is closed, so that one listener cannot close others' trials. A page must request
+    trials again if they were closed or if the studio was restarted.
 
     Args:
-        is_shown: Function that returns whether a run is in the studio; an untrusted test may refer to other
-            folders.
+        is_shown: Function that returns whether a run is in the studio, since an untrusted test may refer to
+            other folders.
         recordings: See `case_context`.
         most_open: Maximum number of open trials.
     """
@@ -121,9 +121,9 @@ class TrialDesk:
 
     def next(self, file: VoteFile, listener: str, key: str = OWNER) -> tuple[Ballots, GivenTrial | None]:
         """Add a listener; return the votes so far and the listener's next trial, or None after the last
-        trial.
+        one.
 
-        Repeated calls before the vote return the same trial under the same name. Trials without audio are
+        Until the vote, repeated calls return the same trial under the same name. Trials without audio are
         skipped.
 
         Raises:
@@ -154,12 +154,12 @@ class TrialDesk:
         return ballots, None
 
     def sound(self, name: str) -> ListeningClip | None:
-        """Return the clip with a name; None if the clip is not part of an open trial."""
+        """Return the clip with this name, or None if it is not part of an open trial."""
         with self._lock:
             return next((given.sounds[name] for given in self._given.values() if name in given.sounds), None)
 
     def given(self, name: str) -> GivenTrial | None:
-        """Return the open trial with a name, or None."""
+        """Return the open trial with this name, or None."""
         with self._lock:
             return self._given.get(name)
 
@@ -225,12 +225,12 @@ class TrialDesk:
 
 
 def _copy(clip: ListeningClip) -> ListeningClip:
-    """Return another clip with the same audio: clips get their random names by identity."""
+    """Return another clip with the same audio, because a clip's identity determines its random name."""
     return ListeningClip(clip.wav, clip.seconds)
 
 
 def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dict[str, Any]:
-    """Return the fields of a `ListenerVote` for an opinion."""
+    """Return an opinion's fields for a `ListenerVote`."""
     if test.kind is ListeningKind.MUSHRA:
         labels = dict(zip(_LABELS, trial.runs, strict=False))
         if set(opinion.ratings) != set(labels) or not all(
@@ -260,11 +260,11 @@ def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dic
 def why_not_heard(
     lengths_s: Mapping[str, float], played: Mapping[str, Sequence[tuple[float, float]]], elapsed_s: float
 ) -> str:
-    """Return which reply was not played to the end; empty if all were.
+    """Describe which reply was not played to the end; empty if all were.
 
     Args:
         lengths_s: Length of each reply by label ("A").
-        played: Played parts of each reply, as reported by the browser: start and end in seconds.
+        played: Parts of each reply that the browser reports as played: start and end in seconds.
         elapsed_s: Seconds since the replies were presented; must be at least their total length.
 
     >>> why_not_heard({"A": 2.0, "B": 1.0}, {"A": [(0.0, 2.0)], "B": [(0.0, 0.5)]}, 9.0)
@@ -284,7 +284,7 @@ def why_not_heard(
 
 
 def _covered(parts: Sequence[tuple[float, float]], length_s: float) -> float:
-    """Return the total duration covered by the parts, in seconds."""
+    """Return the total time covered by the parts, in seconds."""
     covered = at = 0.0
     for begin, end in sorted(parts):
         begin, end = max(begin, at), min(end, length_s)

@@ -1,4 +1,4 @@
-"""The append-only file of a listening test: plan, listeners and votes."""
+"""A listening test's append-only file: plan, listeners and votes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from live_eval.studio.listening.listening_test import (
 __all__ = ["FOLDER", "OWNER", "Ballots", "ListenerVote", "VoteFile"]
 
 FOLDER = "listening"
-"""The folder of listening tests, next to the runs."""
+"""Folder for listening tests, next to the runs."""
 
 OWNER = ""
-"""The key of the studio's owner, who can act for every listener."""
+"""Key of the studio's owner, who can act for any listener."""
 
 _LOCK_TIMEOUT_S = 5.0
 _MOST_BYTES = 1 << 26  # a vote is about 300 bytes
@@ -49,7 +49,7 @@ class ListenerVote:
         runs: Runs of the presented replies, A first.
         x: Index of X's run in `runs`, for ABX.
         choice: Index of the chosen reply's run in `runs`; None for a tie or ratings.
-        seconds: Time from the presentation of the replies to the vote.
+        seconds: Seconds from presenting the replies to the vote.
         at: Time of the vote, ISO 8601 in UTC.
     """
 
@@ -96,9 +96,9 @@ class Ballots:
 
     Args:
         keys: Key of each listener in order of joining; see `VoteFile.join`.
-        votes: Valid votes in order, excluding undone votes.
-        last: Highest vote number, including undone votes.
-        size: Length of the complete lines in bytes.
+        votes: Valid votes in order, excluding undone ones.
+        last: Highest vote number, including undone ones.
+        size: Total length of complete lines in bytes.
     """
 
     test: ListeningTest
@@ -113,7 +113,7 @@ class Ballots:
         return tuple(self.keys)
 
     def of(self, listener: str) -> list[ListenerVote]:
-        """Return the votes of a listener."""
+        """Return a listener's votes."""
         return [vote for vote in self.votes if vote.listener == listener]
 
     def open_trials(self, listener: str) -> list[ListeningTrial]:
@@ -126,14 +126,14 @@ class Ballots:
 class VoteFile:
     """A test file. Call its methods in a thread.
 
-    Each change acquires a lock, reads the file, appends a line and waits until the line is on disk. An
-    incomplete line after a crash was never acknowledged: it is ignored, and overwritten by the next line.
+    Each change acquires a lock, reads the file, appends a line and waits until it is on disk. A line left
+    incomplete by a crash was never acknowledged, so it is ignored and overwritten by the next line.
 
     Args:
         path: The file.
         most_listeners: Maximum number of listeners.
-        most_of_a_browser: Maximum number of listeners in one browser, except the owner's.
-        most_bytes: Maximum size. A change that would exceed it is refused, so that the file stays readable.
+        most_of_a_browser: Maximum number of listeners per browser, except the owner's.
+        most_bytes: Maximum size. Changes that would exceed it are refused, so that the file stays readable.
     """
 
     def __init__(
@@ -186,16 +186,16 @@ class VoteFile:
         return _ballots(self.path, data)
 
     def join(self, listener: str, at: str, key: str = OWNER) -> Ballots:
-        """Add a listener; no-op if the listener has already joined with this key.
+        """Add a listener; no-op if already joined with this key.
 
         Args:
             listener: Name of the listener.
             at: The current time, ISO 8601 in UTC.
-            key: A text that only this listener's browser can produce; `OWNER` for the studio's owner.
+            key: Text that only this listener's browser can produce; `OWNER` for the studio's owner.
 
         Raises:
-            UsageError: The listener has joined with another key, or the test or this browser has the maximum
-                number of listeners.
+            UsageError: The listener has joined with another key, or the test or browser has the maximum number
+                of listeners.
             StoreError: The file cannot be read or written.
         """
         ballots = self.read()
@@ -274,7 +274,7 @@ class VoteFile:
             raise UsageError(f"listener: the name {listener!r} is already used in another browser")
 
     def _add(self, ballots: Ballots, line: Mapping[str, Any]) -> int:
-        """Append a line and return the new size of the file in bytes."""
+        """Append a line and return the file's new size in bytes."""
         data = orjson.dumps(line)
         size = ballots.size + len(data) + 1
         if size > self._most_bytes:
@@ -299,7 +299,7 @@ def _write(fd: int, line: bytes) -> None:
 
 
 def _ballots(path: Path, data: bytes) -> Ballots:
-    lines = data.split(b"\n")[:-1]  # text after the last newline was never acknowledged
+    lines = data.split(b"\n")[:-1]  # anything after the last newline was never acknowledged
     if not lines:
         raise StoreError(f"{path}: expected a listening test, found an empty file")
     rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
@@ -329,7 +329,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
 
 
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
-    """Return the reason why a vote does not match its test; empty if it matches."""
+    """Describe why a vote does not match its test; empty if it does."""
     is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
     is_mushra, systems = test.kind is ListeningKind.MUSHRA, test.systems
     if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:

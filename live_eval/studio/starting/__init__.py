@@ -1,1 +1,1 @@
-"""Start runs from a page: their settings, commands and processes."""
+"""Start runs from a page: settings, commands and processes."""

@@ -28,15 +28,15 @@ _FLAGS = {
     ("turns", "repeat"): "--repeat",
     ("judges", "names"): "--judges",
 }
-"""The run-file settings that a page may choose besides the endpoint's name. They exclude addresses, key
-sources, and files not named on the studio's command line.
+"""Run-file settings that a page may choose besides the endpoint's name. They exclude addresses, key
+sources, and files that are not named on the studio's command line.
 """
 
 
 def arguments_of(
     given: Mapping[str, Any], data: Collection[str], address_of: Callable[[str], str | None]
 ) -> list[str]:
-    """Return the arguments of ``live-eval`` for a page's settings, ``run`` and the endpoint first.
+    """Return the ``live-eval`` arguments for a page's settings, beginning with ``run`` and the endpoint.
 
     Args:
         given: Run-file tables from a page.
@@ -74,7 +74,7 @@ def arguments_of(
     arguments = ["run", name]
     if address is not None:
         arguments.append(f"--base-url={address}")
-    # FLAG=VALUE, so that a value that begins with a dash is not parsed as a flag.
+    # FLAG=VALUE, so that a value beginning with a dash is not parsed as a flag
     return [*arguments, *(f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags)]
 
 

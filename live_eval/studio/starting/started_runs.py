@@ -20,7 +20,7 @@ __all__ = ["RESUME", "StartedRun", "StartedRuns"]
 
 RESUME = "--resume"
 _FOLLOWS_US = "--until-stdin-ends"
-"""A studio that is killed must not leave behind a run that no page can stop."""
+"""If the studio is killed, it must not leave behind a run that no page can stop."""
 _MOST_LINES = 40
 _MOST_CHARACTERS = 2_000  # maximum length of a line
 _MOST_KEPT = 100
@@ -30,14 +30,14 @@ _KILL_TIMEOUT_S = 3.0
 
 @dataclass(slots=True, eq=False)
 class StartedRun:
-    """A run that a page started.
+    """A run started from a page.
 
     Args:
-        folder: The run folder in the library, which does not exist until the run has begun.
+        folder: Run folder in the library; it does not exist until the run has begun.
         arguments: Arguments of ``live-eval``.
-        lines: The last lines printed by the command, without secrets.
+        lines: The command's last lines of output, without secrets.
         status: Exit status; None while the command runs.
-        stopping: Whether the command was asked to stop.
+        stopping: Whether the command has been asked to stop.
     """
 
     folder: ListedFolder
@@ -50,7 +50,7 @@ class StartedRun:
 
     @property
     def running(self) -> bool:
-        """Whether the command runs."""
+        """Whether the command is running."""
         return self.task is not None and not self.task.done()
 
     @property
@@ -72,7 +72,7 @@ class StartedRun:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 limit=1 << 20,
-                start_new_session=True,  # Ctrl-C must reach only the studio, which stops the run
+                start_new_session=True,  # Ctrl-C must reach only the studio, which then stops the run
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         except OSError as error:
@@ -83,7 +83,7 @@ class StartedRun:
         while True:
             try:
                 line = await self.process.stdout.readline()
-            except ValueError:  # a line above the limit; the rest follows as another line
+            except ValueError:  # the line exceeds the limit; the rest follows as another line
                 continue
             if not line:
                 break
@@ -93,7 +93,7 @@ class StartedRun:
         self.status = await self.process.wait()
 
     def stop(self) -> None:
-        """Ask the command to end after the turns in progress; the second call ends it at once."""
+        """Ask the command to end after the turns in progress; a second call ends it immediately."""
         if self.process is not None and self.running:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGTERM if self.stopping else signal.SIGINT)
@@ -101,7 +101,7 @@ class StartedRun:
 
 
 class StartedRuns:
-    """The runs started by pages since the studio started. Call the methods on the event loop."""
+    """The runs started from pages since the studio started. Call the methods on the event loop."""
 
     def __init__(self) -> None:
         self._runs: dict[str, StartedRun] = {}
@@ -125,7 +125,7 @@ class StartedRuns:
         return run
 
     def resume(self, run: StartedRun, *, recorded: bool) -> None:
-        """Continue a run, or start it again if it has not `recorded` anything.
+        """Resume a run, or start it again if it has not `recorded` anything.
 
         Raises:
             BusyError: Another run is in progress.
@@ -136,7 +136,7 @@ class StartedRuns:
         run.begin()
 
     def find(self, run_id: str) -> StartedRun:
-        """Return a run by its id.
+        """Return a run by ID.
 
         Raises:
             NotFoundError: This studio did not start the run.
@@ -146,7 +146,7 @@ class StartedRuns:
         return self._runs[run_id]
 
     async def close(self) -> None:
-        """Stop the run in progress, and wait for it to store its turns."""
+        """Stop the run in progress and wait until it has stored its turns."""
         for patience_s in (_STOP_TIMEOUT_S, _KILL_TIMEOUT_S):
             running = [run for run in self._runs.values() if run.task is not None and run.running]
             if not running:

@@ -1,1 +1,1 @@
-"""Run conversations between a page and an endpoint, over WebRTC."""
+"""Run conversations between a page and an endpoint over WebRTC."""

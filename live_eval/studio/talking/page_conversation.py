@@ -32,7 +32,7 @@ __all__ = ["PageConversation"]
 
 _CONNECT_NS = 15_000_000_000
 _DELAY_NS = 120_000_000
-"""Delay from the microphone to the session; a busy browser's packets are up to 80 ms late."""
+"""Delay from the microphone to the session, since a busy browser's packets are up to 80 ms late."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +41,9 @@ class PageConversation:
     """Run a conversation between a page and an endpoint, and store it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``; in a performance, ``take`` with a ``choice``: ``end``, ``accept``,
-    ``repeat`` or ``skip``. It receives messages of `page_messages.as_json`; ``failed`` with a
-    ``message`` on an error that ends the conversation; and finally ``stored`` with the run's id and name.
+    ``commit``, ``reconnect`` and ``end``; during a performance also ``take``, whose ``choice`` is ``end``,
+    ``accept``, ``repeat`` or ``skip``. It receives messages built by `page_messages.as_json`; ``failed`` with
+    a ``message`` if an error ends the conversation; and finally ``stored`` with the run's ID and name.
 
     Args:
         run: Run to store; its folder is created once the page is connected.
@@ -84,7 +84,7 @@ class PageConversation:
 
     @property
     def key_recipient(self) -> str | None:
-        """The recipient of the endpoint's key; see `Plan.key_recipient`."""
+        """Recipient of the endpoint's key; see `Plan.key_recipient`."""
         return self._plan.key_recipient
 
     @property
@@ -101,7 +101,7 @@ class PageConversation:
         }
 
     async def answer(self, offer: str) -> str:
-        """Return the SDP answer to the page's offer; call `run` next.
+        """Return the SDP answer to the page's offer. Call `run` next.
 
         Raises:
             UsageError: The SDP offer is not acceptable.
@@ -138,7 +138,7 @@ class PageConversation:
         await self._connection.close(1000, "")
 
     async def _store(self) -> None:
-        """Run the live conversation, and always end the stored run."""
+        """Run the live conversation; end the stored run in any case."""
         writer = await asyncio.to_thread(self._writer)
         able = [spec.name for spec in self._judges if spec.name not in self._missing]
         scorer = await asyncio.to_thread(QuickScorer, self._run.path, able, self._options) if able else None
@@ -153,7 +153,7 @@ class PageConversation:
             await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
 
     def _end(self, writer: RunWriter) -> None:
-        """End the stored run, and describe the data set that was recorded for it."""
+        """End the stored run, and describe the data set recorded for it."""
         takes = self._performed.load() if self._performed is not None else None
         if takes is not None:
             writer.describe_data(data_facts(takes))
@@ -206,7 +206,7 @@ class PageConversation:
         live.stop()
 
     async def _obey(self, live: LiveConversation) -> None:
-        """Execute the page's commands."""
+        """Carry out the page's commands."""
         actions: dict[str, Callable[[], None]] = {
             "commit": live.commit,
             "reconnect": live.reconnect,

@@ -1,4 +1,4 @@
-"""List the endpoints available to a page; their addresses and keys stay on the server."""
+"""List the endpoints available to a page. Their addresses and keys stay on the server."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class TalkSettings:
     note: Callable[[str], None] = lambda _line: None
 
     def address(self, name: str) -> str | None:
-        """Return the address of an endpoint, or None for its default.
+        """Return an endpoint's address, or None for its default.
 
         Raises:
-            UsageError: The endpoint does not exist, or has no address.
+            UsageError: The endpoint does not exist or has no address.
         """
         spec = client(name)
         if name not in self.addresses and spec.base_url is None and spec.launch is None:
@@ -53,7 +53,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
     """Parse ``NAME=URL`` texts into addresses by endpoint.
 
     Raises:
-        UsageError: A text is malformed, or an endpoint does not exist or is repeated.
+        UsageError: A text is malformed, or an endpoint is unknown or repeated.
     """
     addresses: dict[str, str] = {}
     for text in given:
@@ -73,7 +73,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[dict[str, Any]]:
-    """Return the endpoints with their requirements, as JSON values.
+    """Return the endpoints and their requirements as JSON values.
 
     Args:
         addresses: See `TalkSettings`.
@@ -96,10 +96,10 @@ def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[di
 
 
 def judge_choices(*, scripted: bool = False) -> list[dict[str, Any]]:
-    """Return the judges that can score turns of a conversation, with their missing requirements.
+    """Return the judges that can score conversation turns, with missing requirements.
 
     Args:
-        scripted: Whether the user performs scripts. Otherwise, judges that need more than the reply and the
+        scripted: Whether the user performs scripts. If not, judges that need more than the reply and the
             user's audio are omitted.
     """
     specs = [
