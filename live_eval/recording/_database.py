@@ -1,4 +1,4 @@
-"""Open the databases of a run, which may be untrusted, for reading or for the single writer."""
+"""Open a run's databases, read-only or as the single writer. The files may be untrusted."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from live_eval.recording.schema import REPLACED_TABLES, RUN_SCHEMA_VERSION, colu
 from live_eval.redaction import SECRETS
 
 SIDE_FILES = ("", "-journal", "-shm", "-wal")
-"""File name suffixes of a database and its side files."""
+"""File name suffixes of a database file and its side files."""
 
-# SQLite's WAL needs memory shared between processes, which network file systems do not provide
-# (sqlite.org/wal.html). Unlisted file systems are treated as network file systems.
+# SQLite's WAL requires memory shared between processes, which network file systems do not provide
+# (sqlite.org/wal.html). File systems not listed here count as network file systems.
 _LOCAL = re.compile(
     "apfs|bcachefs|btrfs|erofs|exfat|ext[234]|f2fs|hfs|jfs|msdos|nilfs2|ntfs3?|overlay|ramfs|reiserfs"
     "|tmpfs|ufs|vfat|xfs|zfs"
@@ -35,15 +35,15 @@ _MOUNTS = Path("/proc/self/mounts")
 _BUSY_TIMEOUT_S = 30.0
 _MAX_ROW_BYTES = 1 << 26
 """Maximum row size: four times the maximum message size of a connection. SQLite's limit is 1 GB."""
-_UNREADABLE = (sqlite3.Error, UnicodeError)  # UnicodeError: SQLite quotes a damaged schema
+_UNREADABLE = (sqlite3.Error, UnicodeError)  # UnicodeError: SQLite's message quotes a damaged schema
 _ANY_READ = "SELECT 1 FROM sqlite_master LIMIT 1"
 _NEEDS_RECOVERY = ("SQLITE_READONLY_ROLLBACK", "SQLITE_CANTOPEN", "SQLITE_READONLY_CANTLOCK")
 _MAX_COPIED_BYTES = 1 << 32
 _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
-# Limits per statement: a base plus a rate per byte of the file, capped at the limits for a 1 GiB file.
-# The limit is on virtual machine steps, not time, so that a valid file does not fail on a loaded machine.
+# Limits per statement: a base plus a rate per byte in the file, capped at the limits for a 1 GiB file.
+# They count virtual machine steps, not time, so that a valid file does not fail on a loaded machine.
 _STATEMENT_STEPS = 100_000_000  # run in two to four seconds
 _STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
@@ -82,12 +82,12 @@ def create_database(
         path: The database file.
         tables: Statements that create the tables.
         version: Schema version.
-        first: Statement and values that insert the first row.
+        first: Statement that inserts the first row, and its values.
 
     Raises:
         StoreError: The database cannot be written.
     """
-    with contextlib.suppress(OSError):  # private even if other users can access the folder
+    with contextlib.suppress(OSError):  # private, even if other users can access the folder
         private_file(path)
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):
@@ -100,7 +100,7 @@ def create_database(
 
 
 def open_database(path: Path, *versions: int) -> sqlite3.Connection:
-    """Open a database with one of these schema versions for its single writer.
+    """Open a database with one of these schema versions as its single writer.
 
     Raises:
         SchemaVersionError: The database has another version.
@@ -110,7 +110,7 @@ def open_database(path: Path, *versions: int) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
-    """Open a database with one of these schema versions for reading, even while it is being written.
+    """Open a database with one of these schema versions read-only, even while it is being written.
 
     Raises:
         SchemaVersionError: The database has another version.
@@ -124,10 +124,10 @@ def open_for_reading(path: Path, *versions: int) -> sqlite3.Connection:
 
 
 def has_tables(path: Path) -> bool:
-    """Return whether a file is a database with tables; after an interrupted creation, it is not.
+    """Return whether a file is a database with tables; an interrupted creation leaves one without.
 
     Raises:
-        StoreError: The file is not a database, or is not in the run folder.
+        StoreError: The file is not a database or is not in the run folder.
     """
     if not os.path.lexists(path):
         return False
@@ -137,7 +137,7 @@ def has_tables(path: Path) -> bool:
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Add this version's tables to the database of a run that an earlier version created."""
+    """Add this version's tables to a run database that an earlier version created."""
     if int(db.execute("PRAGMA user_version").fetchone()[0]) == RUN_SCHEMA_VERSION:
         return
     with transaction(db):
@@ -149,7 +149,7 @@ def upgrade(db: sqlite3.Connection) -> None:
 def settle(db: sqlite3.Connection) -> bool:
     """Merge the write-ahead log into the database file and close it; return whether the merge succeeded.
 
-    If a reader is using the write-ahead log, it remains next to the file and is merged later.
+    If a reader is using the write-ahead log, the log remains next to the file and is merged later.
     """
     db.execute("PRAGMA busy_timeout = 2000")
     try:
@@ -163,7 +163,7 @@ def settle(db: sqlite3.Connection) -> bool:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Run the block in a transaction, which is rolled back on an error."""
+    """Run the block in a transaction that is rolled back on error."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -187,9 +187,9 @@ def sync_folder(folder: Path) -> None:
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading without changing its folder.
 
-    By default, SQLite creates a shared memory file next to a database in WAL mode, and rolls back the
-    transaction of a killed process. A database with a log is therefore read through the writer's shared
-    memory or, without a writer, recovered in a private copy.
+    By default, SQLite creates a shared memory file next to a database in WAL mode, and rolls back a killed
+    process's transaction. A database with a log is therefore read through the writer's shared memory or, if
+    there is no writer, recovered in a private copy.
     """
     path, sizes = _checked_files(path)
     shared = "-wal" in sizes and "-shm" in sizes
@@ -236,7 +236,7 @@ def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file with its holes, since a sparse file may be larger than the disk."""
+    """Copy a file, preserving holes, because a sparse file may be larger than the disk."""
     copied = 0
     try:
         with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
@@ -253,7 +253,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _data_ranges(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a file that contain data, or the whole file if the system does not report holes."""
+    """Yield the data ranges of a file, or the whole file if the system does not report holes."""
     size = os.fstat(file.fileno()).st_size
     begin = end = 0
     while end < size and hasattr(os, "SEEK_DATA"):
@@ -267,15 +267,15 @@ def _data_ranges(file: io.BufferedReader) -> Iterator[tuple[int, int]]:
 
 
 def _check_journal(path: Path) -> None:
-    """Reject a journal that refers to another file, because SQLite would delete that file.
+    """Reject a journal that names another file, because SQLite would delete that file.
 
-    Only a transaction over several databases writes such a journal (sqlite.org/atomiccommit.html, 5);
+    Only a transaction across several databases writes such a journal (sqlite.org/atomiccommit.html, 5), and
     live-eval has none.
 
     Raises:
         StoreError: The journal refers to another file, or cannot be read.
     """
-    try:  # the file name is at the end, before this marker
+    try:  # the file name precedes this marker at the end
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
             end = file.read()
@@ -288,10 +288,10 @@ def _check_journal(path: Path) -> None:
 
 
 def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
-    """Return a database's path with links resolved, and its files' sizes by suffix.
+    """Return a database's path with links resolved, and the sizes of its files by suffix.
 
     Raises:
-        StoreError: A file is not in this folder, or `_check_journal` rejects the journal.
+        StoreError: A file is outside this folder, or `_check_journal` rejects the journal.
     """
     if os.path.lexists(path):
         path = own_file(path.parent, path).resolve()  # SQLite looks for the other files next to the database
@@ -306,9 +306,9 @@ def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
 
 
 class _Connection(sqlite3.Connection):
-    """A connection whose statements always terminate, even if pages of a damaged file form a cycle.
+    """A connection whose statements always terminate, even if a damaged file's pages form a cycle.
 
-    The file's size limits the steps and the amount of data of each statement.
+    The file size limits the number of steps and the amount of data per statement.
     """
 
     path: Path
@@ -336,7 +336,7 @@ class _Connection(sqlite3.Connection):
 def _connected(path: Path, query: str = "") -> sqlite3.Connection:
     """Open a database whose files `_checked_files` has checked."""
     try:
-        # The thread that uses the connection may differ from the one that opened it.
+        # the connection may be used in a different thread from the one that opened it
         db = sqlite3.connect(
             f"{path.resolve().as_uri()}{query}",
             uri=True,
@@ -354,9 +354,9 @@ def _connected(path: Path, query: str = "") -> sqlite3.Connection:
 
 
 def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
-    """Return a row whose columns have the declared types, which SQLite itself does not enforce.
+    """Return a row after checking its columns' declared types, which SQLite does not enforce.
 
-    Known secrets are redacted, since runs recorded by earlier versions may contain them.
+    Known secrets are redacted, because runs from earlier versions may contain them.
     """
     names, texts, blobs, wrong = _columns(cursor.description, tuple(map(type, values)))
     if wrong is not None:
@@ -378,7 +378,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 def _columns(
     description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]:
-    """Return a row's column names, and the indices of texts, blobs and the first wrongly typed column."""
+    """Return a row's column names, and the indices of texts, blobs and the first column with a wrong type."""
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
     texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))
@@ -400,7 +400,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sqlite3.Connection:
-    """Return the connection if the database has one of the versions and only our tables; else close it."""
+    """Return the connection if the database has an accepted version and only our tables; else close it."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         if found == 0 and db.execute(_ANY_READ).fetchone() is None:
@@ -410,8 +410,8 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
                 f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; use the "
                 "version of live-eval that wrote it"
             )
-        # Others may compute without an end: views, triggers, virtual tables, generated columns, indexes of
-        # expressions. The limit on steps does not hold inside a function. A key has an index without one.
+        # Other objects may run forever: views, triggers, virtual tables, generated columns, expression indexes.
+        # The step limit does not apply within a function. A key has an index without a definition.
         for name, statement in db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
             if not is_own_definition(str(statement)):
                 raise StoreError(f"{path}: expected only the tables of a run, found another {name!r}")

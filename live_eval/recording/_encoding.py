@@ -73,7 +73,7 @@ _JSON_COLUMNS = frozenset({"marks", "trace", *_ADAPTERS})
 
 @contextmanager
 def decoding(where: str) -> Iterator[None]:
-    """Convert errors caused by a damaged or forged database to a `StoreError` that names `where`."""
+    """Convert errors from a damaged or forged database to a `StoreError` that names `where`."""
     try:
         yield
     except StoreError:
@@ -85,7 +85,7 @@ def decoding(where: str) -> Iterator[None]:
 
 
 def in_one_line(error: Exception) -> str:
-    """Return an error's message on one line, shortened because SQLite and pydantic quote their input."""
+    """Return an error's message on one line, shortened, because SQLite and pydantic quote their input."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return ": ".join([*filter(None, [".".join(map(str, first["loc"]))]), first["msg"]])[:_MAX_REASON]
@@ -93,8 +93,8 @@ def in_one_line(error: Exception) -> str:
 
 
 def blocking_reason(error: Exception) -> str | None:
-    """Return why a database cannot be used, or None if SQLite's own message is clear enough."""
-    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the remaining bits are the extended code
+    """Return why a database is unusable, or None if SQLite's own message is clear enough."""
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the higher bits are the extended code
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
@@ -108,7 +108,7 @@ def loads(text: str | bytes) -> Any:
     """Parse JSON text.
 
     Raises:
-        ValueError: The text is not JSON, a number is not finite or exceeds 64 bits, or the nesting is too
+        ValueError: The text is not JSON, a number is not finite or exceeds 64 bits, or nesting is too
             deep.
     """
     value = orjson.loads(text)
@@ -153,12 +153,12 @@ def _field(name: str, value: Any) -> Any:
 
 
 def case_json(case: Case) -> str:
-    """Return a case as JSON text, with relative paths for files in the working folder."""
+    """Return a case as JSON text, with relative paths to files in the working folder."""
     return dump(_CASE, _with_paths(case, _relative))
 
 
 def case_from(text: str, origin: Path) -> Case:
-    """Parse a case written by `case_json` of this or an earlier version.
+    """Parse a case written by `case_json` in this or an earlier version.
 
     Relative paths are resolved against the working folder, then against `origin`, the run's working folder.
     """
@@ -174,7 +174,7 @@ def case_from(text: str, origin: Path) -> Case:
 
 
 def _current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename fields that had other names in earlier versions."""
+    """Rename fields that had different names in earlier versions."""
     if values.keys().isdisjoint(_FORMER_NAMES):
         return values
     return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
@@ -189,16 +189,16 @@ def mapping(text: str) -> dict[str, Any]:
 
 
 def numbers(text: str) -> Mapping[str, float]:
-    """Parse the text of a JSON object of numbers."""
+    """Parse the text of a JSON object whose values are numbers."""
     values = orjson.loads(text)
-    # Fast path, since a run has tens of thousands of these texts.
+    # fast path, because a run has tens of thousands of these texts
     if type(values) is dict and all(type(value) is float for value in values.values()):
         return values
     return decode(_NUMBERS, text)
 
 
 def dump(adapter: TypeAdapter[T], value: T) -> str:
-    """Return a dataclass as JSON text; lone surrogates, which file names may contain, become ``?``."""
+    """Encode a dataclass as JSON text; lone surrogates, which file names may contain, become ``?``."""
     try:
         return adapter.dump_json(value).decode()
     except (PydanticSerializationError, UnicodeError):
@@ -211,7 +211,7 @@ def well_formed(text: str) -> str:
 
 
 def dump_json(value: Any) -> str:
-    """Return plain data as JSON text; paths and numpy numbers become strings and numbers."""
+    """Encode plain data as JSON text; paths and numpy numbers become strings and numbers."""
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         return orjson.dumps(value, default=str, option=options).decode()
@@ -225,12 +225,12 @@ def from_blob(data: bytes) -> NDArray[np.int64]:
 
 
 def rest_json(record: TurnTrace | ResponseRecord) -> str:
-    """Return the fields of a record that have no column, as JSON text."""
+    """Encode the fields of a record that have no column as JSON text."""
     return dump_json({name: getattr(record, name) for name in _REST[type(record)].model_fields})
 
 
 def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTrace:
-    """Return the trace in a row of the table `turns`."""
+    """Decode the trace in a row of the `turns` table."""
     arrays = fields_in(row, TRACE_FIELDS)
     for one, other in (("frame_deadline_ns", "frame_sent_ns"), ("probe_at_ns", "probe_lag_ns")):
         if arrays[one].shape != arrays[other].shape:
@@ -243,7 +243,7 @@ def trace_from(row: sqlite3.Row, responses: Sequence[ResponseRecord]) -> TurnTra
 
 
 def response_from(row: sqlite3.Row, audio_file: Path | None) -> ResponseRecord:
-    """Return the response in a row of the table `responses`."""
+    """Decode the response in a row of the `responses` table."""
     own = fields_in(row, RESPONSE_FIELDS)
     samples = own["chunk_samples"]
     if own["chunk_arrival_ns"].shape != samples.shape or (samples < 0).any():
@@ -276,11 +276,11 @@ _REST: Mapping[type, type[BaseModel]] = {
 
 
 def file_stem(turn_id: str, generation: int) -> str:
-    """Return a portable, unique and readable file name without suffix for a turn.
+    """Return a portable, unique and readable file name for a turn, without suffix.
 
     Args:
         turn_id: Turn id, any text.
-        generation: Number of the turn's commit, appended to the name if greater than 1.
+        generation: Number of the turn's commit, appended if greater than 1.
 
     >>> file_stem("id_355/target", 1)
     'id_355-target-7cbb301e7b'
@@ -317,7 +317,7 @@ def body_json(body: Any) -> str:
 
 
 def without_secrets(column: str, value: Any) -> Any:
-    """Redact secrets in a column's value; file names and turn ids are not changed."""
+    """Redact secrets in a column's value; leave file names and turn IDs unchanged."""
     if not isinstance(value, str) or not SECRETS.suspects(value):
         return value
     if column in _TEXT_COLUMNS:

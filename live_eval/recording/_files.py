@@ -1,7 +1,7 @@
 """Access the files in a run folder, which may be untrusted.
 
 A database may contain any path, and a folder may contain symbolic links, pipes and devices. `own_file`
-therefore checks that a path is a regular file in the run folder, and `own_name` checks names in the
+therefore checks that a path is a regular file in the run folder, and `own_name` checks names from the
 database.
 """
 
@@ -23,17 +23,17 @@ from live_eval.files import kind_of_file, open_regular, read_regular
 _MAX_NAME_BYTES = 255  # on Linux, macOS and Windows
 _PLAIN_NAME = re.compile(rf"\w[\w.-]{{0,{_MAX_NAME_BYTES - 1}}}", re.ASCII)
 _MAX_SAMPLES = 1 << 28
-"""Maximum length of a turn's audio, summed over channels: 1.5 hours of both sides."""
+"""Maximum total length of a turn's audio over all channels: 1.5 hours of both sides."""
 _MAX_AUDIO_BYTES = 2 * _MAX_SAMPLES
-"""Maximum file size: noise as FLAC is as large as its 16-bit samples."""
+"""Maximum file size, since FLAC cannot compress noise below its 16-bit samples."""
 
 
 def own_file(folder: Path, path: Path) -> Path:
     """Check that a path is a regular file in a run folder, and return the path.
 
     Raises:
-        StoreError: The file is missing, outside the folder (by ``..`` or a symbolic link), or not a regular
-            file; opening a pipe would block.
+        StoreError: The file is missing, outside the folder (through ``..`` or a symbolic link), or not
+            regular; opening a pipe would block.
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISREG(mode):
@@ -63,12 +63,12 @@ def own_folder(folder: Path, path: Path) -> Path:
 
 
 def own_name(name: str) -> str:
-    """Check that a file name from a run's database contains no folder, and return the name.
+    """Check that a file name from a run's database contains no folder, and return it.
 
     Raises:
         ValueError: The value is a path, or not a file name.
     """
-    if _PLAIN_NAME.fullmatch(name):  # fast path for nearly all names; `Path` is ten times slower
+    if _PLAIN_NAME.fullmatch(name):  # fast path for nearly all names, since `Path` is ten times slower
         return name
     plain = PurePosixPath(name).name == name == PureWindowsPath(name).name
     if not plain or name in ("", "..") or "\0" in name or len(os.fsencode(name)) > _MAX_NAME_BYTES:
@@ -87,7 +87,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
         The samples, shape (samples,) or (samples, channels), and the sample rate.
 
     Raises:
-        StoreError: The file is not audio, or exceeds the maximum length of a turn.
+        StoreError: The file is not audio or exceeds the maximum length of a turn.
     """
     try:
         with open_regular(path) as raw, soundfile.SoundFile(raw.fileno(), closefd=False) as file:
@@ -99,7 +99,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:
-    """Return the content of an audio file in a run folder; None if it is missing or too large."""
+    """Return the contents of an audio file in a run folder; None if it is missing or too large."""
     try:
         return read_regular(own_file(folder, path), _MAX_AUDIO_BYTES)
     except (OSError, StoreError):
@@ -107,12 +107,12 @@ def own_bytes(folder: Path, path: Path) -> bytes | None:
 
 
 def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Return the turns with missing audio, each with the reason.
+    """Return the turns with missing audio, with reasons.
 
     Args:
         folder: The run folder.
         audio: The run's audio folder.
-        kept: Pairs of a turn id and an audio file name.
+        kept: Pairs of turn ID and audio file name.
     """
     try:
         own_folder(folder, audio)
@@ -137,7 +137,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return the reason that a run's file is unusable, with its path; empty if it is usable."""
+    """Return why a run's file is unusable, with its path; empty if it is usable."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file} is empty")
@@ -153,7 +153,7 @@ def _own(folder: Path, path: Path) -> os.stat_result:
         found = real.stat()
     except FileNotFoundError:
         raise StoreError(f"{path} is missing") from None
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a link loop, before Python 3.13
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a link loop before Python 3.13
         reason = error.strerror if isinstance(error, OSError) else "invalid path"
         raise StoreError(f"cannot open {path}: {reason}") from None
     if not inside:

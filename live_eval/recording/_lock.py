@@ -1,4 +1,4 @@
-"""Limit a database to one writer with an operating-system lock, which is released when the process ends."""
+"""Limit a database to one writer, with an operating-system lock that is released when the process ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Not thread-local: the thread that closes a run may not be the one that writes it.
+        # not thread-local: the thread that closes a run may not be the one that writes it
         self._lock = FileLock(path, mode=0o644, blocking=False, thread_local=False)
         try:
             _check_kind(path)
@@ -36,12 +36,12 @@ class WriterLock:
         except OSError as error:
             _check_kind(path)
             raise StoreError(f"cannot write {path.parent}: {error.strerror}") from None
-        # A mandatory lock prevents the write; other processes then cannot identify the holder.
+        # A mandatory lock prevents this write, and other processes then cannot identify the holder.
         with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
 
     def release(self) -> None:
-        """Release the lock; do nothing if it is already released."""
+        """Release the lock; no-op if already released."""
         if self._lock.is_locked:
             # Windows does not remove an open file; the next writer reuses it.
             with contextlib.suppress(OSError):
@@ -64,12 +64,12 @@ class WriterLock:
 
 def is_held(path: Path) -> bool:
     """Return whether the process named in the lock file is still running."""
-    # Do not try to acquire the lock, since that could reject a writer that starts at the same time.
+    # Do not try to acquire the lock: this could cause a writer that starts at the same time to be rejected.
     holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
     if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
         return os.path.lexists(path)
     try:
-        os.kill(int(holder[1]), 0)  # signal 0 only checks that the process exists
+        os.kill(int(holder[1]), 0)  # signal 0 only checks whether the process exists
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # the process belongs to another user
@@ -78,7 +78,7 @@ def is_held(path: Path) -> bool:
 
 
 def _holder_of(path: Path) -> str:
-    """Return the holder named in a lock file; empty if there is none."""
+    """Return the holder named in a lock file; empty if none."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read(200).decode(errors="replace").strip()
     return ""

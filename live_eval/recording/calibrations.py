@@ -1,4 +1,4 @@
-"""Stored calibrations of this machine; reports use the latest one for each transport and load."""
+"""This machine's stored calibrations; reports use the latest one for each transport and load."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in"
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
 FEWEST_TURNS = 50
-"""Minimum number of turns for a calibration to be stored: with fewer, the 99th percentile is unreliable."""
+"""Minimum number of turns to store a calibration; with fewer, the 99th percentile is unreliable."""
 
 
 class KeptCalibration(BaseModel):
-    """The error of this machine's measured latencies against known times.
+    """The error of latencies measured on this machine, relative to known times.
 
     Args:
         date: Date, ISO 8601.
@@ -29,9 +29,9 @@ class KeptCalibration(BaseModel):
         noise: Whether all cores were kept busy.
         processes: Number of processes that ran the sessions; 0 for the main process.
         stamps: Source of the arrival timestamps: ``kernel`` or ``user``.
-        errors_p99_ms: 99th percentile of the absolute error, by latency.
+        errors_p99_ms: 99th percentile of the absolute error by latency.
         floor_p99_ms: 99th percentile of the lateness of a bare timer loop.
-        turns: Number of turns compared; 0 if an older version did not store it.
+        turns: Number of compared turns; 0 if stored by an older version without it.
         node: Cluster node; None for this machine.
     """
 
@@ -50,11 +50,11 @@ class KeptCalibration(BaseModel):
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
-        """The calibration's key; a later calibration with the same key replaces it."""
+        """The calibration's key, under which a later calibration replaces it."""
         return self.transport, self.sessions, self.noise, self.processes
 
     def in_words(self) -> str:
-        """Return a summary in one sentence, without a full stop."""
+        """Summarise in one sentence, without a full stop."""
         errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
         load = f"{counted(self.sessions, 'session')} at a time"
         load += f" (processes: {self.processes})" if self.processes else ""
@@ -71,7 +71,7 @@ _KEPT = MachineRecords(KeptCalibration, "calibrations.json", FILE_VARIABLE)
 
 
 def keep(calibration: KeptCalibration) -> Path:
-    """Store a calibration, replacing the one with the same transport and load; return the file.
+    """Store a calibration, replacing any with the same transport and load; return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -80,9 +80,9 @@ def keep(calibration: KeptCalibration) -> Path:
 
 
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
-    """Return the transport's calibration with the load nearest to `sessions`, preferably a heavier one.
+    """Return the transport's calibration whose load is nearest to `sessions`, preferably a heavier one.
 
-    Calibrations with fewer than half the sessions, or another number of processes, are ignored.
+    Calibrations with less than half the sessions or a different number of processes are ignored.
     """
     found = [each for each in _KEPT.read() if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]
@@ -93,7 +93,7 @@ def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibratio
 
 
 def kept_in(manifest: Mapping[str, Any]) -> KeptCalibration | None:
-    """Return the calibration in a run's manifest; None if it is missing or invalid."""
+    """Return the calibration in a run's manifest; None if missing or invalid."""
     try:
         return KeptCalibration.model_validate(part_of(manifest, "machine").get("calibration"))
     except ValidationError:

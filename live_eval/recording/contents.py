@@ -1,4 +1,4 @@
-"""Recognise live-eval's files in a folder by name, so that no other files are removed."""
+"""Recognise live-eval's files in a folder by name, so that only those are removed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _FORMS = {
     WIRE_FOLDER: re.compile(rf"{_STEM}-[0-9]+\.jsonl(\.part)?"),
     USER_FOLDER: re.compile(r"turn-[0-9]{4,}\.flac(\.part)?"),
 }
-"""Name patterns of recorded files, by folder; the first two start with a `file_stem`."""
+"""Name patterns for recorded files by folder; the first two begin with a `file_stem`."""
 _ATTEMPT_FOLDERS = (AUDIO_FOLDER, WIRE_FOLDER)
 
 
 class FolderForms(NamedTuple):
-    """Path patterns of a folder that live-eval writes: recordings, and manifests next to them."""
+    """Path patterns for a folder that live-eval writes: recordings and the manifests next to them."""
 
     recording: re.Pattern[str]
     manifest: re.Pattern[str] | None = None
@@ -57,7 +57,7 @@ class FolderForms(NamedTuple):
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio files and cassettes in a run folder, and the user's utterances of a live run.
+    """Return a run folder's audio files and cassettes and, for a live run, the user's utterances.
 
     Args:
         folder: The run folder.
@@ -76,7 +76,7 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
 
 
 def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
-    """Return the audio files and cassettes in a run folder that its database does not refer to.
+    """Return audio files and cassettes in a run folder to which its database does not refer.
 
     Args:
         db: The run's database.
@@ -84,7 +84,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
         kinds: ``audio`` or ``wire``; both by default.
 
     Raises:
-        StoreError: The folder cannot be read, or contains a link that leaves it.
+        StoreError: The folder cannot be read or contains a link that leaves it.
     """
     for kind in kinds or _ATTEMPT_FOLDERS:
         if (folder / kind).is_dir():
@@ -100,7 +100,7 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
 
 
 def holds_recordings(folder: Path) -> bool:
-    """Return whether a folder contains a run, or files of a run whose database is missing.
+    """Return whether a folder contains a run, or a run's files without the database.
 
     Raises:
         OSError: The folder cannot be read.
@@ -116,16 +116,16 @@ def check_new(
     begun: Collection[str] = (),
     made: Mapping[str, FolderForms] | None = None,
 ) -> None:
-    """Reject a non-empty folder for a new run or campaign.
+    """Reject a folder for a new run or campaign if it is not empty.
 
     Args:
         folder: Folder to check.
         what: What will be created, for the message.
-        begun: Names that an interrupted creation may leave behind; folders among them must be empty.
-        made: Folders that it may leave behind, with the path patterns of their files.
+        begun: Names that an interrupted creation may leave behind; any folders must be empty.
+        made: Folders that it may leave behind, with path patterns for their files.
 
     Raises:
-        StoreError: The folder contains other files, or cannot be read.
+        StoreError: The folder contains other files or cannot be read.
     """
     try:
         there = [
@@ -144,7 +144,7 @@ def check_new(
 
 
 def holds_only(folder: Path, forms: FolderForms) -> bool:
-    """Return whether a folder contains only recordings that match the patterns, and their manifests."""
+    """Return whether a folder contains only recordings that match the patterns and their manifests."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     inside = sorted(folder.rglob("*"))
@@ -152,7 +152,7 @@ def holds_only(folder: Path, forms: FolderForms) -> bool:
         return False
     files = {path: path.relative_to(folder).as_posix() for path in inside if path.is_file()}
     recorded = {path.parent for path, name in files.items() if forms.recording.fullmatch(name)}
-    # live-eval writes the manifest last: without a recording, it belongs to another program.
+    # live-eval writes the manifest last, so one without recordings belongs to another program.
     return all(forms.fits(name) and path.parent in recorded for path, name in files.items())
 
 
@@ -169,7 +169,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def _known(db: sqlite3.Connection, kind: str) -> set[str]:
-    """Return the file names that attempts in the database refer to."""
+    """Return the file names to which attempts in the database refer."""
     has_replaced = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{REPLACED}turns",)).fetchone()
     if kind == AUDIO_FOLDER:
         queries = (KEPT_AUDIO, REPLACED_AUDIO) if has_replaced else (KEPT_AUDIO,)
@@ -185,7 +185,7 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
 
 
 def _first_turns(db: sqlite3.Connection) -> dict[str, str]:
-    """Return the first turn of each turn's dialogue, after which the session's cassette is named."""
+    """Return, for each turn, its dialogue's first turn, which gives the session's cassette its name."""
     rows = db.execute(
         """SELECT turn_id, repeat, json_extract("case", '$.dialogue_id') AS dialogue FROM turns
         WHERE dialogue IS NOT NULL ORDER BY json_extract("case", '$.turn_index')"""

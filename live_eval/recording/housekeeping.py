@@ -1,6 +1,6 @@
-"""Remove leftovers of killed processes, or all recorded files, from a run folder.
+"""Remove killed processes' leftovers, or all recorded files, from a run folder.
 
-Both locks of the run are acquired first, so a run in progress is never changed.
+Both of the run's locks are acquired first, so a run in progress is never changed.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def is_busy(folder: Path) -> bool:
 
 
 def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Return the leftovers of killed processes in a run folder; none while the run is being written.
+    """Return what killed processes left in a run folder; nothing while the run is being written.
 
-    Leftovers are audio files and cassettes of attempts that are not in the database, temporary files, stale
-    locks, and SQLite's logs, which are merged before removal.
+    Leftovers are audio files and cassettes of attempts missing from the database, temporary files, stale
+    locks, and SQLite's logs, which are merged before they are removed.
 
     Args:
         folder: The run folder.
-        others: Names of files that other parts of live-eval write atomically to the folder.
+        others: Names of files that other modules write atomically to the folder.
 
     Raises:
         StoreError: The folder cannot be read.
@@ -67,14 +67,14 @@ def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
 
 
 def remove_leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Remove the `leftovers` in a run folder and return them.
+    """Remove and return the `leftovers` in a run folder.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.
         StoreError: The folder cannot be read or written.
     """
     found = _in(folder, _LOCKS)
-    with locked(folder):  # the exit removes the lock files
+    with locked(folder):  # leaving the context removes the lock files
         found += _in(folder, _LOGS)
         for name, versions in ((RUN_FILE, RUN_VERSIONS_READ), (SCORES_FILE, (SCORES_SCHEMA_VERSION,))):
             logs = _in(folder, [f"{name}{suffix}" for suffix in SIDE_FILES[1:]])
@@ -94,7 +94,7 @@ def _in(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
-    """Return a run's temporary files and `orphans`; none if its database is missing or empty."""
+    """Return a run's temporary files and `orphans`; nothing if its database is missing or empty."""
     file = folder / RUN_FILE
     if not has_tables(file):
         return []
@@ -103,14 +103,14 @@ def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
 
 
 def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Delete all files that live-eval wrote to a run folder, and the folder itself if it is then empty.
+    """Delete all files that live-eval wrote to a run folder, then the folder itself if it is empty.
 
     Args:
         folder: The run folder.
-        others: Names of files that other parts of live-eval write to the folder.
+        others: Names of files that other modules write to the folder.
 
     Returns:
-        The remaining files, which live-eval did not write; empty if the folder was removed.
+        Remaining files, which live-eval did not write; empty if the folder was removed.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.
@@ -125,7 +125,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
             for inside in _in(folder, (AUDIO_FOLDER, WIRE_FOLDER, USER_FOLDER)):
                 if inside.is_dir() and not inside.is_symlink():
                     remove_if_empty(inside)
-            # Delete the database last, so that the folder remains a run until everything else is deleted.
+            # Delete the database last, so that the folder remains a run until everything else is gone.
             for path in _in(folder, (*temporary, *others, *reversed(_DATABASES))):
                 if path.is_symlink() or path.is_file():
                     path.unlink()
@@ -135,7 +135,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
 
 
 def remove_files(folder: Path, forms: FolderForms) -> None:
-    """Remove the files in a folder that match these patterns, and the folders that are then empty.
+    """Remove a folder's files that match these patterns, then any folders left empty.
 
     Raises:
         OSError: A file or folder cannot be removed.
@@ -150,7 +150,7 @@ def remove_files(folder: Path, forms: FolderForms) -> None:
 
 
 def remove_if_empty(folder: Path) -> list[Path]:
-    """Remove a folder if it is empty; otherwise return its content.
+    """Remove a folder if it is empty; otherwise, return its contents.
 
     Raises:
         OSError: The folder cannot be removed.

@@ -23,7 +23,7 @@ _MAX_BYTES = 1 << 24
 
 
 class MachineRecords(Generic[T]):
-    """Stored records of one type, such as calibrations.
+    """The stored records of one type, such as calibrations.
 
     Args:
         kind: Record type.
@@ -37,14 +37,14 @@ class MachineRecords(Generic[T]):
         self._variable = variable
 
     def read(self) -> list[T]:
-        """Return the stored records; none if the file is unreadable (`keep` then replaces it)."""
+        """Return the stored records; none if the file is unreadable, which `keep` then replaces."""
         try:
             return self._records.validate_json(read_regular(self._path(), _MAX_BYTES, links=True))
         except (OSError, ValidationError):
             return []
 
     def keep(self, record: T, key: Callable[[T], object]) -> Path:
-        """Store a record, replacing records with the same key; return the file.
+        """Store a record, replacing any with the same key; return the file.
 
         Raises:
             DataError: The file cannot be written.

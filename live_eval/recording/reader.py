@@ -53,7 +53,7 @@ class FailedAttempt:
 
 
 class RunReader:
-    """Read a run folder. A context manager, created by `open`.
+    """Reader of a run folder: a context manager, created by `open`.
 
     >>> with RunReader.open(Path("recordings/demo")) as run:  # doctest: +SKIP
     ...     print(run.ended, len(run))
@@ -84,7 +84,7 @@ class RunReader:
 
         Raises:
             StoreError: The folder contains no run.
-            SchemaVersionError: Another version of live-eval wrote the run.
+            SchemaVersionError: A different version of live-eval wrote the run.
         """
         db = open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)
         try:
@@ -109,7 +109,7 @@ class RunReader:
         self.close()
 
     def __len__(self) -> int:
-        # count(*) is a single step, which the limit on steps could not interrupt.
+        # count(*) is a single step, which the step limit could not interrupt
         return int(self._fetch("SELECT count(id) FROM turns")[0][0])
 
     @property
@@ -124,19 +124,19 @@ class RunReader:
         """Yield the turns in commit order.
 
         Args:
-            retime: Whether to recompute the latencies with the current definitions, from the audio.
-            latest: Number of most recent turns to yield; all if negative.
+            retime: Whether to recompute the latencies from the audio with the current definitions.
+            latest: Yield only this many of the most recent turns; all if negative.
         """
         ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
         yield from self.turns_of([turn_id for (turn_id,) in reversed(ids)], retime=retime)
 
     def turns_of(self, turn_ids: Sequence[str], *, retime: bool = False) -> Iterator[TurnRecord]:
-        """Yield turns by their IDs, in this order; faster than one `turn` at a time.
+        """Yield the turns with these IDs, in this order; faster than calling `turn` for each.
 
         Raises:
-            StoreError: A turn does not exist or is damaged.
+            StoreError: A turn is missing or damaged.
         """
-        # Read in batches, since a long query would block the writer.
+        # read in batches, because a long query would block the writer
         for at in range(0, len(turn_ids), _BATCH):
             rows = {row["turn_id"]: row for row in self._in("turns", "turn_id", turn_ids[at : at + _BATCH])}
             responses: dict[int, list[sqlite3.Row]] = {row["id"]: [] for row in rows.values()}
@@ -152,7 +152,7 @@ class RunReader:
         """Return one turn.
 
         Raises:
-            StoreError: The turn does not exist or is damaged.
+            StoreError: The turn is missing or damaged.
         """
         with self._decoding(turn_id):
             row = self._row(turn_id)
@@ -161,7 +161,7 @@ class RunReader:
     def replaced(self, turn_id: str) -> list[TurnRecord]:
         """Return the replaced attempts at a turn, oldest first.
 
-        Their audio is available, unless the turn was rerun because its audio was lost.
+        Their audio is available unless the turn was rerun because its audio was lost.
         """
         if not self._fetch("SELECT 1 FROM sqlite_master WHERE name = ?", f"{REPLACED}turns"):
             return []  # earlier versions did not store replaced attempts
@@ -211,7 +211,7 @@ class RunReader:
             ]
 
     def tasks_by_reply_length(self) -> dict[str, Task]:
-        """Return each turn's task, sorted by the length of the reply's audio."""
+        """Return each turn's task, sorted by length of reply audio."""
         rows = self._fetch(
             """SELECT turn_id, json_extract("case", '$.task') AS task, chunk_samples AS samples, rate_hz
                FROM turns LEFT JOIN responses ON turn = turns.id AND headline AND audio_file IS NOT NULL
@@ -227,7 +227,7 @@ class RunReader:
         return {turn_id: tasks[turn_id] for turn_id in sorted(seconds, key=seconds.__getitem__)}
 
     def reply(self, turn: str | TurnRecord) -> Audio | None:
-        """Return the audio of the headline response as it arrived; None without audio."""
+        """Return the headline response's audio as it arrived; None without audio."""
         if isinstance(turn, str):
             turn = self.turn(turn)
         if turn.reply_file is None or turn.reply_rate_hz is None:
@@ -235,11 +235,11 @@ class RunReader:
         return Audio(int16_to_float(self._pcm(turn.reply_file)), turn.reply_rate_hz)
 
     def audio(self, turn: TurnRecord) -> list[NDArray[np.int16]]:
-        """Return the audio of each response of a turn as it arrived, int16 mono, shape (samples,)."""
+        """Return the audio of each of a turn's responses as it arrived, int16 mono, shape (samples,)."""
         return [self._pcm(response.audio_file) for response in turn.responses]
 
     def both_sides(self, turn_id: str) -> tuple[NDArray[np.int16], int] | None:
-        """Return the audio of both sides on the session's time axis, or None without audio.
+        """Return both sides' audio on the session's time axis, or None without audio.
 
         Returns:
             The audio, int16, shape (samples, 2), left: user, right: endpoint as heard, sample 0 at
@@ -250,12 +250,12 @@ class RunReader:
             return None if path is None else (self._pcm(path), int(self._row(turn_id)["both_rate_hz"]))
 
     def both_file(self, turn_id: str) -> Path | None:
-        """Return the file with the audio of both sides of a turn, or None."""
+        """Return the file with both sides' audio for a turn, or None."""
         with self._decoding(turn_id):
             return self._file(self._row(turn_id)["both_file"])
 
     def both_files(self) -> Mapping[str, Path]:
-        """Return the files with the audio of both sides by turn ID; turns without audio are omitted."""
+        """Return the files with both sides' audio by turn ID, omitting turns without audio."""
         rows = self._fetch("SELECT turn_id, both_file FROM turns WHERE both_file IS NOT NULL ORDER BY id")
         files: dict[str, Path] = {}
         for turn_id, name in rows:
@@ -270,13 +270,13 @@ class RunReader:
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return the reason for a turn's missing audio, or an empty string."""
+        """Return why a turn's audio is missing, or an empty string."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")
 
     def failures(self) -> list[FailedAttempt]:
-        """Return all failed attempts in order, including those that were retried."""
+        """Return all failed attempts in order, including retried ones."""
         failures = []
         for row in self._fetch("SELECT * FROM failures ORDER BY id"):
             with encoding.decoding(f"{self.path}: failure {row['id']}"):
@@ -300,7 +300,7 @@ class RunReader:
             return self._db.execute(query, values).fetchall()
 
     def _in(self, table: str, column: str, values: Sequence[str | int]) -> list[sqlite3.Row]:
-        """Return the rows whose column has one of the values, in order of their id or position."""
+        """Return the rows whose column has one of these values, in order of ID or position."""
         order = "position" if table.endswith("responses") else "id"
         places = ",".join("?" * len(values))
         return self._fetch(f"SELECT * FROM {table} WHERE {column} IN ({places}) ORDER BY {order}", *values)
@@ -319,7 +319,7 @@ def _iso(wall_ns: int) -> str:
 
 
 def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the mapping stored under a name, or an empty one.
+    """Return the mapping stored under a name, or an empty mapping.
 
     >>> part_of({"prompt": {"name": "no"}}, "prompt"), part_of({"prompt": None}, "prompt")
     ({'name': 'no'}, {})
@@ -329,7 +329,7 @@ def part_of(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def text_of(value: Mapping[str, Any], name: str) -> str | None:
-    """Return the text stored under a name; None if it is missing or not text.
+    """Return the text stored under a name; None if missing or not text.
 
     >>> text_of({"model": "gpt-realtime"}, "model"), text_of({"model": 5}, "model")
     ('gpt-realtime', None)

@@ -1,7 +1,7 @@
-"""Create the record of a turn from a session's capture, with `finish`.
+"""Create a turn's record from a session's capture, with `finish`.
 
-`finish` decodes and times the reply, and aligns both sides on one time axis. This is CPU-heavy and must run
-outside the event loop. `RunWriter` writes the resulting `TurnRecord`; `RunReader` returns the same type.
+`finish` decodes and times the reply, and aligns both sides on a common time axis. This is CPU-heavy and must
+run outside the event loop. `RunWriter` writes the resulting `TurnRecord`; `RunReader` returns the same type.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TurnRecord(TurnCapture):
-    """A stored turn: a capture with decoded, timed and aligned audio.
+    """A stored turn: a capture whose audio is decoded, timed and aligned.
 
-    `RunWriter` writes `audio` and `both_sides` to files. In turns from `RunReader` these fields are empty;
+    `RunWriter` writes `audio` and `both_sides` to files. In turns from `RunReader`, these fields are empty;
     its methods read the files.
 
     Args:
-        turn_id: Id of the case and repetition, unique in the run.
-        case: The case; if read from disk, its paths are resolved.
+        turn_id: ID of the case and repetition, unique in the run.
+        case: The case; when read from disk, its paths are resolved.
         repeat: Repetition of the case, from 0.
         attempt: Number of the attempt, from 1.
         timing: Latencies as defined by `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or the current version after retiming.
-        both_file: File with the audio of both sides, in the run folder, or None.
+        both_file: File in the run folder with both sides' audio, or None.
         audio: Audio of each response as it arrived, int16 mono, shape (samples,).
         both_sides: int16, shape (samples, 2), at `both_rate_hz`, left: user, right: endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.
         both_rate_hz: Sample rate of `both_sides`.
         envelope: Loudness of both sides for drawing, uint8, shape (n, 2), one pair per 20 ms: the square
-            root of the peak sample, 255 for full scale. None without audio and before it is stored.
+            root of the peak sample, 255 for full scale. None without audio or before it is stored.
     """
 
     turn_id: str
@@ -86,12 +86,12 @@ class TurnRecord(TurnCapture):
 
     @property
     def responses(self) -> tuple[ResponseRecord, ...]:
-        """The responses in the order in which they began."""
+        """The responses in start order."""
         return self.trace.responses
 
     @property
     def headline(self) -> ResponseRecord | None:
-        """The response that answers the turn; latencies and the reply refer to it."""
+        """The response that answers the turn; latencies and `reply` refer to it."""
         return None if self.timing.headline is None else self.responses[self.timing.headline]
 
     @property
@@ -101,7 +101,7 @@ class TurnRecord(TurnCapture):
 
     @property
     def reply(self) -> NDArray[np.int16] | None:
-        """Audio of the headline response, int16 mono, shape (samples,); None if missing or read from disk."""
+        """The headline response's audio, int16 mono, shape (samples,); None if missing or read from disk."""
         if self.timing.headline is None or not self.audio:
             return None
         reply = self.audio[self.timing.headline]
@@ -124,7 +124,7 @@ class TurnRecord(TurnCapture):
 
 
 def turn_id(case: Case, repeat: int) -> str:
-    """Return a turn's id: the case's id, with the number of a repetition."""
+    """Return a turn's ID: the case ID, with the number of a repetition."""
     return case.case_id if repeat == 0 else f"{case.case_id}#{repeat + 1}"
 
 
@@ -132,15 +132,15 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
     """Decode, time and align a turn.
 
     Args:
-        capture: The session's capture of the turn.
+        capture: The turn as the session captured it.
         case: The case.
-        user: The user's audio as it was streamed (at the wire's rate), or None without audio.
+        user: The user's audio as streamed (at the wire's rate), or None without audio.
         repeat: Repetition of the case, from 0.
         attempt: Number of the attempt, from 1.
 
     Returns:
-        The record. If decoding fails, the turn fails, with the audio before the error. If a bug prevents
-        timing, the turn fails as `INTERNAL`, without replies; other turns are not affected.
+        The record. If decoding fails, the turn fails and keeps the audio before the error. If a bug prevents
+        timing, the turn fails as `INTERNAL` without replies; other turns are not affected.
     """
     try:
         return _finished(capture, case, user, repeat=repeat, attempt=attempt)
@@ -186,7 +186,7 @@ def _finished(
         and capture.wire[timing.headline].preroll
         and not len(audio[timing.headline])
     ):
-        answer = responses[timing.headline]  # no packet before its event belongs to it
+        answer = responses[timing.headline]  # packets before its event do not belong to it
         failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}
@@ -206,7 +206,7 @@ def _finished(
 def heard_pieces(
     marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False
 ) -> Iterator[tuple[int, NDArray[np.int16]]]:
-    """Yield the contiguous pieces of a response as heard, each with its start in monotonic nanoseconds.
+    """Yield a response's contiguous pieces as heard, each with its start in monotonic nanoseconds.
 
     Args:
         marks: Timestamps of the response.
@@ -216,7 +216,7 @@ def heard_pieces(
     """
     if not len(pcm) or marks.rate_hz is None:
         return
-    # Resample the whole response, so that chunk boundaries cause no discontinuity.
+    # resample the whole response, so that chunk boundaries cause no discontinuities
     spoken = resample_int16(pcm, marks.rate_hz, rate_hz)
     stretches = audible_stretches(pcm, marks.rate_hz) if paced else ()
     for run in play(marks, stretches=stretches).runs():
@@ -227,7 +227,7 @@ def heard_pieces(
 
 
 def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrace:
-    """Add the audible stretches as heard and the length of discarded audio to each response of a trace.
+    """Add the audible stretches as heard, and the length of discarded audio, to each response in a trace.
 
     Args:
         trace: Timestamps of the turn.
@@ -247,7 +247,7 @@ def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrac
 def _heard_stretches(
     marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    """Return the start and end, in monotonic nanoseconds, of each audible stretch of a response as heard.
+    """Return each audible stretch of a response as heard: start and end in monotonic nanoseconds.
 
     Args:
         marks: Timestamps of the response.
@@ -323,12 +323,12 @@ def on_axis(
     """Place pieces of audio on one time axis; return int16, shape (samples, channels).
 
     Args:
-        pieces: Channel, first sample on the axis (negative parts are cut off), and samples of each piece.
+        pieces: Each piece's channel, first sample on the axis (negative parts are cut off), and samples.
         channels: Number of channels.
         bound: Maximum number of samples per channel; later audio is cut off.
 
     Raises:
-        ValueError: The axis is too long and has no bound; arrivals in a damaged run may be years apart.
+        ValueError: The axis is too long and unbounded; arrivals in a damaged run may be years apart.
     """
     length = max(at + len(pcm) for _, at, pcm in pieces)
     if bound is not None:

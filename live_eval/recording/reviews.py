@@ -1,4 +1,4 @@
-"""Store the reviewers' labels and notes on a run and its turns, in a file next to the run's databases."""
+"""Store reviewers' labels and notes on a run and its turns in a file next to the run's databases."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _label(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """The reviewers' labels and note on a turn; `labels` are unique and in the order in which they were
+    """Reviewers' labels and note on a turn; `labels` are unique and in the order in which they were
     added."""
 
     __pydantic_config__ = _STRICT
@@ -61,7 +61,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class ReviewChange:
-    """A change of a turn's review; two pages may change different labels of one turn.
+    """A change to a turn's review; two pages may change different labels of the same turn.
 
     Args:
         add: Labels to add.
@@ -78,7 +78,7 @@ class ReviewChange:
     note: Annotated[str, Field(max_length=_LONGEST_NOTE)] | None = None
 
     def of(self, review: Review) -> Review:
-        """Return a changed review.
+        """Apply the change to a review.
 
         Raises:
             UsageError: The review would have too many labels.
@@ -113,10 +113,10 @@ _WRITING = threading.Lock()
 
 
 def review_change(body: bytes) -> ReviewChange:
-    """Return a change of a review from JSON.
+    """Parse a change to a review from JSON.
 
     Raises:
-        UsageError: The JSON is not such a change.
+        UsageError: The JSON is not a valid change.
     """
     try:
         return _CHANGE.validate_json(body)
@@ -125,7 +125,7 @@ def review_change(body: bytes) -> ReviewChange:
 
 
 def noted(body: bytes) -> str:
-    """Return the note on a run from JSON.
+    """Parse a note on a run from JSON.
 
     Raises:
         UsageError: The JSON contains no note.
@@ -137,7 +137,7 @@ def noted(body: bytes) -> str:
 
 
 def read_reviews(folder: Path) -> Mapping[str, Review]:
-    """Return the reviews of a run by turn id; empty if nobody has reviewed it.
+    """Return a run's reviews by turn ID; empty if nobody has reviewed it.
 
     Raises:
         StoreError: The file cannot be read.
@@ -152,12 +152,12 @@ def read_note(folder: Path) -> str:
 
 
 def keep_review(folder: Path, turn_id: str, change: ReviewChange) -> None:
-    """Change the review of a turn; an empty one is removed.
+    """Change a turn's review; remove it if it becomes empty.
 
     Raises:
         UsageError: See `ReviewChange.of`.
         StoreLockedError: Another process is writing the reviews.
-        StoreError: The file cannot be read or written, or would become too large.
+        StoreError: The file cannot be read or written or would become too large.
         SchemaVersionError: The file was written by another version of live-eval.
     """
     with _changing(folder) as (stored, keep):
@@ -193,7 +193,7 @@ def _read(folder: Path) -> _File:
 
 @contextmanager
 def _changing(folder: Path) -> Iterator[tuple[_File, Callable[[_File], None]]]:
-    """Lock the reviews; yield them, and a function that stores others."""
+    """Lock the reviews; yield them and a function that stores new ones."""
     path = folder / REVIEWS_FILE
 
     def keep(changed: _File) -> None:

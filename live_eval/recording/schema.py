@@ -1,8 +1,8 @@
 """The tables of a run's databases and their versions.
 
-After the end of a run, only new attempts are added to ``run.sqlite``; ``scores.sqlite`` can be deleted and
+After a run has ended, only new attempts are added to ``run.sqlite``; ``scores.sqlite`` can be deleted and
 recomputed. Times are nanoseconds on the monotonic clock of the machine that ran the sessions; ``wall_ns`` is
-the only wall-clock time of a turn. Arrays are little-endian int64 blobs.
+a turn's only wall-clock time. Arrays are little-endian int64 blobs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCORES_FILE = "scores.sqlite"
 AUDIO_FOLDER = "audio"
 WIRE_FOLDER = "wire"
 USER_FOLDER = "user"
-"""The folder with the user's utterances in a live run, one file per turn."""
+"""Folder with the user's utterances in a live run, one file per turn."""
 
 RUN_SCHEMA_VERSION = 3
 RUN_VERSIONS_READ = (2, RUN_SCHEMA_VERSION)
@@ -124,7 +124,7 @@ _RUN_TABLES = (
 )
 
 REPLACED = "replaced_"
-"""Prefix of the tables for replaced attempts (since version 3)."""
+"""Prefix of tables for replaced attempts (since version 3)."""
 
 
 def _for_replaced(statement: str) -> str:
@@ -144,7 +144,7 @@ KEPT_AUDIO = """
     UNION ALL
     SELECT turn_id, audio_file FROM responses JOIN turns ON turns.id = turn WHERE audio_file IS NOT NULL
 """
-"""Query for the turns' audio files, each with its turn id."""
+"""Query for the turns' audio files with turn IDs."""
 
 REPLACED_AUDIO = KEPT_AUDIO.replace("turns", f"{REPLACED}turns").replace("responses", f"{REPLACED}responses")
 """Query for the audio files of replaced attempts."""
@@ -187,14 +187,14 @@ SCORES_TABLES = (
     """,
 )
 
-# A text in quotes is kept, so that it cannot hide the begin of a comment.
+# Quoted text is kept, so that it cannot hide the start of a comment.
 _COMMENT_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|(?:--[^\n]*|\s)+""")
 
 _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
 
 def is_own_definition(statement: str) -> bool:
-    """Return whether a statement creates one of these tables, in any version read, apart from comments."""
+    """Return whether a statement, ignoring comments, creates one of these tables in any readable version."""
     return _without_comments(statement) in _own_definitions()
 
 
@@ -209,7 +209,7 @@ def _without_comments(statement: str) -> str:
 
 @functools.cache
 def column_types() -> Mapping[str, tuple[type, ...]]:
-    """Return the types of each column; columns with the same name have the same types in all tables."""
+    """Return each column's types; columns with the same name have the same types in all tables."""
     kinds: dict[str, tuple[type, ...]] = {}
     with closing(sqlite3.connect(":memory:")) as db:
         for statement in (*RUN_TABLES, *SCORES_TABLES):

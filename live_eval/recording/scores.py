@@ -1,4 +1,4 @@
-"""The scores of a run, keyed by judge and judge version; they can be recomputed without the endpoint."""
+"""A run's scores, keyed by judge and judge version. They can be recomputed without the endpoint."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ _STATUS: TypeAdapter[ScoreStatus] = TypeAdapter(ScoreStatus)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreRow:
-    """A judge's score of a turn.
+    """A judge's score for a turn.
 
     Args:
         judge: Judge name.
         version: Judge version.
         turn_id: Turn id.
-        status: ``scored``, ``unscored`` (an input of the judge is missing) or ``failed``.
+        status: ``scored``, ``unscored`` (the judge lacks an input) or ``failed``.
         values: Values by output name; empty if the turn was not scored.
-        reason: Reason for a missing score; empty for a scored turn.
+        reason: Reason why the score is missing; empty for a scored turn.
         detail: Evidence for the values.
     """
 
@@ -82,7 +82,7 @@ class JudgeProblem:
 
 @dataclass(frozen=True, slots=True)
 class StoredAudit:
-    """An audit of a judge version's reliability on this run (see `live_eval.analysis.audit`)."""
+    """An audit of how reliable a judge version is on this run (see `live_eval.analysis.audit`)."""
 
     judge: str
     version: str
@@ -91,7 +91,7 @@ class StoredAudit:
 
 
 class ScoreReader:
-    """Read a run's scores, even while they are being written. A context manager.
+    """Reader of a run's scores, even while they are being written. A context manager.
 
     A missing file counts as empty.
     """
@@ -108,7 +108,7 @@ class ScoreReader:
 
         Raises:
             StoreError: The file is not a database.
-            SchemaVersionError: Another version of live-eval wrote it.
+            SchemaVersionError: A different version of live-eval wrote it.
         """
         if not has_tables(path / SCORES_FILE):
             return cls(path, None)
@@ -126,16 +126,16 @@ class ScoreReader:
         self.close()
 
     def done(self, judge: str, version: str) -> set[str]:
-        """Return the turns that this judge version has judged, with any status."""
+        """Return the turns that this judge version has judged, whatever their status."""
         rows = self._rows("SELECT turn_id FROM scores WHERE judge = ? AND version = ?", (judge, version))
         return {row["turn_id"] for row in rows}
 
     def versions(self) -> dict[str, str]:
-        """Return each judge's version with the most judged turns; in a tie, the latest one."""
+        """Return each judge's version with the most judged turns, or the latest of several."""
         return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
 
     def unfinished(self) -> list[JudgeProblem]:
-        """Return judge versions later than those in `versions` that have judged fewer turns."""
+        """Return judge versions that are later than those in `versions` but have judged fewer turns."""
         return [
             JudgeProblem(
                 judge,
@@ -164,7 +164,7 @@ class ScoreReader:
         return chosen
 
     def outputs(self, versions: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return the judges and outputs that have scores of these versions, in the order of first scores."""
+        """Return the judges and outputs that have scores from these versions, ordered by first score."""
         rows = self._rows(
             """SELECT judge, version, CAST(json_each.key AS TEXT) AS output FROM scores, json_each("values")
                GROUP BY judge, version, output ORDER BY min(scores.id), min(json_each.id)"""
@@ -172,7 +172,7 @@ class ScoreReader:
         return [(row["judge"], row["output"]) for row in rows if versions.get(row["judge"]) == row["version"]]
 
     def read(self, judges: Collection[str] | None = None) -> Iterator[ScoreRow]:
-        """Yield the scores of all versions, in the order in which they were written.
+        """Yield all versions' scores, in the order in which they were written.
 
         Args:
             judges: Judges to include; all if None.
@@ -182,7 +182,7 @@ class ScoreReader:
                 yield self._decoded(row)
 
     def of_turn(self, turn_id: str, versions: Mapping[str, str]) -> Iterator[ScoreRow]:
-        """Yield the scores of a turn by these versions of judges, in the order in which they were written."""
+        """Yield a turn's scores from these judge versions, in the order in which they were written."""
         query = f"SELECT {_COLUMNS} FROM scores WHERE judge = ? AND version = ? AND turn_id = ?"
         rows = [row for each in versions.items() for row in self._rows(query, (*each, turn_id))]
         yield from map(self._decoded, sorted(rows, key=itemgetter("id")))
@@ -190,12 +190,12 @@ class ScoreReader:
     def _decoded(self, row: sqlite3.Row) -> ScoreRow:
         try:
             return _score(row)
-        except Exception:  # name the row in the message; too slow to do for every row
+        except Exception:  # name the row in the message, which would be too slow to do for every row
             with encoding.decoding(f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"):
                 raise
 
     def _score_rows(self) -> Iterator[sqlite3.Row]:
-        """Yield rows in batches, since all rows of a large run would take hundreds of megabytes."""
+        """Yield rows in batches, because all rows of a large run would take hundreds of megabytes."""
         query = f"SELECT {_COLUMNS} FROM scores WHERE id > ? ORDER BY id LIMIT {_BATCH}"
         last = -1
         while rows := self._rows(query, (last,)):
@@ -205,12 +205,12 @@ class ScoreReader:
             last = rows[-1]["id"]
 
     def problems(self) -> list[JudgeProblem]:
-        """Return the judges that could not run in their last attempt, with reasons."""
+        """Return the judges whose last attempt could not run, with reasons."""
         rows = self._rows("SELECT judge, version, reason FROM problems ORDER BY judge")
         return [JudgeProblem(row["judge"], row["version"], row["reason"]) for row in rows]
 
     def audits(self) -> list[StoredAudit]:
-        """Return the latest audit of each judge version, oldest first."""
+        """Return each judge version's latest audit, oldest first."""
         rows = self._rows("SELECT * FROM audits ORDER BY wall_ns, judge, version")
         audits = []
         for row in rows:
@@ -235,7 +235,7 @@ class ScoreReader:
 
 
 class ScoreStore(ScoreReader):
-    """Write and read a run's scores, as their only writer. A context manager, created by `open`.
+    """Read and write access to a run's scores for their only writer. A context manager, created by `open`.
 
     Methods that write raise a `StoreError` on failure.
     """
@@ -266,20 +266,20 @@ class ScoreStore(ScoreReader):
             else:
                 db = create_database(file, SCORES_TABLES, SCORES_SCHEMA_VERSION)
             with encoding.decoding(f"{file}"):
-                # Recomputing scores after a power failure costs less than a sync per score.
+                # recomputing scores after a power failure costs less than a sync per score
                 db.execute("PRAGMA synchronous = NORMAL")
             on_failure.pop_all()
         return cls(path, db, lock)
 
     def put(self, judge: str, version: str, turn_id: str, judgement: Judgement) -> None:
-        """Write a turn's score, replacing an earlier score by the same judge version.
+        """Write a turn's score, replacing any earlier one by the same judge version.
 
         A score with a non-finite value is stored as failed.
         """
         self.put_all(judge, version, {turn_id: judgement})
 
     def put_all(self, judge: str, version: str, judgements: Mapping[str, Judgement]) -> None:
-        """Write the scores of several turns, by turn id, in one transaction."""
+        """Write several turns' scores, by turn ID, in one transaction."""
         try:
             with transaction(self._writes):
                 for turn_id, judgement in judgements.items():
@@ -294,7 +294,7 @@ class ScoreStore(ScoreReader):
             raise StoreError(f"{self.path}: cannot store scores of {judge}: {error}") from error
 
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
-        """Write the reason why a judge could not run; the judge's next scores delete it."""
+        """Write why a judge could not run; the judge's next scores delete this."""
         self._write(
             "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
             (judge, version, SECRETS.text(reason)),
@@ -310,7 +310,7 @@ class ScoreStore(ScoreReader):
         )
 
     def put_audit(self, audit: StoredAudit) -> None:
-        """Write an audit, replacing an earlier audit of the same judge version."""
+        """Write an audit, replacing any earlier one of the same judge version."""
         self._write(
             "INSERT OR REPLACE INTO audits (judge, version, wall_ns, report) VALUES (?, ?, ?, ?)",
             (audit.judge, audit.version, audit.wall_ns, encoding.dump_json(SECRETS.values(audit.report))),
@@ -337,7 +337,7 @@ class ScoreStore(ScoreReader):
 
 
 def forget_scores(folder: Path, turn_id: str) -> None:
-    """Delete the scores of a turn that is about to be replaced, durably.
+    """Durably delete the scores of a turn that is about to be replaced.
 
     The caller must hold the lock `SCORES_LOCK_FILE`.
 

@@ -1,4 +1,4 @@
-"""Write a run, one turn at a time and atomically. An operating-system lock limits it to a single writer."""
+"""Write a run atomically, one turn at a time. An operating-system lock limits it to a single writer."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ class _AudioFiles(NamedTuple):
 
 
 class RunWriter:
-    """The only writer of a run folder. A context manager, created by `create` or `resume`.
+    """The only writer of a run folder: a context manager, created by `create` or `resume`.
 
-    The writer is synchronous: call it from one thread, outside the event loop. A run that is closed without
-    `end` counts as killed and can be resumed.
+    The writer is synchronous: call it from one thread, outside the event loop. If a run is closed without
+    `end`, it counts as killed and can be resumed.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class RunWriter:
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunWriter:
-        """Create a run in a new folder that only the owner can access.
+        """Create a run in a new folder to which only the owner has access.
 
         Args:
             path: The run folder, new or empty; created if missing.
@@ -104,7 +104,7 @@ class RunWriter:
             The writer; call `end` when the run is complete.
 
         Raises:
-            StoreError: The folder is not empty, or cannot be written, or the manifest contains a secret.
+            StoreError: The folder is not empty or cannot be written, or the manifest contains a secret.
             StoreLockedError: Another process is creating a run in the folder.
         """
         manifest = SECRETS.values(manifest)
@@ -131,10 +131,10 @@ class RunWriter:
 
     @classmethod
     def resume(cls, path: Path, *, ended: bool = False) -> RunWriter:
-        """Continue a run that was interrupted or killed.
+        """Resume a run that was interrupted or killed.
 
-        The audio of uncommitted turns is removed. The run cannot be scored until it is closed, because turns
-        may be replaced.
+        Uncommitted turns' audio is removed. The run cannot be scored until it is closed, because turns may be
+        replaced.
 
         Args:
             path: The run folder.
@@ -143,7 +143,7 @@ class RunWriter:
         Raises:
             StoreError: The folder contains no run, or the run has ended.
             StoreLockedError: Another process is writing the run or its scores.
-            SchemaVersionError: Another version of live-eval created or scored the run.
+            SchemaVersionError: A different version of live-eval created or scored the run.
         """
         if not has_tables(path / RUN_FILE):
             raise StoreError(f"{path}: expected a run to resume, found no {RUN_FILE}")
@@ -153,7 +153,7 @@ class RunWriter:
             scores_lock = WriterLock(path / SCORES_LOCK_FILE)
             on_failure.callback(scores_lock.release)
             ScoreReader.open(path).close()  # reject an unusable file before any session runs
-            # Check through a read-only connection: opening a database for writing changes its journal mode.
+            # Check with a read-only connection: opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")
             with reading, closing(open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)) as db:
                 if not ended and db.execute("SELECT state FROM run").fetchone()["state"] == "finished":
@@ -170,7 +170,7 @@ class RunWriter:
         return writer
 
     def done(self) -> dict[str, bool]:
-        """Return whether each recorded turn was captured; False if it failed."""
+        """Return, for each recorded turn, whether it was captured (true) or failed."""
         with self._reading():
             rows = self._db.execute("SELECT turn_id, failure FROM turns").fetchall()
         return {row["turn_id"]: row["failure"] is None for row in rows}
@@ -186,19 +186,19 @@ class RunWriter:
         return {row["turn_id"]: row["attempt"] for row in rows}
 
     def to_repeat(self) -> list[str]:
-        """Return the captured turns whose audio is missing."""
+        """Return the captured turns with missing audio."""
         with self._reading():
             rows = self._db.execute(KEPT_AUDIO).fetchall()
         lost = lost_audio(self.path, self._audio, rows)
         return [turn_id for turn_id, captured in self.done().items() if captured and turn_id in lost]
 
     def commit(self, record: TurnRecord) -> None:
-        """Write a turn atomically; an earlier attempt at the turn is kept as replaced, with its audio.
+        """Write a turn atomically, keeping any earlier attempt and its audio as replaced.
 
-        The earlier attempt's scores are deleted first, so that they never count for the new attempt.
+        The earlier attempt's scores are deleted first, so that they never count for the new one.
 
         Raises:
-            StoreError: The turn cannot be written (full disk, missing folder); no part of it is stored.
+            StoreError: The turn cannot be written (full disk, missing folder), and no part of it is stored.
             StoreLockedError: Another process is writing scores of the run.
         """
         with self._reading():
@@ -223,13 +223,13 @@ class RunWriter:
             raise StoreError(f"{self.path}: cannot store turn {record.turn_id!r}: {why}") from error
 
     def release_scores(self) -> None:
-        """Let other processes score the run again after `commit` has replaced a turn."""
+        """Allow other processes to score the run again after `commit` has replaced a turn."""
         if self._scores_lock is not None:
             self._scores_lock.release()
             self._scores_lock = None
 
     def attempt_failed(self, record: TurnRecord) -> None:
-        """Write only the failure of an attempt that will be retried, not its turn.
+        """Write the failure of an attempt that will be retried, but not its turn.
 
         Raises:
             StoreError: The failure cannot be written, or the record has no failure.
@@ -252,7 +252,7 @@ class RunWriter:
         self._extend_manifest("machine", {**self.manifest.get("machine", {}), **facts})
 
     def describe_data(self, facts: Mapping[str, Any]) -> None:
-        """Replace facts in the manifest's ``data``, for a data set that is recorded during the run.
+        """Replace facts in the manifest's ``data``, for a data set recorded during the run.
 
         Raises:
             StoreError: The manifest cannot be written.
@@ -280,7 +280,7 @@ class RunWriter:
             raise StoreError(f"{self.path}: cannot write the manifest's {part}: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
-        """End the run: the database becomes a single file and accepts no more writes.
+        """End the run: merge the database into a single file that accepts no more writes.
 
         Args:
             finished: False if the run was interrupted and can be resumed.
@@ -301,7 +301,7 @@ class RunWriter:
             self._release()
 
     def close(self) -> None:
-        """Close the database without ending the run; do nothing after `end`."""
+        """Close the database without ending the run; no-op after `end`."""
         if self._open:
             self._open = False
             self._db.close()
@@ -339,7 +339,7 @@ class RunWriter:
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        # Sync the file before writing its row, so that a power failure cannot lose only the file.
+        # sync the file before writing its row, so that a power failure cannot lose only the file
         with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 
@@ -424,7 +424,7 @@ class RunWriter:
         return encoding.decoding(f"{self.path / RUN_FILE}")
 
     def _remove_orphans(self) -> None:
-        """Remove the audio of uncommitted turns."""
+        """Remove uncommitted turns' audio."""
         try:
             own_folder(self.path, private_folder(self._audio))
             for name in (WIRE_FOLDER, USER_FOLDER):
@@ -448,5 +448,5 @@ def _make_folder(path: Path) -> None:
 def _relative_path(folder: Path, origin: Path) -> str:
     try:
         return os.path.relpath(folder, origin)
-    except ValueError:  # on Windows, the path is on another drive
+    except ValueError:  # on Windows, the path may be on another drive
         return str(folder)

@@ -194,8 +194,8 @@ class VoteFile:
             key: Text that only this listener's browser can produce; `OWNER` for the studio's owner.
 
         Raises:
-            UsageError: The listener has joined with another key, or the test or browser has the maximum number
-                of listeners.
+            UsageError: The listener has joined with another key, or the test or browser has the maximum
+                number of listeners.
             StoreError: The file cannot be read or written.
         """
         ballots = self.read()
