@@ -410,7 +410,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
                 f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; use the "
                 "version of live-eval that wrote it"
             )
-        # Other objects may run forever: views, triggers, virtual tables, generated columns, expression indexes.
+        # Other objects may never end: views, triggers, virtual tables, generated columns, expression indexes.
         # The step limit does not apply within a function. A key has an index without a definition.
         for name, statement in db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
             if not is_own_definition(str(statement)):

@@ -1,1 +1,1 @@
-"""Run sessions: the run file, the plan, the runner and its retries."""
+"""Run sessions: run file, plan, runner and retries."""

@@ -12,11 +12,11 @@ from live_eval.text.wording import alternatives
 __all__ = ["expectation"]
 
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text"}
-"""Expected values by the prefix of pydantic's error type."""
+"""Expected values by prefix of pydantic's error type."""
 
 
 def expectation(mistake: Mapping[str, Any]) -> str:
-    """Describe the expected value, given an entry of `pydantic.ValidationError.errors`."""
+    """Describe the expected value for an entry in `pydantic.ValidationError.errors`."""
     bounds = mistake.get("ctx", {})
     match mistake["type"].partition("_")[0], mistake["type"]:
         case _, "greater_than_equal":

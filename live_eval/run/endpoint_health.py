@@ -9,16 +9,16 @@
 A session attempt (`live_eval.run.retried_sessions`) ends as
 
 - *done*: the turns were captured, or failed for good;
-- *retry at t*: the failure may be temporary, and attempts and patience remain. Attempts during an outage are
-  not counted; the next attempt waits for a probe;
-- *undecided*: the session could not be opened or lost contact, and no attempts remain. It is done once a
-  newer session is opened, and retried once the endpoint is down.
+- *retry at t*: the failure may be temporary, and attempts and patience remain. Attempts during an outage do
+    not count, and the next attempt waits for a probe;
+- *undecided*: the session could not be opened or lost contact, and no attempts remain. It becomes done once
+    a newer session is opened, and is retried once the endpoint is down.
 
 While the endpoint is down, sessions are dialled one at a time, as probes. An endpoint that has never
-responded counts as up, because its address may be wrong: its turns fail.
+responded counts as up and its turns fail, because its address may be wrong.
 
 An endpoint under load may refuse sessions while it serves others. Campaigns measure such refusals, so in a
-campaign the endpoint is not down while a session may be alive.
+campaign, the endpoint does not count as down while a session may be alive.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from live_eval.types import Failure
 __all__ = ["MISSES_OF_OUTAGE", "AttemptOutcome", "EndpointHealth", "Health", "Outage"]
 
 MISSES_OF_OUTAGE = 3
-"""Number of consecutive unopened sessions after which the endpoint is down."""
+"""Number of consecutive unopened sessions after which the endpoint counts as down."""
 _LAST_PROBE_BACKOFF = 4  # the backoff after attempt 4 (4 to 8 s) also applies to later probes
 _OPEN_TO_THE_END = (FailureKind.NO_RESPONSE, FailureKind.STALLED)
 """Failures of sessions whose connection was still open when we gave up waiting."""
@@ -46,11 +46,11 @@ class Health(Enum):
     """The endpoint's state during a session attempt."""
 
     UP = auto()
-    """The endpoint responded, or was not contacted; a failure is final."""
+    """The endpoint responded or was not contacted; a failure is final."""
     SUSPECT = auto()
-    """The session could not be opened or lost contact, possibly because of an outage that has just begun."""
+    """The session could not be opened or lost contact, perhaps because an outage has just begun."""
     DOWN = auto()
-    """The session could not be opened or lost contact because of an outage; the attempt is not counted."""
+    """The session could not be opened or lost contact because of an outage; the attempt does not count."""
 
 
 class AttemptOutcome(NamedTuple):
@@ -73,10 +73,10 @@ class Outage:
 
     Args:
         began_ns: Dial time of the first failed session.
-        ended_ns: Dial time of the first session that opened again, or the time at which patience ran out.
+        ended_ns: Dial time of the first session that opened again, or when patience ran out.
         over: Whether the endpoint recovered.
         asked_s: Remaining wait requested by the endpoint, if longer than the patience.
-        probe_ns: Due time of the next probe, or of the probe in progress.
+        probe_ns: When the next probe is due, or the probe in progress was due.
     """
 
     began_ns: int
@@ -93,7 +93,7 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether the outage explains why a session dialled at `at_ns` was `lost` or not opened."""
+        """Return whether the outage explains why a session dialled at `at_ns` was `lost` or did not open."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
@@ -109,14 +109,14 @@ class _Miss(NamedTuple):
 class EndpointHealth:
     """The state of the endpoint, inferred from the outcomes of session attempts.
 
-    Call `dial` when a session is dialled, no earlier than `opens_ns`, and `observe` when it has ended.
+    Call `dial` when a session is dialled, not before `opens_ns`, and `observe` when it has ended.
 
     Args:
         patience_s: Maximum duration of an outage; with 0, no failure counts as an outage.
-        announce: Called at the start and the end of an outage.
-        reached_ns: Time of an earlier response from the endpoint, if known.
-        over_http: Whether each turn is an HTTP request, whose content may cause a server error.
-        counts_refusals: Whether refusals count as results, not as an outage, while a session may be alive.
+        announce: Called when an outage starts and ends.
+        reached_ns: When the endpoint responded earlier, if known.
+        over_http: Whether each turn is an HTTP request, so that its content may cause a server error.
+        counts_refusals: Whether refusals are results rather than an outage while a session may be alive.
     """
 
     def __init__(
@@ -170,25 +170,25 @@ class EndpointHealth:
         return self._opened_ns is not None and self._opened_ns >= at_ns
 
     def opens_ns(self) -> int | None:
-        """Return the earliest time to dial a session; None while a probe is in progress."""
+        """Return the earliest time at which to dial a session; None while a probe is in progress."""
         if not self.down:
             return 0
         probe_ns = self.outages[-1].probe_ns
         return None if any(at_ns >= probe_ns for at_ns in self._in_progress) else probe_ns
 
     def dial(self, at_ns: int) -> None:
-        """Record the dial of a session."""
+        """Record that a session is dialled."""
         self._in_progress.append(at_ns)
 
     def opened(self, at_ns: int) -> None:
-        """Record that the session dialled at `at_ns` is ready: during an outage, others need not wait for its
-        end.
+        """Record that the session dialled at `at_ns` is ready, so that during an outage, others need not wait
+        until it ends.
         """
         if not self._over_http:  # over HTTP, a session is ready before its first request
             self._mark_opened(at_ns)
 
     def observe(self, at_ns: int, outcome: AttemptOutcome) -> Health:
-        """Record the outcome of the session dialled at `at_ns`; return the endpoint's state during it."""
+        """Record the outcome of the session dialled at `at_ns`; return the endpoint's state at that time."""
         if at_ns in self._in_progress:
             self._in_progress.remove(at_ns)
         failure, now_ns = outcome.failure, outcome.ended_ns
@@ -202,7 +202,7 @@ class EndpointHealth:
                 self._misses.append(_Miss(at_ns, now_ns, now_ns + asked_ns, failure))
         elif sign is Sign.ANSWER or outcome.heard_ns is not None:
             self._mark_opened(self._alive_ns(at_ns, outcome))
-        # The ended session may have been the last one that could disprove an outage.
+        # the ended session may have been the last one able to disprove an outage
         if not self.down and len(self._misses) >= MISSES_OF_OUTAGE and not self._maybe_alive:
             began_ns = min(miss.dialled_ns for miss in self._misses)
             self.outages.append(Outage(began_ns, self._misses[-1].failure))
@@ -227,7 +227,7 @@ class EndpointHealth:
         return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
 
     def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
-        """Return the latest time at which an open session shows that the endpoint was up."""
+        """Return the latest time at which, as an open session shows, the endpoint was up."""
         # Under load, an endpoint that refuses sessions is up while it serves others. Once it is down, only a
         # new session shows that it has recovered.
         if not self._counts_refusals or self.down:
@@ -243,7 +243,7 @@ class EndpointHealth:
             self._end(self.outages[-1], at_ns, over=True)
 
     def _schedule(self, outage: Outage, now_ns: int) -> None:
-        """Schedule the next probe, no later than the end of the patience, or give up."""
+        """Schedule the next probe before patience runs out, or give up."""
         ends_ns = outage.began_ns + self._patience_ns
         asked_ns = max(miss.until_ns for miss in self._misses)
         if asked_ns > ends_ns:

@@ -1,4 +1,4 @@
-"""Decide how long sessions wait for the endpoint's greeting."""
+"""Decide how long sessions wait for a greeting from the endpoint."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from live_eval.types import OnGreeting
 __all__ = ["LISTEN_S", "Greetings"]
 
 LISTEN_S = 3.0
-"""How long to wait for a greeting while it is unknown whether the endpoint greets."""
-_WAIT_S = 10.0  # maximum wait for the greeting of an endpoint that greets
+"""Maximum wait for a greeting while it is unknown whether the endpoint greets."""
+_WAIT_S = 10.0  # maximum wait for a greeting from an endpoint known to greet
 _SECOND_NS = 1_000_000_000
 
 
@@ -27,7 +27,7 @@ class Greetings:
 
     @classmethod
     def of(cls, plan: Plan) -> Self:
-        """Return the initial state for a plan, before its first session."""
+        """Return a plan's initial state, before the first session."""
         spec, asked = plan.spec, plan.config.turns.greeting
         if spec.transport_kind is TransportKind.HTTP:
             return cls(OnGreeting.IGNORE)
@@ -39,7 +39,7 @@ class Greetings:
         return greetings
 
     def patience_ns(self, *, listens: bool = True) -> int:
-        """Return the maximum wait of the next session for a greeting to begin; 0 to speak immediately.
+        """Return how long the next session waits for a greeting to begin; 0 to speak immediately.
 
         `listens` is whether the session may wait just to learn whether the endpoint greets.
         """
@@ -48,7 +48,7 @@ class Greetings:
         return round(_WAIT_S * _SECOND_NS) if self._greets else 0
 
     def observe(self, first: TurnCapture) -> None:
-        """Learn from the first turn of a session; one greeting is sufficient evidence."""
+        """Learn from a session's first turn; one greeting is sufficient evidence."""
         if not self._learns or first.trace.onset_ns is None:
             return
         self._greets = bool(self._greets) or any(

@@ -11,22 +11,22 @@ class Observer:
     """An observer of a run; this base class ignores all events."""
 
     def preparing(self, done: int, total: int) -> None:
-        """Handle progress: speech boundaries were found in `done` of `total` recordings."""
+        """Handle preparation progress: speech boundaries found in `done` of `total` recordings."""
 
     def running(self, total: int, already: int) -> None:
-        """Handle the start of a run of `total` turns, `already` of which are recorded."""
+        """Handle the start of a run with `total` turns, `already` of which are recorded."""
 
     def turn(self, record: TurnRecord) -> None:
         """Handle a stored turn."""
 
     def waiting(self, seconds: float, why: str) -> None:
-        """Handle a pause of `seconds` in the run."""
+        """Handle a pause in the run, lasting `seconds`."""
 
     def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
-        """Handle a turn that is waiting for attempt `attempt` of at most `attempts`."""
+        """Handle a turn waiting for attempt `attempt` of at most `attempts`."""
 
     def retry_began(self, turn_id: str) -> None:
-        """Handle the start of a turn's next attempt, after a wait."""
+        """Handle the start of a turn's next attempt after a wait."""
 
     def note(self, text: str) -> None:
         """Handle a message for the user, such as the start of an outage."""

@@ -1,4 +1,4 @@
-"""Plan a run: the endpoint, the cases and the settings of each session."""
+"""Plan a run: endpoint, cases and each session's settings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Plan:
     spec: ClientSpec
     data: DataSet
     prompt: SystemPrompt  # the prompt of conversations
-    notes: tuple[str, ...]  # about the data and the selected cases, one sentence each
+    notes: tuple[str, ...]  # one sentence each on the data and the selected cases
     jobs: tuple[Job, ...]  # the turns to run, in order
     turn_mode: TurnMode
     key: Secret | None
@@ -67,11 +67,11 @@ class Plan:
     preset: str = ""  # overridden by the user's settings
     judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
     live_instructions: str = ""  # the system prompt of a session with a person
-    results: Collection[FailureKind] = ()  # failures that the run measures and therefore never retries
+    results: Collection[FailureKind] = ()  # failures that the run measures, so they are never retried
 
     @property
     def base_url(self) -> str | None:
-        """The endpoint's base URL; None to launch the endpoint for this run."""
+        """The endpoint's base URL; None to launch an endpoint for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
 
     @property
@@ -90,7 +90,7 @@ class Plan:
         return recipient_in_words(_key_source(self.spec, self.config) or "", self.base_url)
 
     def settings(self, base_url: str, case: Case | None = None) -> EndpointSettings:
-        """Return the endpoint's settings for the session of a case."""
+        """Return the endpoint settings for a case's session."""
         endpoint = self.config.endpoint
         transcriber = endpoint.transcription_model or self.spec.transcription_model
         return EndpointSettings(
@@ -125,7 +125,7 @@ class Plan:
         return Cassette(record.turn_id, title, tuple(steps), settings, recorded)
 
     def limits(self) -> SessionLimits:
-        """Return the time limits of a turn."""
+        """Return a turn's time limits."""
         turns = self.config.turns
         return SessionLimits(
             connect_s=turns.connect_timeout,
@@ -138,7 +138,7 @@ class Plan:
         )
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest of the run, without secrets."""
+        """Return the run's manifest, without secrets."""
         config = self.config.model_dump(mode="json")
         public = public_config(config)
         data = {**data_facts(self.data), "notes": list(self.notes)}
@@ -194,12 +194,12 @@ def data_facts(data: DataSet) -> dict[str, Any]:
 def make_plan(
     config: RunConfig, *, needs_key: bool = True, needs_recordings: bool = True, has_flags: bool = True
 ) -> Plan:
-    """Plan a run, and check its requirements.
+    """Plan a run and check its requirements.
 
     Args:
-        needs_key: Whether to require the endpoint's API key; an estimate does not.
-        needs_recordings: Whether to require the data's recordings; a person who performs scripts does not.
-        has_flags: Whether the error message about a missing key may mention flags.
+        needs_key: Whether the endpoint's API key is required, which it is not for an estimate.
+        needs_recordings: Whether the data's recordings are required, which they are not if a person performs.
+        has_flags: Whether the error for a missing key may mention flags.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -251,9 +251,9 @@ def make_plan(
 
 
 def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
-    """Plan a conversation with a person, which has no cases, and check its requirements.
+    """Plan a conversation with a person, without cases, and check its requirements.
 
-    `has_flags` is whether the error message about a missing key may mention flags.
+    `has_flags` is whether the error for a missing key may mention flags.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -283,7 +283,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
 
 
 def _load(plan: Plan) -> None:
-    """Import the dialect and the transport before the event loop runs; raise if the settings are invalid."""
+    """Import dialect and transport before the event loop runs; raise if the settings are invalid."""
     load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
     load_object(plan.spec.transport)
 
@@ -293,7 +293,7 @@ def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
 
 
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
-    """Return the endpoint's key; None if none is needed, for example on this machine."""
+    """Return the endpoint's key; None if no key is needed, for example on this machine."""
     variable = _key_source(spec, config)
     if variable is None:
         return None
@@ -314,7 +314,7 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
 
 
 def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
-    """Return the impairment of the user's audio and of the traffic, or None."""
+    """Return the impairment of audio and traffic, or None."""
     impairment = parse(config.impair.specs, config.turns.seed)
     if not impairment:
         return None
@@ -329,7 +329,7 @@ def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
 
 
 def _within_session_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfig, tuple[str, ...]]:
-    """Reduce the default concurrency to the endpoint's session limit, with a note."""
+    """Reduce the default concurrency to the endpoint's session limit, and add a note."""
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
         return config, ()
@@ -353,7 +353,7 @@ def _prompt(config: RunConfig) -> SystemPrompt:
 
 
 def _cases_of(data: DataSet, config: RunConfig, prompt: SystemPrompt) -> list[Case]:
-    """Return the cases of the requested tasks, each with its system prompt."""
+    """Return the requested tasks' cases, each with its system prompt."""
     table = config.task
     cases = [
         case
@@ -369,7 +369,7 @@ def _cases_of(data: DataSet, config: RunConfig, prompt: SystemPrompt) -> list[Ca
 def _omitted_tasks(
     data: DataSet, config: RunConfig, offered: Sequence[Case], chosen: Sequence[Case]
 ) -> Iterator[str]:
-    """Yield notes on the requested tasks that the run omits, with reasons."""
+    """Yield a note with the reason for each requested task that the run omits."""
     available, selected = {case.task for case in offered}, {case.task for case in chosen}
     if available == {Task.BENCHMARK}:  # a benchmark's items count as conversations
         available, selected = {Task.CONVERSATION}, {Task.CONVERSATION}
@@ -434,7 +434,7 @@ def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
 
 
 def _check_turn_ids(jobs: Sequence[Job]) -> None:
-    """Raise if two turns have the same name, since a case id may end in a repeat number."""
+    """Raise if two turns have the same name, which is possible if a case ID ends in a repeat number."""
     found: dict[str, Job] = {}
     for job in jobs:
         other = found.setdefault(job.turn_id, job)

@@ -1,9 +1,8 @@
 """Run sessions in dedicated processes (``--processes N``).
 
-The plan, rate limits, retries, decoding, timing and storage remain in the main process, so that they do not
+Planning, rate limits, retries, decoding, timing and storage stay in the main process, so that they do not
 compete with the event loops that time sessions. Orders contain keys, so they are sent over a socket pair,
-never on a command line, in the environment or in a file. `live_eval.run.session_workers` assigns the
-sessions.
+never on a command line, in the environment or in a file. `live_eval.run.session_workers` assigns sessions.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _START_S = 60.0
 _STOP_S = 5.0
 _TAIL_CHARACTERS = 500
 _MISSED_BEATS = 20
-"""Missed heartbeats after which a process counts as stuck; a busy machine causes far fewer."""
+"""Number of missed heartbeats after which a process counts as stuck; a busy machine misses far fewer."""
 
 
 def session_runner(
@@ -53,11 +52,11 @@ def session_runner(
     processes: int = 0,
     transport: Callable[[Clock], Transport] | None = None,
 ) -> contextlib.AbstractAsyncContextManager[SessionRunner]:
-    """Return a context manager for a session runner; its exit cancels the sessions in progress.
+    """Return a context manager that provides a session runner; leaving it cancels sessions in progress.
 
     Args:
         processes: Number of session processes; 0 to run sessions on this event loop.
-        transport: Creates the transports, instead of the client's; only if `processes` is 0.
+        transport: Factory that replaces the client's transport; only if `processes` is 0.
 
     Raises:
         UsageError: On entry, if this system has no Unix sockets for processes.
@@ -74,7 +73,7 @@ def session_runner(
 
 @contextlib.asynccontextmanager
 async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SpreadSessions]:
-    """Start session processes; end them and the sessions in progress at the end of the block.
+    """Start session processes; end them, with any sessions in progress, at the end of the block.
 
     Raises:
         UsageError: This system has no Unix sockets.
@@ -178,7 +177,7 @@ class _Process:
 
     async def _watch(self) -> None:
         """Kill the process if it is stuck."""
-        # Count heartbeats instead of measuring time, since time also passes while this process is suspended.
+        # Count heartbeats instead of measuring time: time also passes while this process is suspended.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)
@@ -216,7 +215,7 @@ class _Process:
                 future.exception()  # avoids a warning if nothing awaits the future
 
     async def _why_ended(self, when: str) -> str:
-        """Describe the exit status of the process, with the end of its standard error."""
+        """Describe the process's exit status, with the end of its standard error."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):

@@ -1,4 +1,4 @@
-"""Prepare the recordings of a run: speech boundaries, found before any timing starts, and frames."""
+"""Prepare a run's recordings: find speech boundaries before any timing starts, and cut frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["PlayableCase", "Recordings"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayableCase:
-    """A case whose recording is ready for streaming."""
+    """A case whose recording is ready to stream."""
 
     audio: Audio  # audio at the endpoint's rate
     utterance: Utterance
@@ -56,7 +56,7 @@ class Recordings:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find the speech boundaries of each case; call `prepared` with the number done and the total.
+        """Find each case's speech boundaries; call `prepared` with the number done and the total.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -70,7 +70,7 @@ class Recordings:
             prepared(number, len(distinct))
 
     async def transcribe(self, audio: Audio) -> str | None:
-        """Return the words in a recording; None without a recogniser. Call `prepare` first."""
+        """Return a recording's words; None without a recogniser. Call `prepare` first."""
         if self._recogniser is None:
             return None
         loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class Recordings:
     def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
         """Yield each case's speech boundaries, or the reason why it cannot be run.
 
-        Blocks while it reads a case; call it outside the event loop.
+        Blocks while it reads a case, so call it outside the event loop.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -91,7 +91,7 @@ class Recordings:
         yield from map(self._find, cases)
 
     async def load(self, case: Case, impairment: Impairment | None = None) -> PlayableCase:
-        """Read the recording of a prepared case, impair it with the turn's seed, and cut it into frames.
+        """Read a prepared case's recording, impair it with the turn's seed, and cut it into frames.
 
         Raises:
             TurnError: The recording cannot be used.
@@ -141,5 +141,5 @@ class Recordings:
             return error
         except UsageError:
             raise  # no case can be prepared on this machine
-        except Exception as error:  # a bug fails this case, not the run
+        except Exception as error:  # a bug fails this case, not the whole run
             return TurnError(FailureKind.INTERNAL, f"speech boundaries: {describe(error)}")

@@ -1,4 +1,4 @@
-"""Find settings whose secrets a manifest omits, so that the user must repeat them."""
+"""Find settings that the user must repeat because the manifest omits their secrets."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from live_eval.redaction import MASK, SECRETS, public_settings
 __all__ = ["SettingPath", "check_repeated", "public_config", "redacted_paths"]
 
 SettingPath: TypeAlias = tuple[str, ...]
-"""The keys of a setting: table, key, and keys within nested tables."""
+"""A setting's path: table, key, and keys in nested tables."""
 
 
 def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run as JSON values without secrets."""
+    """Return a run's settings as JSON values without secrets."""
     public = {table: public_settings(config[table]) for table in ("endpoint", "judges")}
     return dict(SECRETS.values({**config, **public}))
 
 
 def redacted_paths(config: Mapping[str, Any], public: Mapping[str, Any]) -> list[SettingPath]:
-    """Return the paths of the settings that `public_config` has changed.
+    """Return the paths of settings that `public_config` changed.
 
     >>> redacted_paths({"endpoint": {"base_url": "ws://me:pw@host"}}, {"endpoint": {"base_url": "ws://host"}})
     [('endpoint', 'base_url')]
@@ -35,15 +35,15 @@ def check_repeated(
     flags: Mapping[str, str],
     needs: Callable[[SettingPath], bool],
 ) -> None:
-    """Check that the user repeats every required setting that an earlier run's manifest redacts.
+    """Check that the user has repeated every required setting that an earlier run's manifest redacts.
 
     Args:
         given: The user's tables and keys.
-        flags: The flag of each run-file key.
+        flags: Each run-file key's flag.
         needs: Returns whether a setting is used.
 
     Raises:
-        UsageError: A setting is missing; the message lists the flags to repeat.
+        UsageError: A setting is missing; the message lists the flags to use again.
     """
     config = manifest.get("config", {})
     paths = manifest.get("redacted")
@@ -61,7 +61,7 @@ def _is_paths(value: Any) -> bool:
 
 
 def _is_given(given: Mapping[str, Any], path: SettingPath) -> bool:
-    """Return whether the user gave a setting, or a nested table that contains it."""
+    """Return whether the user gave a setting or a nested table that contains it."""
     value: Any = given
     for depth, key in enumerate(path):
         if not isinstance(value, Mapping):
@@ -81,7 +81,7 @@ def _flag(path: SettingPath, flags: Mapping[str, str]) -> str:
 
 
 def _leaves(value: Any, path: SettingPath) -> Iterator[tuple[SettingPath, Any]]:
-    """Yield the settings within tables; a list counts as one setting."""
+    """Yield the settings in tables; a list counts as one setting."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, (*path, str(key)))

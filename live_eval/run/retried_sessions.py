@@ -1,4 +1,4 @@
-"""Run all attempts of a session: classify each outcome, and wait between attempts."""
+"""Run all attempts at a session: classify each outcome, and wait between attempts."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LAST_BUSY_BACKOFF = 4  # an endpoint without a free session is polled every few
 
 @dataclass(slots=True)
 class Slot:
-    """A slot for one of a run's concurrent sessions; `refused` counts consecutive unopened sessions."""
+    """A slot for one of a run's concurrent sessions. `refused` counts consecutive unopened sessions."""
 
     opens_ns: int
     refused: int = 0
 
 
 class FinalAttempt(NamedTuple):
-    """The last attempt of a session.
+    """The last attempt at a session.
 
-    Its records are final immediately if `undecided_since_ns` is None; otherwise once a session that was
-    dialled at this time or later has been opened.
+    If `undecided_since_ns` is None, its records are final immediately. Otherwise, they are final once a
+    session dialled at this time or later has been opened.
     """
 
     records: Sequence[TurnRecord]
@@ -49,10 +49,10 @@ class _RetryAt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RetriedSessions:
-    """Run sessions, and retry each until it is captured or another attempt cannot help.
+    """Run sessions, retrying each until it is captured or another attempt cannot help.
 
     Args:
-        store_failed: Stores the failures of all attempts except the last.
+        store_failed: Stores the failures of all attempts except the last one.
     """
 
     plan: Plan
@@ -64,16 +64,16 @@ class RetriedSessions:
     observer: Observer
     store_failed: Callable[[Sequence[TurnRecord]], Awaitable[None]]
     _gate: RateGate = field(init=False)
-    _stays_busy: bool = False  # a turn got no free session in time, and none has become free since
+    _stays_busy: bool = False  # a turn did not get a free session in time, and none has become free since
 
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
 
     async def run(self, session: DueSession, slot: Slot) -> FinalAttempt | None:
-        """Run a session, and retry it while its failure may be temporary.
+        """Run a session, retrying it while its failure may be temporary.
 
         Returns:
-            The last attempt; None once an outage exceeds the run's patience.
+            The last attempt; None once an outage has exceeded the run's patience.
         """
         while isinstance(verdict := await self._attempt(session, slot), _RetryAt):
             await self.store_failed(verdict.failed)
@@ -106,7 +106,7 @@ class RetriedSessions:
         slot.refused = slot.refused + 1 if rests and session.due_ns is None else 0
         session.cut = health is not Health.UP and (session.cut or sign is Sign.LOST)
         if health is Health.DOWN and session.excuse(len(self.health.outages)):
-            session.attempt += not refused  # a refused probe is not an attempt
+            session.attempt += not refused  # a refused probe does not count as an attempt
             return _RetryAt(now_ns, () if refused else records)
         session.count(busy=busy, dialled=outcome is not None)
         final = FinalAttempt(records, now_ns if health is Health.SUSPECT else None)
@@ -125,12 +125,12 @@ class RetriedSessions:
         return _RetryAt(now_ns, () if session.busy > 1 and busy else records)
 
     def _delay_s(self, session: DueSession, slot: Slot, failed: TurnRecord, kind: FailureKind) -> float:
-        """Return the wait before the next attempt; close the gate or pause the slot if the failure does."""
+        """Return the wait before the next attempt; close the gate or pause the slot if necessary."""
         asked_s, how = self._requested_wait_s(failed), retry_of(kind)
         limited = kind is FailureKind.RATE_LIMITED
         if kind is FailureKind.BUSY and session.due_ns is None:
             tries = min(session.busy, _LAST_BUSY_BACKOFF)
-        else:  # a rate limit delays all slots, so refusals of one slot do not lengthen the wait
+        else:  # a rate limit delays all slots, so refusals in one slot do not lengthen the wait
             tries = session.tries if limited else max(session.tries, slot.refused)
         delay_s = self.backoff.delay_s(tries, asked_s, how)
         if limited:  # all sessions, including this one, wait at the gate
@@ -143,7 +143,7 @@ class RetriedSessions:
     def _why_final(
         self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float
     ) -> str | None:
-        """Return why no attempt follows (may be empty), or None if another one follows."""
+        """Return the reason why no attempt follows (may be empty), or None if another one follows."""
         if (
             session.undecided
             or kind in self.plan.results
@@ -163,7 +163,7 @@ class RetriedSessions:
         return f"the endpoint requests a wait of {min(asked_s, 1e9):.0f} s, but {limit}"
 
     async def _attempt(self, session: DueSession, slot: Slot) -> FinalAttempt | _RetryAt | None:
-        """Run a session once, as soon as the endpoint's rate limits and health allow."""
+        """Run a session once, as soon as the endpoint's rate limits and health allow it."""
         began_ns = self.clock.now_ns()
         if self._gate.closed_s > 0:
             self.observer.waiting(self._gate.closed_s, "for the endpoint's rate limit")
@@ -198,7 +198,7 @@ class RetriedSessions:
         return self._verdict(session, slot, records, health, outcome)
 
     async def _dial(self) -> int | None:
-        """Wait until a session may be dialled, and return the time; None once the endpoint is given up."""
+        """Wait until a session may be dialled, and return the time; None after giving up on the endpoint."""
         while not self.health.given_up:
             now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
             if opens_ns is not None and opens_ns <= now_ns:
@@ -208,7 +208,7 @@ class RetriedSessions:
         return None
 
     def _requested_wait_s(self, failed: TurnRecord) -> float | None:
-        """Return the wait in seconds that the endpoint requests after a failure, or None."""
+        """Return how many seconds the endpoint asks to wait after a failure, or None."""
         asked_s = failed.retry_after_s
         if asked_s is not None and not math.isnan(asked_s):
             return asked_s
@@ -217,13 +217,13 @@ class RetriedSessions:
 
 
 def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
-    """Return a session's first failed turn, which ended the session."""
+    """Return the session's first failed turn, which ended it."""
     return next((record for record in records if record.failure is not None), None)
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
-    """Yield the times at which the endpoint was evidently alive during a turn: readiness and audio
-    arrivals.
+    """Yield times at which the endpoint was evidently alive during a turn: when it was ready and when
+    audio arrived.
     """
     if record.trace.ready_ns is not None:
         yield record.trace.ready_ns
@@ -233,7 +233,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
 
 
 def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
-    """Append the reason why no attempt follows to the failure of the attempt."""
+    """Append the reason why no attempt follows to the attempt's failure."""
     if failed.failure is None or not why:
         return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")

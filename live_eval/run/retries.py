@@ -1,4 +1,4 @@
-"""Retry rules and health evidence for each failure kind, backoff, and rate limits."""
+"""Retry rules and health evidence by failure kind, backoff, and rate limits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", 
 class Retry(StrEnum):
     """How to retry a failed turn, while attempts and patience remain.
 
-    A wait that the endpoint requests is never shortened.
+    A wait requested by the endpoint is never shortened.
     """
 
     AT_ONCE = "at once"
-    """Retry at once: the cause does not affect the next session."""
+    """Retry immediately: the cause does not affect the next session."""
     BACKOFF = "after a backoff"
     """Exponential backoff from 1 s to 1 min, with jitter."""
     AS_ASKED = "as the endpoint requests"
-    """Wait as long as the endpoint requests; without a request, back off."""
+    """Wait as long as the endpoint requests, or else back off."""
     NEVER = "never"
     """Do not retry: a rejected key, a wrong address, a broken recording or an overlong reply would fail
     again.
@@ -33,7 +33,7 @@ class Retry(StrEnum):
 
 
 class Sign(Enum):
-    """What a failure shows about the endpoint's health."""
+    """What a failure indicates about the endpoint's health."""
 
     ANSWER = auto()
     """The endpoint itself responded, so it is reachable."""
@@ -78,10 +78,10 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
 RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
     {kind: how for kind, (how, _) in _FAILURES.items() if how is not Retry.NEVER}
 )
-"""Temporary failures and their retries; other failures are not retried."""
+"""Temporary failures and how to retry them; others are not retried."""
 
 PATIENCE_S = 600.0
-"""Default limit on a turn's total waiting time, before and between attempts."""
+"""Default limit on how long a turn waits in total, before and between attempts."""
 
 _STAGGER_NS = 250_000_000
 _MAX_BACKOFF_S = 60.0
@@ -89,18 +89,18 @@ _MAX_RESET_S = 1e9  # about thirty years; an endpoint may report an infinite tim
 
 
 def retry_of(kind: FailureKind) -> Retry:
-    """Return the retry rule of a failure kind."""
+    """Return the retry rule for a failure kind."""
     return RETRIES.get(kind, Retry.NEVER)
 
 
 def sign_of(kind: FailureKind) -> Sign:
-    """Return what a failure of this kind shows about the endpoint's health."""
+    """Return what a failure of this kind indicates about the endpoint's health."""
     return _FAILURES.get(kind, (Retry.NEVER, Sign.NONE))[1]
 
 
 class Backoff:
-    """Compute the wait between attempts: exponential from `first_s`, with jitter, or as the endpoint
-    requests.
+    """Compute the wait between attempts: exponential from `first_s` with jitter, or as requested by the
+    endpoint.
     """
 
     def __init__(self, seed: int, first_s: float = 1.0) -> None:
@@ -108,26 +108,26 @@ class Backoff:
         self._first_s = first_s
 
     def delay_s(self, attempt: int, retry_after_s: float | None, how: Retry = Retry.BACKOFF) -> float:
-        """Return the wait in seconds after attempt `attempt` (from 1): a backoff, or slightly over
+        """Return the wait in seconds after attempt `attempt` (from 1): a backoff, or slightly more than
         `retry_after_s`.
         """
         if how is Retry.AT_ONCE and retry_after_s is None:
             return 0.0
         ceiling = min(_MAX_BACKOFF_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
-        # Jitter keeps sessions from returning all at once.
+        # jitter keeps sessions from all returning at once
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 
 class Patience:
-    """The remaining waiting time of a turn, initially `seconds`."""
+    """How much longer a turn may wait; initially `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.left_s = seconds
 
     def fits(self, seconds: float) -> bool:
-        """Return whether a wait fits into the remaining time."""
+        """Return whether a wait fits in the remaining time."""
         return seconds <= self.left_s
 
     def spend(self, seconds: float) -> None:
@@ -138,8 +138,8 @@ class Patience:
 class RateGate:
     """Delay new sessions while the endpoint's rate limits are exhausted.
 
-    A limit counts as exhausted if less remains than one turn has been observed to use. A limit that resets
-    after more than `patience_s` does not close the gate; the endpoint then refuses the sessions itself.
+    A limit counts as exhausted if less remains than a turn has been observed to use. A limit that takes more
+    than `patience_s` to reset does not close the gate; the endpoint itself then refuses sessions.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:
@@ -152,7 +152,7 @@ class RateGate:
         self._resets_ns: dict[str, int] = {}
 
     def close_for(self, seconds: float) -> None:
-        """Close the gate for `seconds`, unless that exceeds the patience."""
+        """Close the gate for `seconds` unless that exceeds the patience."""
         if 0 < seconds <= self._patience_s:
             self._opens_ns = max(self._opens_ns, self._clock.now_ns() + round(seconds * 1e9))
 
@@ -178,15 +178,15 @@ class RateGate:
 
     @property
     def resets_s(self) -> float | None:
-        """Seconds until the last exhausted limit resets, as reported; None if no limit is exhausted."""
+        """Seconds until the last exhausted limit resets, as reported; None if none is exhausted."""
         left_ns = max(self._resets_ns.values(), default=0) - self._clock.now_ns()
         return left_ns / 1e9 if left_ns > 0 else None
 
     async def wait(self, patience_s: float | None = None) -> bool:
-        """Wait until a new session may be opened; waiting sessions pass one at a time.
+        """Wait until a new session may be opened. Waiting sessions pass one at a time.
 
         Returns:
-            True if the session may be opened; False if the wait exceeds `patience_s` (by default the gate's).
+            True if the session may be opened; False if the wait exceeds `patience_s` (the gate's by default).
         """
         if self.closed_s == 0:
             return True

@@ -1,4 +1,4 @@
-"""Run files: the settings of a run as TOML; most flags of ``live-eval run`` have a key."""
+"""Run files: a run's settings as TOML. Most ``live-eval run`` flags have a key."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
 ALL_TASKS = "all"
 
 PRICE_FORM = "US dollars per million tokens in and out, as 2.5,10 or {input = 2.5, output = 10.0}"
-"""The form of a model's price."""
+"""The form of a model price."""
 
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
@@ -62,7 +62,7 @@ _KEY_SOURCES = ("key_variable", "key_from")  # users may paste the key itself he
 
 
 _KEY = re.compile(r"[a-z]+\.[a-z_]+")
-"""A run-file key at the beginning of a message."""
+"""A run-file key at the start of a message."""
 
 
 def _seconds(value: Any) -> Any:
@@ -70,7 +70,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _price(value: Any) -> Any:
-    """Parse "2.5,10" as the prices of input and output."""
+    """Parse "2.5,10" as input and output prices."""
     if isinstance(value, dict):
         return value
     parts = str(value).split(",")
@@ -99,7 +99,7 @@ class _Table(BaseModel):
 
 
 class EndpointTable(_Table):
-    """``[endpoint]``: the endpoint and the settings of its sessions."""
+    """``[endpoint]``: the endpoint and its session settings."""
 
     name: str = Field(REFERENCE, description="an endpoint of `live-eval endpoints`")
     base_url: str | None = Field(None, description="base URL, if not the vendor's")
@@ -128,7 +128,7 @@ class EndpointTable(_Table):
 
 
 class DataTable(_Table):
-    """``[data]``: the data set and the selection of its cases."""
+    """``[data]``: the data set and which of its cases to run."""
 
     path: str = Field(
         "sample",
@@ -174,7 +174,7 @@ class TaskTable(_Table):
 
 
 class TurnsTable(_Table):
-    """``[turns]``: the settings of turns."""
+    """``[turns]``: turn settings."""
 
     mode: TurnMode | None = Field(None, description="turn mode, if not the endpoint's default")
     concurrency: int = Field(4, ge=1, le=1000, description="number of concurrent sessions")
@@ -216,7 +216,7 @@ class TurnsTable(_Table):
 
 
 class ImpairTable(_Table):
-    """``[impair]``: impairments of the user's audio and of the traffic."""
+    """``[impair]``: impairments of the user's audio and of traffic."""
 
     specs: tuple[str, ...] = Field(
         (), description="impairments, as NAME=VALUE,…; repeatable; `live-eval impair --list` lists them"
@@ -224,7 +224,7 @@ class ImpairTable(_Table):
 
 
 class ClusterTable(_Table):
-    """``[cluster]``: the machines that run the sessions and the judges."""
+    """``[cluster]``: the machines that run sessions and judges."""
 
     ray: str | None = Field(
         None,
@@ -312,7 +312,7 @@ class RunConfig(_Table):
     output: OutputTable = Field(default_factory=OutputTable)
 
     def with_data(self, path: str) -> Self:
-        """Return a copy that uses another data set."""
+        """Return a copy with another data set."""
         return self.model_copy(update={"data": self.data.model_copy(update={"path": path})})
 
 
@@ -320,7 +320,7 @@ def read_run_file(path: Path) -> dict[str, Any]:
     """Read a run file without validating its values.
 
     Raises:
-        RunFileError: The file is missing or not valid TOML.
+        RunFileError: The file is missing or is not valid TOML.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -341,12 +341,12 @@ def is_duration(field: FieldInfo) -> bool:
 def validate(
     values: dict[str, Any], path: Path | None = None, *, flags: Mapping[str, str] | None = None
 ) -> RunConfig:
-    """Validate the values of a run file, overridden by flags; errors report line numbers in `path`.
+    """Validate a run file's values, overridden by flags; errors report line numbers in `path`.
 
     Args:
         values: The values, by table and key.
-        path: The run file, if it contains all values.
-        flags: The flag for each key, if the values include flags; errors then name the flag.
+        path: The run file, if it contains all the values.
+        flags: Each key's flag, if the values include flags; errors then name the flag.
 
     Raises:
         RunFileError: A key is unknown or a value is not allowed; the message lists the allowed ones.
@@ -363,14 +363,14 @@ def validate(
 
 @contextmanager
 def located(path: Path | None, flags: Mapping[str, Any], key: str = "") -> Iterator[None]:
-    """Convert a `UsageError` within the block to a `RunFileError` with the line of its key.
+    """Convert a `UsageError` in the block to a `RunFileError` with its key's line.
 
     The error is unchanged if no line sets the key, or if a flag overrides it.
 
     Args:
         path: The run file, or None.
-        flags: The values of flags, by destination: ``table__key``.
-        key: The key that the error is about; by default, the key with which its message begins.
+        flags: Flag values by destination: ``table__key``.
+        key: The key that caused the error; by default, the key at the start of its message.
     """
     try:
         yield
@@ -403,7 +403,7 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mappi
 
 
 def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
-    """Return the keys of a table, or of the whole file."""
+    """Return the keys in a table or in the whole file."""
     model: Any = RunConfig
     for table in tables:
         model = model.model_fields[table].annotation
@@ -411,7 +411,7 @@ def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
 
 
 def _line_of(keys: list[str], text: str) -> int | None:
-    """Return the line number of `keys` or, failing that, of the nearest enclosing table."""
+    """Return the line number of `keys` or else of the nearest enclosing table."""
     table: list[str] = []
     deepest: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):

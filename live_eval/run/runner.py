@@ -1,12 +1,12 @@
 """Run every session of a plan, with retries, rate limits, resumption and Ctrl-C handling.
 
 `run_plan` launches the endpoint if necessary, and `Recordings` finds speech boundaries. Each worker takes one
-session at a time from the `SessionQueue`, `RetriedSessions` runs it until another attempt cannot help, and
-the worker stores its turns. The turns of a dialogue share a session: they are run, retried and resumed
+session at a time from the `SessionQueue`. `RetriedSessions` runs it until another attempt cannot help, and
+the worker stores its turns. A dialogue's turns share a session, so they are run, retried and resumed
 together.
 
-Event loops, here or in session processes, do nothing but stream. Recordings are read in two reader threads;
-decoding, timing and writing take place in one writer thread.
+Event loops, here or in session processes, only stream. Two reader threads read recordings, and one writer
+thread decodes, times and writes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LOAD_NS = 250_000_000  # lead time for loading a session's recordings before di
 
 
 RunnerFactory: TypeAlias = Callable[[str], contextlib.AbstractAsyncContextManager[SessionRunner]]
-"""A function that returns the session runner for the endpoint at a base URL."""
+"""Function that returns a session runner for the endpoint at a base URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class RunOutcome:
     """The outcome of a run.
 
     Args:
-        captured: Number of captured turns; like `failed`, it includes earlier turns of a resumed run.
+        captured: Number of captured turns; like `failed`, includes a resumed run's earlier turns.
         interrupted: Whether the user stopped the run.
-        unreachable: Reason for the stop if an outage exceeded the run's patience; empty otherwise.
+        unreachable: Why the run stopped, if an outage exceeded its patience; empty otherwise.
         reached: Whether the endpoint has ever responded.
         missing: Number of planned turns that are not recorded.
     """
@@ -80,7 +80,7 @@ class RunOutcome:
 
     @property
     def complete(self) -> bool:
-        """Whether the run ended with every planned turn recorded."""
+        """Whether the run ended and recorded every planned turn."""
         return not (self.interrupted or self.unreachable or self.missing)
 
 
@@ -100,26 +100,26 @@ async def run_plan(
     counts_refusals: bool = False,
     backoff: Backoff | None = None,
 ) -> RunOutcome:
-    """Run every turn of the plan that is not yet recorded, or whose audio is missing.
+    """Run every planned turn that is not recorded yet or whose audio is missing.
 
-    Ctrl-C or SIGTERM stops the run cleanly: turns in progress are abandoned and can be resumed. The run
-    pauses while the endpoint is unreachable, and stops in the same way after `turns.patience`.
+    Ctrl-C or SIGTERM stops the run cleanly: turns in progress are abandoned, and can be resumed. While the
+    endpoint is unreachable, the run pauses; after `turns.patience`, it stops in the same way.
 
     Args:
         folder: Run folder, for cassettes and the log of a launched endpoint.
-        starts: Open loop: due times of sessions, in ascending nanoseconds from the start, at least one per
-            session. At most `turns.concurrency` sessions run concurrently; a session without a free slot is
-            dialled late, and its turn records the due time. None for a closed loop: the next session starts
-            when another session ends.
-        base_url: URL of a running endpoint; None to use the plan's URL or launch an endpoint for the run.
+        starts: Open loop: when sessions are due, in ascending nanoseconds from the start, with at least one
+            time per session. At most `turns.concurrency` sessions run concurrently; without a free slot, a
+            session is dialled late, and its turn records the due time. None for a closed loop: a session
+            starts when another one ends.
+        base_url: URL of a running endpoint; None to use the plan's URL or launch an endpoint.
         stop: The command's signal handler; None to handle signals here.
-        runner: Session runner; None for the planned number of local processes.
-        reached: Whether the endpoint is known to have responded; captured turns imply it. The address of an
-            endpoint that has never responded may be wrong: its turns fail without a wait for recovery.
-        retry_failed: Whether to rerun turns that are recorded as failed.
-        greetings: Knowledge about the endpoint's greetings from earlier runs.
-        counts_refusals: Whether refused sessions fail while others are served, as load measurements require;
-            otherwise, three consecutive refusals are an outage.
+        runner: Session runner; None to use the planned number of local processes.
+        reached: Whether the endpoint is known to have responded, which captured turns imply. If it has never
+            responded, its address may be wrong, so turns fail without waiting for recovery.
+        retry_failed: Whether to rerun turns recorded as failed.
+        greetings: What earlier runs have shown about the endpoint's greetings.
+        counts_refusals: Whether sessions that are refused while others are served fail, as load measurements
+            require; otherwise, three consecutive refusals are an outage.
         backoff: Wait between attempts; seeded with `turns.seed` by default.
     """
     own = StopSignals(for_command=False)
@@ -155,7 +155,7 @@ async def run_plan(
 
 @contextlib.asynccontextmanager
 async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
-    """Yield the base URL of a plan's endpoint; if it has none, launch the endpoint and log to `folder`."""
+    """Yield the base URL of a plan's endpoint. If it has none, launch the endpoint and log to `folder`."""
     if plan.base_url is not None:
         yield plan.base_url
         return
@@ -166,7 +166,7 @@ async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
-    """Group turns by session; a dialogue is one session, placed at its first turn."""
+    """Group turns by session. A dialogue is one session, placed at its first turn."""
     sessions: dict[tuple[str, int, bool], list[Job]] = {}
     for job in jobs:
         dialogue_id = job.case.dialogue_id
@@ -177,7 +177,7 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """The workers of a run and their shared state."""
+    """A run's workers and their shared state."""
 
     plan: Plan
     writer: RunWriter
@@ -201,7 +201,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.recordings = Recordings(self.plan.config, self.plan.spec)
-        # The store has a single writer, with priority over other programs but not over session processes.
+        # the store's single writer has priority over other programs but not over session processes
         initializer = None if self.plan.processes else raise_priority
         self.writer_thread = ThreadPoolExecutor(1, "writer", initializer)
 
@@ -232,7 +232,7 @@ class _Run:
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
             if base_url is None and sessions:
-                async with asyncio.TaskGroup() as tasks:  # meanwhile, the endpoint loads its models
+                async with asyncio.TaskGroup() as tasks:  # the endpoint loads its models meanwhile
                     tasks.create_task(self._prepare(sessions))
                     base_url = await stack.enter_async_context(running_endpoint(plan, self.folder))
             else:
@@ -242,14 +242,14 @@ class _Run:
                 await self._run_sessions(sessions, base_url or "", starts)
 
     async def _prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
-        """Find the speech boundaries of all recordings, before any timing starts."""
+        """Find all recordings' speech boundaries before any timing starts."""
         cases = (job.case for jobs in sessions for job in jobs)
         await self.recordings.prepare(cases, self.observer.preparing)
 
     async def _run_sessions(
         self, sessions: Sequence[Sequence[Job]], base_url: str, starts: Iterable[int] | None
     ) -> None:
-        """Run the sessions, `turns.concurrency` at a time; with a schedule, each session at its due time."""
+        """Run the sessions, `turns.concurrency` at a time and, with a schedule, when each is due."""
         started = (
             self.runner(base_url)
             if self.runner is not None
@@ -327,7 +327,7 @@ class _Run:
                 await self._in_writer_thread(self.writer.attempt_failed, record)
 
     def _announce(self, outage: Outage) -> None:
-        """Notify the user that an outage has begun, has ended, or has exceeded the patience."""
+        """Notify the user that an outage has begun, ended or exceeded the patience."""
         why, lasted = outage.failure.message, f"{outage.seconds:.0f} s"
         patience = duration_in_words(self.plan.config.turns.patience)
         if outage.ended_ns is None:

@@ -1,4 +1,4 @@
-"""Attempt a session: run its turns once, and create a record of each, even if it failed."""
+"""Attempt a session: run its turns once, and create a record for each, even if it failed."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class SessionAttempts:
         unusable: Failure | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> list[TurnRecord]:
-        """Run the turns of a session once, and return their records; failures do not affect other sessions.
+        """Run a session's turns once and return their records. Failures do not affect other sessions.
 
         Args:
-            due_ns: Time to dial in an open loop; later turns follow the first.
-            unusable: Reason why the turns cannot be run, if known.
+            due_ns: When to dial in an open loop; later turns follow the first.
+            unusable: Why the turns cannot be run, if known.
             on_ready: See `SessionRunner.run`.
 
         Raises:
@@ -88,7 +88,7 @@ class SessionAttempts:
         except TurnError as error:
             records, unusable = [], Failure(error.kind, error.message)
         except StoreError:
-            raise  # no further turns can be recorded
+            raise  # no more turns can be recorded
         except Exception as error:
             records, unusable = [], Failure(FailureKind.INTERNAL, self._redact(describe(error)))
         if unusable is None:
@@ -107,7 +107,7 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
-            # An open loop leaves no time to wait for a greeting.
+            # an open loop leaves no time to wait for a greeting
             greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
@@ -115,7 +115,7 @@ class SessionAttempts:
         )
 
     def _impairment(self, job: Job) -> Impairment | None:
-        """Return the impairment of a turn, or of the session that it starts, seeded by the turn's name."""
+        """Return the impairment for a turn, or for the session that it starts, seeded by the turn's name."""
         impairment = self.plan.impairment
         return impairment.for_session(job.turn_id) if impairment is not None else None
 
@@ -177,9 +177,9 @@ def skipped_turns(
     *,
     after: Sequence[TurnRecord] = (),
 ) -> list[TurnRecord]:
-    """Return records of a session's turns that were never sent, which follow the turns in `after`.
+    """Return records for a session's turns that were never sent: the turns after those in `after`.
 
-    `failure` applies to the first of these turns, unless an earlier turn has already failed.
+    `failure` is assigned to the first of them, unless an earlier turn has already failed.
     """
     rest = jobs[len(after) :]
     ended_by = next(

@@ -1,6 +1,6 @@
 """A dedicated session process, started by `live_eval.run.processes`.
 
-Standard input is the process's end of a `Pipe`. The process exits when the pipe is closed, so it never
+Standard input is this process's end of a `Pipe`. The process exits when the pipe is closed, so it never
 outlives its parent.
 """
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 BEAT_S = 1.0
-"""Interval of the process's `Alive` messages."""
+"""Interval between the process's `Alive` messages."""
 
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _LENGTH = struct.Struct("!Q")
@@ -62,7 +62,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The first message from the process: it can run sessions at this priority, and has spent `cpu`."""
+    """The process's first message: it can run sessions at this priority, and has used `cpu` so far."""
 
     priority: Priority
     cpu: Cpu
@@ -70,7 +70,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """A heartbeat, which the event loop sends every `BEAT_S` seconds."""
+    """A heartbeat, sent by the event loop every `BEAT_S` seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +83,14 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The endpoint's session of an assignment is ready."""
+    """An assignment's session is ready at the endpoint."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionAnswer:
-    """The result or failure of a session, and the CPU time spent so far."""
+    """A session's result or failure, and the CPU time used so far."""
 
     number: int
     outcome: SessionResult | Failure
@@ -98,7 +98,7 @@ class SessionAnswer:
 
 
 class Pipe(asyncio.Protocol):
-    """One end of a socket pair for pickled objects; the ends must trust each other.
+    """One end of a socket pair for pickled objects. The ends must trust each other.
 
     Args:
         take: Called with each received object.
@@ -112,7 +112,7 @@ class Pipe(asyncio.Protocol):
         self._buffer = bytearray()
 
     def send(self, value: object) -> None:
-        """Send an object; do nothing if the pipe is closed."""
+        """Send an object; no-op if the pipe is closed."""
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(_LENGTH.pack(len(data)))

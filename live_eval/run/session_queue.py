@@ -1,4 +1,4 @@
-"""Queue the remaining sessions of a run, including those whose last attempt is undecided."""
+"""Queue a run's remaining sessions, including those whose last attempt is undecided."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class DueSession:
     """A session to run.
 
     Args:
-        due_ns: Due time in an open loop; None in a closed loop.
+        due_ns: When the session is due in an open loop; None in a closed loop.
         attempt: Number of the next attempt.
-        patience: Limit on the session's waits.
-        tries: Number of counted attempts, or of attempts to test for an outage while `undecided` is set.
-        busy: Number of refusals because the endpoint had no free session.
-        cut: Whether an attempt lost contact and the endpoint has not responded since.
+        patience: Limit on how long the session waits.
+        tries: Number of counted attempts or, while `undecided` is set, of attempts to test for an outage.
+        busy: Number of refusals due to no free session at the endpoint.
+        cut: Whether an attempt has lost contact, and the endpoint has not responded since.
         cut_in: Numbers of the outages in which contact was lost.
-        undecided: Records of the last attempt while it is undecided whether an outage excuses it.
+        undecided: The last attempt's records, while it is undecided whether an outage excuses it.
         undecided_ns: End time of the undecided attempt.
     """
 
@@ -46,15 +46,15 @@ class DueSession:
     undecided_ns: int = 0
 
     def count(self, *, busy: bool, dialled: bool) -> None:
-        """Count an attempt, unless it tested for an outage."""
+        """Count an attempt unless it tested for an outage."""
         if not self.undecided:
             self.busy += busy
             self.tries += dialled and not busy
             self.attempt += not busy
 
     def excuse(self, outage: int) -> bool:
-        """Return whether an outage, identified by its number in the run, excuses the failed attempt."""
-        # A session that loses contact in every outage may cause them, so the third is not excused.
+        """Return whether an outage, given by its number in the run, excuses the failed attempt."""
+        # A session that loses contact in every outage may be causing them, so the third is not excused.
         if self.cut:
             self.cut_in.add(outage)
         excused = not self.cut or len(self.cut_in) <= _MAX_EXCUSED_CUTS
@@ -65,10 +65,10 @@ class DueSession:
 
 
 class SessionQueue:
-    """The queue of a run's sessions; workers take a session with `next`, and return it with `ended`.
+    """The queue of a run's sessions. Workers take a session with `next` and return it with `ended`.
 
     Args:
-        sessions: Sessions in order of their due times.
+        sessions: Sessions, ordered by due time.
         opened_since: Returns whether a session dialled at or after a given time has been opened.
     """
 
@@ -83,10 +83,10 @@ class SessionQueue:
         self._changed = asyncio.Event()
 
     async def next(self, opens_ns: int = 0) -> DueSession | None:
-        """Return the next session to run, at `opens_ns` or later; None once no sessions remain.
+        """Return the next session to run at `opens_ns` or later; None when no sessions remain.
 
-        Waits while sessions in progress may decide an undecided one. If none is in progress, an undecided
-        session is rerun to test for an outage.
+        Waits while sessions in progress may still decide an undecided one. If none are in progress, an
+        undecided session is rerun to test for an outage.
         """
         while self._waiting:
             if self._clock.now_ns() < opens_ns:
@@ -101,7 +101,7 @@ class SessionQueue:
     def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        """Accept the last attempt of a session (see `FinalAttempt`); return records that are now final."""
+        """Accept a session's last attempt (see `FinalAttempt`); return the records that are now final."""
         self._in_progress.remove(session)
         no_outage = False
         if session.undecided:
@@ -122,7 +122,7 @@ class SessionQueue:
         return final
 
     def excuse(self, outage: int) -> list[TurnRecord]:
-        """Requeue the undecided sessions that an outage, given by number, excuses; return their records."""
+        """Requeue undecided sessions that an outage, given by number, excuses; return their records."""
         excused: list[TurnRecord] = []
         for session in [each for each in (*self._in_progress, *reversed(self._waiting)) if each.undecided]:
             records, session.undecided = session.undecided, ()
@@ -139,7 +139,7 @@ class SessionQueue:
         return excused
 
     def close(self) -> None:
-        """Stop distributing sessions."""
+        """Stop handing out sessions."""
         self._waiting.clear()
         self.wake()
 

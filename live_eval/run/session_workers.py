@@ -1,7 +1,7 @@
-"""Distribute sessions over worker processes, on this machine (`live_eval.run.processes`) or others.
+"""Distribute sessions over worker processes on this machine (`live_eval.run.processes`) or others.
 
 If a worker dies, its sessions fail with `FailureKind.PROCESS_DIED`, and the next order starts a replacement.
-If it does not start, the other workers take over.
+If the replacement does not start, the other workers take over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["DownError", "Place", "SessionWorker", "SpreadSessions", "spread_sess
 
 
 class SessionWorker(Protocol):
-    """A session process, from start to end."""
+    """A session process, from start to exit."""
 
     ended: bool
     """Whether the worker is known to have died."""
@@ -31,11 +31,11 @@ class SessionWorker(Protocol):
 
     @property
     def process_id(self) -> int:
-        """The process id on the worker's machine."""
+        """Process ID on the worker's machine."""
         ...
 
     async def start(self) -> Ready:
-        """Start the worker, and wait until it can run sessions.
+        """Start the worker and wait until it can run sessions.
 
         Raises:
             LiveEvalError: The worker ended or timed out.
@@ -43,7 +43,7 @@ class SessionWorker(Protocol):
         ...
 
     async def answer(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionAnswer:
-        """Run a session in the worker; for `on_ready` see `SessionRunner.run`.
+        """Run a session in the worker; see `SessionRunner.run` for `on_ready`.
 
         Raises:
             TurnError: The worker died.
@@ -69,12 +69,12 @@ class Place:
         self._before = Cpu(0.0, 0.0)  # spent by dead workers
 
     def cpu(self) -> Cpu:
-        """Return the CPU time of the slot's workers."""
+        """Return the CPU time used by the slot's workers."""
         now = self.running.spent if self.running is not None else Cpu(0.0, 0.0)
         return Cpu(self._before.total_s + now.total_s, self._before.loops_s + now.loops_s)
 
     async def worker(self) -> SessionWorker:
-        """Return the running worker; start a worker if there is none.
+        """Return the running worker; start one if there is none.
 
         Raises:
             LiveEvalError: The worker does not start.
@@ -117,11 +117,11 @@ class Place:
 
 
 class DownError(LiveEvalError):
-    """No worker starts in a slot; another slot can run the order."""
+    """A slot's worker does not start; another slot can run the order."""
 
 
 class SpreadSessions:
-    """A `SessionRunner` that assigns each session to the worker with the fewest; see `spread_sessions`."""
+    """A `SessionRunner` that assigns each session to the least busy worker; see `spread_sessions`."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self._places = places
@@ -155,7 +155,7 @@ class SpreadSessions:
                 place.sessions -= 1
 
     def cpu(self) -> Cpu:
-        """As in `SessionRunner`; a worker's time counts from readiness to the end of its last session."""
+        """As in `SessionRunner`. A worker's time counts from when it is ready until its last session ends."""
         spent = [place.cpu() for place in self._places]
         total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
         return Cpu(total_s, sum(cpu.loops_s for cpu in spent))
@@ -163,7 +163,7 @@ class SpreadSessions:
 
 @contextlib.asynccontextmanager
 async def spread_sessions(places: Sequence[Place]) -> AsyncIterator[SpreadSessions]:
-    """Start a worker in each slot; stop the workers and their sessions on exit.
+    """Start a worker in each slot; on exit, stop the workers and their sessions.
 
     Raises:
         LiveEvalError: A worker did not start.

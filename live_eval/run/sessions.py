@@ -31,7 +31,7 @@ __all__ = ["Cpu", "SessionOrder", "SessionResult", "SessionRunner", "local_runne
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SessionOrder:
-    """All inputs of a session, in a picklable form.
+    """All of a session's inputs, in picklable form.
 
     Args:
         dialect: Implementation as ``"module:Class"``, like `transport`.
@@ -39,9 +39,9 @@ class SessionOrder:
         utterances: The user's recordings, at least one.
         pause_ns: Pause between the end of a reply, as heard, and the next recording.
         greeting_ns: Maximum wait for the endpoint's greeting to begin; 0 to speak immediately.
-        due_ns: Time to dial, on the monotonic clock; None for immediately.
+        due_ns: When to dial, on the monotonic clock; None for immediately.
         records_wire: Whether to record every message and event.
-        impairment: Traffic impairment, with the session's seed; passed to transports as ``impairment``.
+        impairment: Traffic impairment with the session's seed, passed to transports as ``impairment``.
     """
 
     dialect: str
@@ -64,7 +64,7 @@ class SessionOrder:
         return functools.partial(transport, impairment=self.impairment)
 
     def surroundings(self) -> Callable[[Speaker], Surroundings] | None:
-        """Return the factory for background noise and echo; None without either."""
+        """Return the factory for background noise and echo; None if there is neither."""
         level_db = self.impairment.number("echo") if self.impairment is not None else None
         if level_db is None and not any(utterance.background for utterance in self.utterances):
             return None
@@ -84,7 +84,7 @@ class SessionResult:
 
     Args:
         captures: Captured turns, with empty logs.
-        messages: Sent and received messages of each turn; may contain secrets.
+        messages: Each turn's sent and received messages; may contain secrets.
         recorded: All messages and events, if the order requested them.
     """
 
@@ -93,17 +93,17 @@ class SessionResult:
     recorded: WireRecord = field(repr=False)
 
     def logs(self, order: SessionOrder) -> list[tuple[LoggedMessage, ...]]:
-        """Return each turn's redacted messages with timestamps. Slow: call outside the event loop."""
+        """Return each turn's redacted messages with timestamps. Slow, so call outside the event loop."""
         dialect = load_object(order.dialect)(order.settings)
         return [logged(messages, dialect) for messages in self.messages]
 
     def wire(self) -> tuple[Step, ...]:
-        """Return the recorded messages and events, in order. Slow: call outside the event loop."""
+        """Return the recorded messages and events in order. Slow, so call outside the event loop."""
         return self.recorded.steps()
 
 
 class Cpu(NamedTuple):
-    """Processor time in seconds: of this process and its session processes, and of their event loops
+    """CPU time in seconds: of this process and its session processes, and of their event loops
     alone.
     """
 
@@ -116,16 +116,16 @@ class SessionRunner(Protocol):
 
     @property
     def priority(self) -> Priority:
-        """The lowest priority of the streaming threads."""
+        """Lowest priority of the streaming threads."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The runner's entries in the manifest of a run: JSON values without secrets."""
+        """The runner's entries in a run's manifest: JSON values without secrets."""
         ...
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
-        """Run a session; endpoint and network faults are stored as a `Failure` of its turns.
+        """Run a session; endpoint and network faults become a `Failure` of its turns.
 
         Args:
             on_ready: Called when the endpoint's session is ready; a runner on other machines never calls it.
@@ -136,7 +136,7 @@ class SessionRunner(Protocol):
         ...
 
     def cpu(self) -> Cpu:
-        """Return the CPU time spent so far."""
+        """Return the CPU time used so far."""
         ...
 
 
@@ -202,10 +202,10 @@ class LocalRunner:
 async def local_runner(
     clock: Clock, transport: Callable[[Clock], Transport] | None = None
 ) -> AsyncIterator[SessionRunner]:
-    """Run sessions on this event loop, with raised priority and a lag probe.
+    """Run sessions on this event loop with raised priority and a lag probe.
 
     Args:
-        transport: Creates the transports; replaces the class specified in an order.
+        transport: Transport factory; replaces the class specified in an order.
     """
     with undisturbed() as priority:
         probe = LoopProbe(clock)

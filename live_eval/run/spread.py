@@ -1,4 +1,4 @@
-"""Choose the number of session processes of a run, and check the machine's capacity. Pure."""
+"""Choose a run's number of session processes, and check the machine's capacity. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from live_eval.dialect import TransportKind
 __all__ = ["core_count", "default_processes", "overload"]
 
 _MAX_IN_MAIN = 4
-"""Maximum number of sessions in the main process; session processes take half a second to start."""
+"""Maximum number of sessions in the main process, since session processes take half a second to start."""
 _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
 """Number of sessions that one process times accurately, as measured (docs/explanation/time-accuracy.md)."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:
-    """Return the default number of processes for concurrent sessions; 0 for the main process.
+    """Return the default number of processes for concurrent sessions; 0 means the main process.
 
-    `cores` defaults to the number of cores that this process may use.
+    `cores` is by default the number of cores available to this process.
     """
     if sessions <= _MAX_IN_MAIN or not hasattr(socket, "AF_UNIX"):
         return 0
@@ -38,5 +38,5 @@ def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> st
 
 
 def core_count() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,10 +1,9 @@
 """Handle Ctrl-C, SIGTERM and SIGHUP during a command.
 
-The first signal stops the run in progress cleanly. A second signal ends the command immediately; if that
-takes more than a few seconds, for example because of a slow disk, the process is killed. The recorded run
-stays intact. Signals within a second of each other count as one, because GNU ``timeout`` signals both its
-child and the child's process group. SIGHUP is sent when the terminal is closed; under ``nohup`` it stays
-ignored.
+The first signal stops the run in progress cleanly. A second one ends the command immediately; if this takes
+more than a few seconds, for example because of a slow disk, the process is killed. The recorded run stays
+intact. Signals less than a second apart count as one, because GNU ``timeout`` signals both its child and the
+child's process group. SIGHUP is sent when the terminal is closed; under ``nohup``, it stays ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return the `STOP_SIGNALS`, without SIGHUP if SIGHUP is ignored, as under ``nohup``."""
+    """Return the `STOP_SIGNALS`, without SIGHUP if it is ignored, as under ``nohup``."""
     return [
         number
         for number in STOP_SIGNALS
@@ -48,7 +47,7 @@ def stop_signals() -> list[signal.Signals]:
 
 
 def close_lost_terminal() -> None:
-    """Discard output to a closed terminal, since writing to it fails."""
+    """Discard output to a closed terminal, because writing to it fails."""
     for descriptor in (1, 2):
         try:
             os.get_terminal_size(descriptor)
@@ -64,9 +63,9 @@ def _discard(descriptor: int) -> None:
 
 
 def stop_with_stdin() -> None:
-    """Send SIGINT to this process when standard input ends: a pipe from the parent ends however it dies.
+    """Send SIGINT to this process when standard input, a pipe from the parent, ends, however the parent dies.
 
-    Output is discarded then, since writing to a pipe without a reader fails.
+    From then on, output is discarded, because writing to a pipe without a reader fails.
     """
 
     def wait() -> None:
@@ -89,14 +88,14 @@ def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> Non
 
 
 class StopSignals:
-    """A context manager that handles the `stop_signals`; it does nothing outside the main thread.
+    """A context manager that handles the `stop_signals`; no-op outside the main thread.
 
     Signals raise KeyboardInterrupt. Within `gently`, the first signal only sets `requested`; within
     `cancelling`, it also cancels the task. Later signals also kill the process after a grace period.
 
     Args:
-        end_soon: Called on a later signal; by default kills the process after `grace_s`.
-        for_command: Whether the kill remains scheduled after the context has exited.
+        end_soon: Called on a later signal; by default, kills the process after `grace_s`.
+        for_command: Whether the kill stays scheduled after the context has exited.
         grace_s: Time between a later signal and the kill.
     """
 
@@ -110,7 +109,7 @@ class StopSignals:
     ) -> None:
         self.requested = False
         self.last_words = "Interrupted."
-        """Message printed if the process is killed."""
+        """Message to print if the process is killed."""
         self._now_s = now_s
         self._end_soon = end_soon or self._end_process_soon
         self._for_command = for_command
@@ -135,7 +134,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def gently(self) -> Iterator[None]:
-        """Within the block, let the first signal only set `requested`."""
+        """In the block, the first signal only sets `requested`."""
         self._gentle += 1
         try:
             yield
@@ -144,7 +143,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def cancelling(self) -> Iterator[None]:
-        """Let the first signal cancel the block, which then ends without an error.
+        """The first signal cancels the block, which then ends without an error.
 
         Call this in an asyncio task; do not nest it.
         """

@@ -1,4 +1,4 @@
-"""Presets: packaged run files, whose values the user's settings override."""
+"""Presets: packaged run files whose values the user's settings override."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["PRESETS", "read_preset"]
 _FOLDER = Path(__file__).parent
 
 PRESETS = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
-"""The names of the presets."""
+"""The preset names."""
 
 
 def read_preset(name: str) -> dict[str, Any]:
-    """Return the values of a preset, by table and key.
+    """Return a preset's values by table and key.
 
     Raises:
         UsageError: The preset is unknown.

@@ -1,8 +1,9 @@
-"""System prompts: those of the benchmark, or a user's text.
+"""System prompts: the benchmark's, or a user's text.
 
 EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of
-vocal cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the
-benchmark; the wording, in this folder's text files, is ours. A user's file may contain the same placeholders.
+the vocal cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the
+benchmark, but the wording, in this folder's text files, is ours. User files may contain the same
+placeholders.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from live_eval.types import Case, Task
 __all__ = ["PLACES", "PROMPTS", "SystemPrompt", "instructions_for", "load_prompt"]
 
 PROMPTS = ("no", "basic", "enhance", "upper-bound")
-"""The named settings."""
+"""The named prompt settings."""
 
 PLACES = frozenset({"topic", "cue", "dimension", "hint", "language"})
-"""The placeholders of a conversation prompt, written as ``{topic}``."""
+"""Placeholders in a conversation prompt, written as ``{topic}``."""
 
 _FOLDER = Path(__file__).parent
 _NO_TOPIC = frozenset({"no specific topics", "no specific topic", "no topic", "none"})
@@ -51,13 +52,13 @@ class SystemPrompt:
 
     @property
     def sha256(self) -> str:
-        """Hash of the text, in hexadecimal."""
+        """Hash of the text in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def fill(self, case: Case) -> str:
-        """Return the prompt for the session of `case`.
+        """Return the prompt for the session of `case`, with placeholders filled in.
 
-        A line is omitted if the case has no value for its placeholder; topics such as "no_specific_topics"
+        A line is omitted if the case has no value for its placeholder. Topics such as "no_specific_topics"
         count as missing.
         """
         values = _values(case)
@@ -89,14 +90,14 @@ def load_prompt(name: str) -> SystemPrompt:
 
 
 def instructions_for(case: Case, prompt: SystemPrompt) -> str:
-    """Return the system prompt of a case's session; `prompt` is the conversation prompt."""
+    """Return the system prompt for a case's session; `prompt` is the conversation prompt."""
     if case.task in (Task.CONVERSATION, Task.BENCHMARK):
         return prompt.fill(case)
     if case.task is Task.TRANSCRIPTION:
         return _text("transcription")
     question = case.question
     if question is None or case.problem is not None:
-        return ""  # the question is not asked; the case records the problem
+        return ""  # the question will not be asked; the case records the problem
     options = "\n".join(f"{letter}. {text}" for letter, text in question.options)
     return _text("question").replace("{question}", question.text).replace("{options}", options)
 
@@ -107,7 +108,7 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # A neutral take has the hint of its script's cue: a missing hint would reveal that the take is neutral.
+    # A neutral take gets the hint for its script's cue: a missing hint would reveal that the take is neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
     # Lines have the form "dimension: hint".
