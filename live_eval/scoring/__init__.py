@@ -1,1 +1,1 @@
-"""Scoring: judges of recorded runs."""
+"""Scoring: run judges on recorded runs."""

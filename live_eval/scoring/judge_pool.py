@@ -1,4 +1,4 @@
-"""The interface between a scoring run and the workers that run its judges."""
+"""The interface between a scoring run and the workers for its judges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["JudgePool", "JudgedBatch"]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """The judgements of a batch, one per turn, or the reason why there are none; `seconds` includes
+    """A batch's judgements, one per turn, or the reason why there are none. `seconds` includes
     loading.
     """
 
@@ -24,21 +24,21 @@ class JudgedBatch:
 
 
 class JudgePool(Protocol):
-    """A pool that runs judges in several workers. Only one thread may call its methods."""
+    """A pool of workers that run judges. Only one thread may call its methods."""
 
     @property
     def ahead(self) -> int:
-        """The maximum number of queued or running batches."""
+        """Maximum number of queued or running batches."""
         ...
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """Return whether the pool runs this judge; other judges run in this process."""
+        """Return whether the pool runs this judge. Other judges run in this process."""
         ...
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """Return the judge's missing requirement as text, or None."""
+        """Describe the judge's missing requirement, or return None."""
         ...
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Queue a batch for a judge that the pool runs; the future never raises."""
+        """Queue a batch for a judge that the pool runs. The future never raises."""
         ...

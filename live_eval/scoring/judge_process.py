@@ -1,4 +1,4 @@
-"""A process that judges batches; its parent is `live_eval.scoring.judge_processes`.
+"""A process that judges batches, started by `live_eval.scoring.judge_processes`.
 
 Standard input is one end of a socket pair. The process exits when the pair is closed, so it never outlives
 its parent.

@@ -28,7 +28,7 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
-# A judge takes about a tenth of the reply's duration plus seconds to load, but much longer on a busy machine.
+# A judge takes about a tenth of the reply's length plus seconds to load, but much longer on a busy machine.
 _HUNG_S = 600.0
 _HUNG_PER_AUDIO_S = 20.0
 _LINES, _LINE_BYTES = 3, 300
@@ -53,13 +53,13 @@ def judge_processes(
     *,
     hung_s: float = _HUNG_S,
 ) -> Iterator[JudgePool]:
-    """Run local judges in separate processes on this machine; end the processes on exit from the block.
+    """Run local judges in separate processes on this machine; end the processes when the block exits.
 
     Args:
-        jobs: Number of processes, each with its share of the cores as threads. With ``device="cuda"``, judges
-            that use torch get an additional process for each GPU.
-        announce: Called with a message if no process starts, from several threads.
-        hung_s: Time limit for a batch, in addition to 20 times its audio; a slower process is replaced.
+        jobs: Number of processes, which share the cores as threads. With ``device="cuda"``, judges that use
+            torch get an additional process per GPU.
+        announce: Called, from several threads, with a message if no process starts.
+        hung_s: Time limit per batch, on top of 20 times its audio length; a slower process is replaced.
     """
     threads = str(max(1, core_count() // jobs))
     plain = {**os.environ, **dict.fromkeys(_THREADS, threads)}
@@ -141,7 +141,7 @@ class _JudgeProcess:
                 self._printed.append(line.decode(errors="replace").strip())
 
     def _with_output(self, how: str) -> str:
-        """Return an error message with the last lines of the process's output, redacted."""
+        """Return an error message with the last lines of the process's redacted output."""
         return SECRETS.text(": ".join([how, " | ".join(filter(None, self._printed))]).removesuffix(": "))
 
     def _exit_in_words(self) -> str:

@@ -1,4 +1,4 @@
-"""Assign batches to workers, preferring judges that a worker has already loaded. Pure."""
+"""Assign batches to workers, preferring judges that the worker has already loaded. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["JudgeQueue", "QueuedBatch"]
 
 MOST_LOSSES = 2
-"""A batch fails after losing this many workers, since it may be the cause (memory)."""
+"""Number of workers lost after which a batch fails, since it may be the cause (memory)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +37,7 @@ class JudgeQueue:
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
         self._held: dict[Hashable, QueuedBatch] = {}
-        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # judges and their packages, by worker
+        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # judges and packages by worker
 
     @property
     def pending(self) -> int:
@@ -51,9 +51,9 @@ class JudgeQueue:
     def next_for(self, worker: Hashable) -> QueuedBatch | None:
         """Assign a batch to an idle worker.
 
-        A judge that the worker has loaded takes precedence, then a judge that no other worker has loaded,
-        then a judge whose packages the worker has imported. Ties go to the judge with the most effort, so
-        that scoring ends with a short batch, then to the oldest batch.
+        Judges that the worker has loaded take precedence, then judges that no other worker has loaded, then
+        judges whose packages the worker has imported. Ties go to the judge with the most effort, so that
+        scoring ends with a short batch, then to the oldest batch.
         """
         if not self._waiting:
             return None
@@ -80,7 +80,7 @@ class JudgeQueue:
         return self._held.pop(worker)
 
     def lost(self, worker: Hashable) -> QueuedBatch | None:
-        """Remove a worker and requeue its batch at the front; return the batch if it fails instead."""
+        """Remove a worker and requeue its batch at the front; if the batch fails instead, return it."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is None:
@@ -99,6 +99,6 @@ class JudgeQueue:
             self._waiting.appendleft(task)
 
     def abandoned(self) -> list[QueuedBatch]:
-        """Remove and return all queued batches, since no worker remains."""
+        """Remove and return all queued batches, because no workers remain."""
         tasks, self._waiting = list(self._waiting), deque()
         return tasks

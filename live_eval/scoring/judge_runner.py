@@ -1,7 +1,7 @@
-"""Run a judge: resolve its options and version, load it, and judge turns.
+"""Run a judge: resolve its options and version, load it and judge turns.
 
-Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. An error in a
-judge is never raised: it becomes a `Failed` with the reason.
+Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. Errors in a
+judge are never raised: they become a `Failed` with the reason.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ __all__ = [
 ]
 
 _LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
-"""Options of every LLM judge, in addition to those in its specification."""
+"""Options of every LLM judge besides those in its specification."""
 
 _HASH_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """The user's judge options; other options have the judge's defaults."""
+    """The user's judge options; others have the judge's defaults."""
 
     device: str = "cpu"
-    """The device of judges that use torch: ``cpu`` or ``cuda``."""
+    """Device for judges that use torch: ``cpu`` or ``cuda``."""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Values by judge and option."""
     llm: LlmOptions = field(default_factory=LlmOptions)
     recordings: Sequence[Path] = ()
-    """Folders, in addition to the run's, whose recordings may be sent to models."""
+    """Folders, besides the run's, whose recordings may be sent to models."""
 
 
 class JudgeRunner(Protocol):
@@ -87,12 +87,12 @@ class JudgeRunner(Protocol):
         ...
 
     def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Return a valid judgement of each turn; the turns must meet the judge's needs."""
+        """Return a valid judgement for each turn. The turns must meet the judge's needs."""
         ...
 
 
 def judge_options(table: JudgesTable) -> JudgeOptions:
-    """Return the judge options of a run file.
+    """Return a run file's judge options.
 
     Raises:
         UsageError: A value is invalid; the message identifies it.
@@ -140,7 +140,7 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
-    """Return the model options of a judge; its own options take precedence."""
+    """Return a judge's model options; its own options take precedence."""
     mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
     llm = options.llm
     if "base_url" in mine:  # replaces the service selected for all judges
@@ -164,7 +164,7 @@ def _key_source(choices: Mapping[str, str]) -> str | None:
 
 
 def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
-    """Return the value of each option of a judge.
+    """Return the value of each of a judge's options.
 
     Raises:
         UsageError: An option is unknown or has an invalid value.
@@ -188,7 +188,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
 
 
 def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
-    """Return a judge's specification without the needs that the user's options remove.
+    """Return a judge's specification without needs that the user's options remove.
 
     >>> from live_eval.judges.specs import VES
     >>> as_configured(VES, JudgeOptions()).uses
@@ -220,7 +220,7 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 
 
 def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[str]:
-    """Return the hosts that receive API keys for the judges' models, as text.
+    """Describe the hosts that receive API keys for the judges' models.
 
     Raises:
         UsageError: The cost is limited, but the model's price is unknown.
@@ -237,14 +237,14 @@ def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[st
 
 
 def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Return the missing requirement of a judge with these options as text, or None."""
+    """Describe a judge's missing requirement with these options, or return None."""
     if spec.kind is not JudgeKind.LOCAL:
         spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
     return registry.missing_requirements(spec, option_values(spec, options))
 
 
 def unable_judges(specs: Sequence[JudgeSpec], options: JudgeOptions) -> dict[str, str]:
-    """Return why judges cannot run on this machine, by name; judges that can run are omitted."""
+    """Return, by name, why judges cannot run on this machine; omit judges that can."""
     missing = {spec.name: missing_requirements(spec, options) for spec in specs}
     return {name: reason for name, reason in missing.items() if reason is not None}
 
@@ -253,7 +253,7 @@ def _check_device(options: JudgeOptions) -> None:
     """Check that this machine has the device that the user selected.
 
     Raises:
-        UsageError: It has none; the message contains the reason.
+        UsageError: It does not; the message contains the reason.
     """
     if options.device != "cuda":
         return
@@ -268,10 +268,10 @@ def _check_device(options: JudgeOptions) -> None:
 
 
 def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check that this machine has the selected device and can run the judges requested by name.
+    """Check that this machine has the selected device and can run judges requested by name.
 
     Raises:
-        UsageError: The device is missing, or a judge cannot run; the message lists what is missing.
+        UsageError: The device is missing or a judge cannot run; the message lists what is missing.
     """
     _check_device(options)
     if unable := unable_judges(specs, options):
@@ -282,8 +282,8 @@ def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     """Return the version under which a judge's scores are stored.
 
-    The result is the judge's version plus everything that changes its scores: a different model, several
-    samples, non-default options, and hashes of files and weights that the specification does not pin.
+    This is the judge's version plus everything that changes its scores: a different model, several samples,
+    non-default options, and hashes of files and weights that the specification does not pin.
 
     >>> from live_eval.judges.specs import BLEU
     >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine"))) == BLEU.version
@@ -341,7 +341,7 @@ def load_judge_runner(
     answers: AnswerCache | None = None,
     budget: Budget | None = None,
 ) -> JudgeRunner:
-    """Load a judge and return its runner; `stack` closes the runner's resources.
+    """Load a judge and return its runner, whose resources `stack` closes.
 
     An LLM judge reuses responses in `answers` and spends from `budget`.
 
@@ -356,7 +356,7 @@ def load_judge_runner(
 
 
 def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) -> JudgedBatch:
-    """Judge turns and measure the time; `load` returns the judge's runner."""
+    """Judge turns and measure the time. `load` returns the judge's runner."""
     clock = SystemClock()
     began_ns = clock.now_ns()
     judgements: Sequence[Judgement] = ()
@@ -378,7 +378,7 @@ class LoadedJudges:
         self._runners: dict[str, JudgeRunner] = {}
 
     def judge(self, name: str, version: str, turns: Sequence[JudgedTurn]) -> JudgedBatch:
-        """Judge turns; the scores are stored under `version`."""
+        """Judge turns, for scores stored under `version`."""
         return judge_batch(partial(self._loaded, name, version), turns)
 
     def _loaded(self, name: str, version: str) -> JudgeRunner:
@@ -395,7 +395,7 @@ class LoadedJudges:
 
 
 class _LocalJudgeRunner:
-    """Run a local judge; if it fails on a batch, judge the turns one by one."""
+    """Run a local judge; if it fails on a batch, judge the turns individually."""
 
     def __init__(self, spec: JudgeSpec, judge: LocalJudge) -> None:
         self._spec = spec
@@ -417,7 +417,7 @@ class _LocalJudgeRunner:
 
 
 class LlmJudgeRunner:
-    """Run an LLM judge of turns or pairs with its driver, in a separate event loop."""
+    """Run an LLM judge of turns or pairs, with its driver in a separate event loop."""
 
     def __init__(self, judge: LlmJudge | PairwiseJudge, driver: LlmDriver, stack: ExitStack) -> None:
         self._judge = judge

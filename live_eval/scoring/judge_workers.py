@@ -1,6 +1,6 @@
-"""Workers that judge batches in parallel: processes or cluster actors, each with a thread in this process.
+"""Workers that judge batches in parallel: processes or cluster actors, each with its thread in this process.
 
-The batch of a lost worker is requeued. A batch that loses several workers fails.
+A lost worker's batch is requeued. A batch that loses several workers fails.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class JudgeWorker(Protocol):
     """A worker that judges one batch at a time."""
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """Judge a batch; any exception means that the worker is lost."""
+        """Judge a batch. Any exception means that the worker is lost."""
         ...
 
     def end(self) -> None:
-        """End the worker at once, even while judging. May be called repeatedly and from any thread."""
+        """End the worker immediately, even while judging. May be called repeatedly and from any thread."""
         ...
 
 
@@ -59,9 +59,9 @@ class WorkerPlace(Generic[W]):
     """A slot for one worker.
 
     Args:
-        name: The name of the machine; all slots of a machine fail together.
-        start: Function that starts a worker; any exception is a failure. The event passed to it is set when
-            all workers must end.
+        name: The machine's name; all of its slots fail together.
+        start: Function that starts a worker; any exception counts as failure. Its event argument is set
+            when all workers must end.
     """
 
     name: str
@@ -72,7 +72,7 @@ class WorkerGroup(Generic[W]):
     """Workers of one kind, started on demand.
 
     Args:
-        announce: Called with a message if no worker starts on a machine, from several threads.
+        announce: Called, from several threads, with a message if no worker starts on a machine.
         describe: Function that formats an error as a message.
     """
 
@@ -95,7 +95,7 @@ class WorkerGroup(Generic[W]):
         self.capacity = len(places)
 
     def ask(self, question: Callable[[W], T]) -> T:
-        """Return the response of the first worker that starts.
+        """Return the first started worker's response.
 
         Raises:
             LiveEvalError: No worker starts.
@@ -116,7 +116,7 @@ class WorkerGroup(Generic[W]):
                 self._announce(why)
 
     def submit(self, spec: JudgeSpec, version: str, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Queue a batch; start another worker if there are fewer workers than batches."""
+        """Queue a batch; start a worker if there are fewer workers than batches."""
         batch = JudgeBatch(spec.name, version, [_only_used(spec, turn) for turn in turns])
         with self._changed:
             self._queue.add(QueuedBatch(spec.name, batch, frozenset(spec.packages), spec.effort))
@@ -179,7 +179,7 @@ class WorkerGroup(Generic[W]):
         return None
 
     def _lost(self, worker: object, why: str) -> None:
-        """Requeue the batch of a lost worker, or fail it after several losses."""
+        """Requeue a lost worker's batch, or fail it after several losses."""
         with self._changed:
             given_up = self._queue.lost(worker)
             self._changed.notify()
@@ -193,7 +193,7 @@ class WorkerGroup(Generic[W]):
         self._free = [other for other in self._free if other.name != place.name]
 
     def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
-        """Requeue the batch for workers on other machines; if there are none, fail all batches."""
+        """Requeue the batch for workers on other machines; without any, fail all batches."""
         self._announce(why)
         with self._changed:
             self._queue.returned(worker)
@@ -225,9 +225,9 @@ class WorkerGroup(Generic[W]):
 
 
 class WorkerPool(Generic[W]):
-    """A `JudgePool` of CPU workers and workers with one GPU each.
+    """A `JudgePool` of CPU workers and of workers with one GPU each.
 
-    `missing` returns the requirement of a judge that is missing in its worker group as text, or None.
+    `missing` describes a judge's requirement that is missing in its worker group, or returns None.
     """
 
     def __init__(

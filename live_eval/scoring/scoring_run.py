@@ -1,11 +1,11 @@
-"""Score a recorded run with judges; no endpoint is needed.
+"""Score a recorded run with judges, without the endpoint.
 
-The run is read once, from the shortest reply to the longest, in batches of limited duration. Each recording
-is decoded once for all judges and resampled once per required sample rate. Judgements are stored in the run's
-scores, keyed by judge and judge version. Scoring again skips turns already scored by the same judge version,
-and retries turns without a score.
+The run is read once, from the shortest reply to the longest, in batches of limited length. Each recording is
+decoded once for all judges and resampled once per required sample rate. Judgements are stored in the run's
+scores, keyed by judge and judge version. Scoring again skips turns that the same judge version has already
+scored, and retries turns without a score.
 
-If a judge cannot run on this machine, its turns are unscored, with the reason.
+If a judge cannot run on this machine, its turns are unscored, with a reason.
 """
 
 from __future__ import annotations
@@ -68,29 +68,29 @@ __all__ = [
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with a judge's name, the number of turns it has finished, and the total."""
 
-# Both limit a batch; a longer reply is a separate batch. 300 s are 29 MB at 24 kHz.
+# Both limit a batch; a longer reply gets its own batch. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64
 _BATCH_AUDIO_NS = 300_000_000_000
-# With a pool: short enough that workers finish at about the same time, long enough to fill a model's batch.
+# With a pool: short enough for workers to finish at about the same time, long enough to fill a model's batch.
 _POOLED_BATCH_TURNS = 16
 _POOLED_BATCH_AUDIO_NS = 30_000_000_000
-# Enough batches are queued per judge that workers rarely need to load another judge.
+# Queue enough batches per judge that workers rarely need to load another judge.
 _BATCHES_AHEAD = 8
 
 
 @dataclass(slots=True, kw_only=True)
 class JudgeSummary:
-    """Summary of one judge's scores of a run, and the time and cost of this scoring run."""
+    """Summary of one judge's scores for a run, with the time and cost of this scoring run."""
 
     name: str
     version: str  # version under which the scores are stored
-    n: int = 0  # scored turns of its tasks, including those scored earlier
+    n: int = 0  # scored turns in its tasks, including those scored earlier
     n_unscored: int = 0  # turns that the judge could not judge
     n_failed: int = 0  # turns on which the judge failed
     reasons: Mapping[str, int] = field(default_factory=dict)  # turns without a score, by reason
     judged: int = 0  # turns judged in this scoring run
     seconds: float = 0.0  # time for these turns, including loading
-    audio_seconds: float = 0.0  # duration of these turns' replies
+    audio_seconds: float = 0.0  # total length of these turns' replies
     calls: int = 0  # model calls, including failed ones
     cached: int = 0  # stored responses that were reused
     cost: float | None = 0.0  # US$; None if unknown
@@ -99,7 +99,7 @@ class JudgeSummary:
 
 @dataclass(frozen=True, slots=True)
 class ScoringSummary:
-    """The number of turns of the run, and a summary of each judge in the requested order."""
+    """The run's number of turns, and a summary for each judge in the requested order."""
 
     turns: int
     judges: tuple[JudgeSummary, ...]
@@ -107,7 +107,7 @@ class ScoringSummary:
 
 @dataclass(frozen=True, slots=True)
 class JudgeInput:
-    """A turn for judges, and reasons to exclude it."""
+    """A turn for judges, with reasons to exclude it."""
 
     turn: JudgedTurn
     failure: str | None = None  # failure of the turn itself
@@ -117,7 +117,7 @@ class JudgeInput:
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """The state and progress of one judge in a scoring run."""
+    """One judge's state and progress in a scoring run."""
 
     spec: JudgeSpec
     problem: str | None
@@ -143,7 +143,7 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A batch submitted to a judge, and the verdicts on the batch's remaining turns."""
+    """A batch submitted to a judge, and verdicts on its other turns."""
 
     work: _Work
     seen: int
@@ -167,17 +167,17 @@ def score_run(
     """Score the run in folder `path`.
 
     Args:
-        again: Whether to rejudge turns already scored by this judge version; failures keep the old score.
-        progress: Callback for the progress of each judge that has turns of its tasks in the run.
-        pool: Pool for some of the judges; other judges run in this process.
+        again: Whether to rejudge turns that this judge version has scored; failures keep the old score.
+        progress: Progress callback for each judge whose tasks have turns in the run.
+        pool: Pool for some of the judges; others run in this process.
         turn_ids: Turns to score; all if None.
-        budget: Budget of LLM judges over several calls of this function; a new one if None.
+        budget: LLM judges' budget, shared over several calls of this function; a new one if None.
 
     Raises:
         PluginError: A judge is unknown or broken.
         UsageError: A judge compares runs, or an option is invalid.
         StoreError: The folder contains no run, or the scores cannot be written (another process may be
-            writing).
+            writing them).
     """
     options = options or JudgeOptions()
     specs = [registry.judge(name) for name in dict.fromkeys(judges)]
@@ -243,12 +243,12 @@ def _batches(
     *,
     pooled: bool,
 ) -> Iterator[tuple[list[JudgeInput], int]]:
-    """Yield batches of turns needed by any judge, with the number of run turns that each batch covers."""
+    """Yield batches of turns that any judge needs, with the number of the run's turns that each covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
     batch: list[JudgeInput] = []
     seen = audio_ns = 0
-    # Sorted by length, so that batches need little padding.
+    # sorted by length, so that batches need little padding
     for turn_id, task in run.tasks_by_reply_length().items():
         seen += 1
         if turn_ids is not None and turn_id not in turn_ids:
@@ -312,13 +312,13 @@ def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
 
 
 def _recording(case: Case, need: Need) -> Path | None:
-    """Return the path of the recording that a judge needs; an untrusted run may contain any path."""
+    """Return the path of the recording that a judge needs. An untrusted run may contain any path."""
     paths = {Need.SPEAKER_AUDIO: case.audio_path, Need.REFERENCE_AUDIO: case.reference_audio_path}
     return paths.get(need)
 
 
 def _longest_s(run: RunReader) -> float:
-    """Return the maximum recording duration of a run, in seconds.
+    """Return the length of a run's longest recording in seconds.
 
     Raises:
         StoreError: The manifest's value is invalid.
@@ -346,9 +346,9 @@ def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str |
 def before_asking(
     spec: JudgeSpec, item: JudgeInput, also: frozenset[Need] = frozenset()
 ) -> Unscored | Failed | None:
-    """Return the verdict on a turn that the judge cannot judge, or None if it can.
+    """Return the verdict on a turn that the judge cannot judge; None if it can.
 
-    `also` are additional needs besides those that the judge declares.
+    `also` contains needs besides those that the judge declares.
     """
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")
@@ -369,7 +369,7 @@ def _ask(
     load: Callable[[JudgeSpec], JudgeRunner],
     pool: JudgePool | None,
 ) -> _Asked:
-    """Submit the turns of the batch that the judge has not judged."""
+    """Submit the batch's turns that the judge has not judged yet."""
     asked = _Asked(work, seen)
     for item in batch:
         if item.turn.case.task not in work.spec.tasks or not work.wants(item.turn.turn_id):
@@ -406,7 +406,7 @@ def _verdicts(asked: _Asked) -> dict[str, Judgement]:
 
 
 def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
-    """Count the verdicts and store those that are new."""
+    """Count the verdicts and store new ones."""
     summary = work.summary
     new: dict[str, Judgement] = {}
     for turn_id, verdict in verdicts.items():
@@ -425,7 +425,7 @@ def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) ->
 
 
 def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
-    """Complete the judge's summary, and store why the judge could not run, if it had turns to judge."""
+    """Complete the judge's summary and, if it had turns to judge but could not run, store the reason."""
     summary = work.summary
     summary.reasons = dict(work.reasons.most_common())
     if work.problem is not None and summary.n_unscored:

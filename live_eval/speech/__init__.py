@@ -1,1 +1,1 @@
-"""Speech in recordings: boundaries, voice activity, recognition, synthesis."""
+"""Speech in recordings: boundaries, voice activity, recognition and synthesis."""

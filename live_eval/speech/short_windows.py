@@ -1,7 +1,7 @@
-"""Whisper with short windows, which recognises short utterances in a fraction of the time.
+"""Whisper with short windows, to recognise short utterances in a fraction of the time.
 
-Whisper pads all speech to 30 s with silence. Its encoder accepts shorter inputs too, at some cost in
-accuracy, as with the option ``audio_ctx`` of whisper.cpp.
+Whisper pads all speech to 30 s with silence. Its encoder also accepts shorter inputs, at some cost in
+accuracy, as with whisper.cpp's ``audio_ctx`` option.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FEWEST_FRAMES = 8 * _FRAMES_PER_S
 
 
 class ShortWindowModel(WhisperModel):  # type: ignore[misc]  # faster-whisper has no types
-    """A `WhisperModel` that pads speech with two seconds of silence, to at least eight seconds.
+    """A `WhisperModel` that pads speech with two seconds of silence, and to at least eight seconds.
 
     `whole_windows` switches to 30 s.
     """

@@ -1,4 +1,4 @@
-"""The offline voice: hibari-tts, American English, with weights included in the package.
+"""The offline voice: hibari-tts, American English, with weights in the package.
 
 Source: https://pypi.org/project/hibari-tts (Apache-2.0). Other voices are used only if installed on this
 machine; nothing is downloaded.
@@ -17,16 +17,16 @@ from live_eval.extras import install_command
 
 __all__ = ["MAX_SPEED", "MIN_SPEED", "Voice", "available"]
 
-_SEED = 0  # seed of the noise in the voice
+_SEED = 0  # seed for the voice's noise
 MIN_SPEED = 0.5
 MAX_SPEED = 2.0
 
 
 class Voice:
-    """A loaded voice; equal texts produce equal samples. Thread-safe.
+    """A loaded voice. Equal texts produce equal samples. Thread-safe.
 
     Args:
-        name: Name of a hibari voice; "heart" is in the package.
+        name: Name of a hibari voice; "heart" is included in the package.
 
     Raises:
         UsageError: hibari-tts or the voice is missing; the message describes the fix.
@@ -42,11 +42,11 @@ class Voice:
         self._hibari = Hibari(voice=name, threads=1)
 
     def speak(self, text: str, *, speed: float = 1.0) -> Audio:
-        """Synthesise an English text at 24_000 Hz; the result is empty if the text has no words.
+        """Synthesise English text at 24_000 Hz; the result is empty if there are no words.
 
         Args:
             text: Text to speak.
-            speed: Speech rate, 0.5 to 2; 1 is the voice's natural rate.
+            speed: Relative speech rate, 0.5 to 2; 1 is the voice's natural rate.
 
         Raises:
             UsageError: The speed is out of range.
@@ -59,7 +59,7 @@ class Voice:
         return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
 
     def sentences(self, text: str) -> list[str]:
-        """Split a text into sentences, which the voice speaks one by one; empty if the text is blank."""
+        """Split text into sentences, which the voice speaks one at a time; empty if the text is blank."""
         return list(self._hibari.split_sentences(text))
 
 

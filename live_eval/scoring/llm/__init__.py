@@ -1,6 +1,6 @@
-"""LLM judges: model options, budgets, and the driver that sends requests to the model.
+"""LLM judges: model options, budgets, and a driver that sends requests to the model.
 
-A judge builds the request and parses the response (`live_eval.judging.LlmJudge`); this package sends the
+A judge builds the request and parses the response (`live_eval.judging.LlmJudge`). This package sends the
 request and counts the cost.
 """
 

@@ -9,11 +9,11 @@ from openai import DefaultAsyncHttpxClient
 __all__ = ["BoundedClient"]
 
 _MOST_ANSWER_BYTES = 4 << 20
-"""Size limit for a response; about a million tokens of text."""
+"""Size limit for a response: about a million tokens of text."""
 
 _MOST_REFUSAL_BYTES = 64 << 10
 _PLAIN = ("", "identity")
-# Headers that describe the transferred body rather than the decoded one.
+# headers that describe the body as transferred, not as decoded
 _TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
 
 
@@ -21,15 +21,15 @@ class BoundedClient(DefaultAsyncHttpxClient):
     """A client that limits response sizes and follows no redirects.
 
     The request, with prompt and key, is sent only to the given address. Compressed responses are rejected,
-    because a few kilobytes can decode to gigabytes. The caller sets the overall time limit
-    (`asyncio.timeout`), since this client's timeouts restart with each read.
+    because a few kilobytes can decode to gigabytes. The caller sets the overall timeout (`asyncio.timeout`),
+    because this client's timeouts restart with each read.
     """
 
     def __init__(self) -> None:
         super().__init__(headers={"Accept-Encoding": "identity"}, follow_redirects=False)
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """Send a request and read the full response, or the beginning of an error response.
+        """Send a request and read the full response, or the start of an error response.
 
         Raises:
             ValueError: The response is compressed or longer than `_MOST_ANSWER_BYTES`.

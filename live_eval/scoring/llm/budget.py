@@ -14,7 +14,7 @@ _ROUNDING = 1e-9  # US$; sums of floats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The tokens of one call."""
+    """One call's tokens."""
 
     input: int = 0
     output: int = 0  # including thoughts
@@ -25,7 +25,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of a model, in US$ per million tokens.
+    """A model's price in US$ per million tokens.
 
     Raises:
         ValueError: A price is negative or NaN.
@@ -34,7 +34,7 @@ class Price:
     input: float
     output: float
     audio_input: float | None = None  # None for the price of text
-    cached_input: float | None = None  # price of cached input; None for the price of other input
+    cached_input: float | None = None  # price of cached input; None to charge it like other input
     audio_output: float | None = None  # None for the price of text
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Price:
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return the price with these values, by name.
+        """Return a price with these values, by name.
 
         Raises:
             ValueError: A name is unknown or missing, or a value is not a price.
@@ -64,7 +64,7 @@ class Price:
         return cls(**prices)
 
     def cost(self, tokens: Tokens) -> float:
-        """Return the cost of a call in US$; cached audio is charged as cached.
+        """Return a call's cost in US$. Cached audio is charged as cached.
 
         >>> price = Price(input=2.5, output=10.0, audio_input=40.0)
         >>> price.cost(Tokens(input=1200, output=100, audio_input=200))
@@ -83,7 +83,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Expense:
-    """Usage of models: number of calls, input and output tokens, cost in US$."""
+    """Model usage: number of calls, input and output tokens, cost in US$."""
 
     calls: int = 0
     tokens: int = 0
@@ -100,8 +100,8 @@ class Expense:
 class Budget:
     """A budget. Reserve a call's estimated usage before the call, and settle it afterwards.
 
-    Calls in flight count as spent, so that concurrent calls do not exceed the limit together. Limits are only
-    as accurate as the estimates: a call that exceeds its estimate is not aborted.
+    Calls in flight count as spent, so that concurrent calls do not exceed the limit together. Limits are
+    only as accurate as the estimates: a call that exceeds its estimate is not aborted.
     """
 
     max_calls: int | None = None  # including failed ones
@@ -112,7 +112,7 @@ class Budget:
 
     @property
     def bounds_size(self) -> bool:
-        """Whether a limit depends on the length of responses."""
+        """Whether a limit depends on response length."""
         return self.max_tokens is not None or self.max_cost is not None
 
     def reserve(self, estimate: Expense) -> bool:
@@ -128,7 +128,7 @@ class Budget:
         self.spent += spent
 
     def refusal(self, estimate: Expense) -> str | None:
-        """Return why a call exceeds the budget, disregarding calls in flight; None if it does not."""
+        """Return why a call exceeds the budget, ignoring calls in flight; None if it does not."""
         bound = self._bound_passed(self.spent + estimate)
         return f"the budget is spent: {bound}" if bound is not None else None
 

@@ -1,4 +1,4 @@
-"""Call a chat endpoint once: send a request, and read the response or classify the failure."""
+"""Call a chat endpoint once: send a request, then read the response or classify the failure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["HOPELESS", "PASSING", "CallFailure", "CallProblem", "ChatAnswer", "C
 
 
 class CallProblem(StrEnum):
-    """Why an LLM judge got no readable response; the reason of the `Failed` begins with this value."""
+    """Why an LLM judge got no readable response. The `Failed`'s reason begins with this value."""
 
     AUTHENTICATION = "authentication"
     """The key was refused; no further calls are made."""
@@ -35,7 +35,7 @@ class CallProblem(StrEnum):
     QUOTA = "quota"
     """The account's quota is exhausted; no further calls are made."""
     RATE_LIMITED = "rate_limited"
-    """The rate limit persisted through the last attempt, or exceeds the maximum wait."""
+    """The last attempt still hit the rate limit, or the requested wait exceeds the maximum."""
     TIMEOUT = "timeout"
     CONNECTION = "connection"
     SERVER_ERROR = "server_error"
@@ -58,7 +58,7 @@ class CallProblem(StrEnum):
 
 
 HOPELESS = frozenset({CallProblem.AUTHENTICATION, CallProblem.NOT_FOUND, CallProblem.QUOTA})
-"""Problems that would recur with every further call."""
+"""Problems that would recur with every call."""
 
 PASSING = frozenset(
     {
@@ -75,7 +75,7 @@ _MESSAGE_LENGTH = 300
 _MODEL_NAME_LENGTH = 200
 _MOST_TOKENS = 1_000_000_000
 
-# Optional parameters that some models and servers reject, with words in their error messages (OpenAI's
+# Optional parameters that some models and servers reject, with words from the error messages (OpenAI's
 # reasoning models: "Unsupported value: 'temperature' does not support 0 with this model").
 _OPTIONAL = {
     "temperature": ("temperature",),
@@ -85,7 +85,7 @@ _OPTIONAL = {
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """The response of a model."""
+    """A model's response."""
 
     text: str
     model: str | None  # as reported by the endpoint
@@ -110,7 +110,7 @@ class CallFailure:
 
 
 def _joined(content: Any) -> Any:
-    """Join the text parts of a response, whose content may be a list of parts as in a request."""
+    """Join a response's text parts; like a request's, its content may be a list of parts."""
     if not isinstance(content, list):
         return content
     texts = [part.get("text") if isinstance(part, dict) else part for part in content]
@@ -139,7 +139,7 @@ class _Usage(BaseModel):
 
 
 class _Completion(BaseModel):
-    """The chat completion fields that we read. The SDK's own type does not validate them."""
+    """The fields that we read in a chat completion. The SDK's own type does not validate them."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
@@ -149,8 +149,8 @@ class _Completion(BaseModel):
 class ChatEndpoint:
     """An OpenAI-compatible endpoint.
 
-    A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and limits
-    the response to the size of a chat completion.
+    A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and
+    limits the response to a chat completion's size.
     """
 
     def __init__(self, settings: LlmSettings, clock: Clock) -> None:
@@ -175,7 +175,7 @@ class ChatEndpoint:
     async def call(
         self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> ChatAnswer | CallFailure:
-        """Send a request once, with messages and parameters in the API's format.
+        """Send a request once. Messages and parameters are in the API's format.
 
         Every error becomes a `CallFailure`.
         """
@@ -198,7 +198,7 @@ class ChatEndpoint:
             message = f"{public_url(self._settings.base_url)}: {error.__cause__ or error}"
             return CallFailure(CallProblem.CONNECTION, self._clean(message)[:_MESSAGE_LENGTH])
         except ValidationError as error:
-            # Omit the response: it may contain anything, and a truncated key cannot be redacted.
+            # Omit the response, which may contain anything: a truncated key could not be redacted.
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             message = f"expected a chat completion: {where + ': ' if where else ''}{first['msg']}"
@@ -209,7 +209,7 @@ class ChatEndpoint:
         return _read(self._without_key(completion))
 
     def _clean(self, text: str) -> str:
-        """Redact secrets; call this before truncating the text."""
+        """Redact secrets. Call this before truncating the text."""
         key = self._settings.key
         return SECRETS.text(key.redact(text) if key is not None else text)
 
@@ -253,11 +253,11 @@ def _read(completion: _Completion) -> ChatAnswer | CallFailure:
 def _refused(
     error: openai.APIStatusError, parameters: Mapping[str, Any], wall_ns: int, body: str
 ) -> CallFailure:
-    """Classify an HTTP error; the key in `body` is redacted."""
+    """Classify an HTTP error, redacting the key in `body`."""
     status = error.status_code
     stated = _error_in(body)
     message = f"{status} {stated.get('message') or body.strip() or 'no reason given'}"[:_MESSAGE_LENGTH]
-    # Gemini responds to a wrong key with 400.
+    # Gemini responds to a wrong key with 400
     if status in (401, 403) or (status == 400 and "api key not valid" in body.lower()):
         return CallFailure(CallProblem.AUTHENTICATION, message)
     if status == 404:
@@ -276,14 +276,14 @@ def _refused(
 
 
 def _moved(error: openai.APIStatusError) -> str:
-    """Describe a redirect, without the secrets that its URL can contain."""
+    """Describe a redirect, without any secrets in its URL."""
     place = public_url(error.response.headers.get("location", "")) or "elsewhere"
     message = f"{error.status_code} redirects to {place}; redirects are not followed: correct the base URL"
     return message[:_MESSAGE_LENGTH]
 
 
 def _error_in(body: str) -> Mapping[str, Any]:
-    """Return the error in a body: ``{"error": {...}}`` or, from Gemini, a list that contains this object."""
+    """Return the error in a body: ``{"error": {...}}`` or, from Gemini, a list with this object."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -295,10 +295,10 @@ def _error_in(body: str) -> Mapping[str, Any]:
 
 
 def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
-    """Return the delay in seconds requested by the endpoint, or None.
+    """Return the delay that the endpoint requests, in seconds, or None.
 
-    The source is a Retry-After header, a number or an HTTP date (RFC 9110, 10.2.3), or, for Gemini, the body
-    (google.rpc.RetryInfo).
+    It is in a Retry-After header, as a number or an HTTP date (RFC 9110, 10.2.3), or, for Gemini, in the
+    body (google.rpc.RetryInfo).
     """
     value = error.response.headers.get("retry-after")
     if value is None:

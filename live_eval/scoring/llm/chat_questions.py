@@ -1,4 +1,4 @@
-"""Model requests: the hash that identifies a response, the size, and the record without payloads."""
+"""Model requests: the hash that identifies a response, the size, and a record without payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["AnswerCache", "ChatQuestion", "estimated_tokens", "question_key", "w
 
 
 class AnswerCache(Protocol):
-    """A store for model responses. Called from other threads, one call at a time."""
+    """A store for model responses, called from other threads, one call at a time."""
 
     def answer(self, question: str) -> Mapping[str, Any] | None:
         """Return the stored response to a request, or None."""
@@ -38,15 +38,15 @@ class ChatQuestion:
 
     @classmethod
     def of(cls, request: ChatRequest, model: str) -> ChatQuestion:
-        """Return the question for a request. Its payloads are hashed."""
+        """Return a request's question, with payloads hashed."""
         return cls(request, model, without_payloads(request.messages))
 
 
 def question_key(question: ChatQuestion, judge: JudgeSpec | None, base_url: str, sample: int) -> str:
     """Return the hash that identifies a response.
 
-    The hash covers the judge and its version, the URL, the model, all messages (payloads by their hash), the
-    temperature, whether JSON was requested, and the sample number.
+    It covers the judge and its version, the URL, the model, all messages (payloads by hash), the temperature,
+    whether JSON was requested, and the sample number.
     """
     request = question.request
     asked = {
@@ -70,7 +70,7 @@ _TOKENS_OF_MESSAGE = 8
 
 
 def estimated_tokens(messages: Any) -> Tokens:
-    """Estimate the tokens in messages, erring on the high side.
+    """Estimate the number of tokens in messages, erring on the high side.
 
     >>> estimated_tokens([{"role": "user", "content": "How kind is this reply?"}])
     Tokens(input=17, output=0, audio_input=0, cached_input=0)
@@ -93,7 +93,7 @@ def estimated_tokens(messages: Any) -> Tokens:
 
 
 def without_payloads(value: Any) -> Any:
-    """Return messages with each audio or image payload replaced by its hash and size.
+    """Replace each audio or image payload in messages with its hash and size.
 
     >>> without_payloads({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}})
     {'type': 'input_audio', 'input_audio': {'data': 'sha256:709e80c88487a2411e1ee4dfb9f22a861492d20c4765150c0c794abd70f8147c, 3 bytes', 'format': 'wav'}}

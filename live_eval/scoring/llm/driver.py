@@ -1,9 +1,9 @@
-"""Drive LLM judges: call a chat endpoint, retry, count calls and store responses.
+"""Run LLM judges: call a chat endpoint, retry, count calls and store responses.
 
-A judge builds the request and parses the response (`LlmJudge`). Every failure in between becomes a `Failed`
-whose reason begins with its `CallProblem`, or an `Unscored` once the budget is exhausted. The judgement's
+A judge builds the request and parses the response (`LlmJudge`). Any failure in between becomes a `Failed`
+whose reason begins with its `CallProblem` or, once the budget is exhausted, an `Unscored`. The judgement's
 detail contains the full prompt and all responses, with audio replaced by its hash and size. The key is sent
-only to the endpoint and is never stored.
+only to the endpoint, and is never stored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from live_eval.text.quoting import quoted
 
 __all__ = ["LlmDriver", "together"]
 
-# Maximum length of the unreadable response in a repair request, in characters.
+# maximum length in characters of the unreadable response in a repair request
 _SHOWN_AGAIN = 4_000
 _REPAIR = (
     "Your answer, above as a JSON string, could not be read, for the reason in this one: {reason}. "
@@ -51,11 +51,11 @@ _Parse: TypeAlias = Callable[[str], Judgement]
 
 
 class LlmDriver:
-    """Judge turns with a model. Use it in one event loop only, and close it.
+    """Judge turns with a model. Use in only one event loop, and close it.
 
     Args:
-        answers: Store for responses. A request is not repeated if its response is stored or pending.
-        budget: Budget; drivers of the same event loop may share it, as may earlier and later drivers.
+        answers: Response store. A request is not repeated if its response is stored or pending.
+        budget: Budget, which drivers in the same event loop, and earlier and later drivers, may share.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LlmDriver:
         self._backoff = Backoff(settings.seed)
         self._gate = RateGate(self._clock)
         self._room = asyncio.Semaphore(settings.concurrency)
-        self._preparing = asyncio.Lock()  # judges need not be thread-safe
+        self._preparing = asyncio.Lock()  # judges are not required to be thread-safe
         self._looking_up = asyncio.Lock()
         self._in_progress: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hopeless: CallFailure | None = None
@@ -96,8 +96,8 @@ class LlmDriver:
     ) -> list[Judgement]:
         """Judge each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
 
-        With several samples, a score is the mean of the readable responses, if at least half are readable;
-        the detail contains the spread. Turns beyond the budget are unscored. Both turns of a pair must be of
+        With several samples, a score is the mean of the readable responses if at least half are readable, and
+        the detail contains the spread. Turns beyond the budget are unscored. The turns in a pair must have
         the same case.
 
         Raises:
@@ -132,7 +132,7 @@ class LlmDriver:
     def _prepare(
         self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn]
     ) -> ChatQuestion | Unscored | Failed:
-        """Return the request, or a verdict instead. Blocks while it encodes audio, so run it in a thread."""
+        """Return the request, or a verdict instead. Run in a thread, because encoding audio blocks."""
         try:
             if isinstance(judge, SelectiveJudge):
                 for turn in turns:
@@ -146,14 +146,14 @@ class LlmDriver:
             return self._failed(CallFailure(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"))
 
     async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
-        """Return the judgement of one response: the stored one if it exists, else a new one."""
+        """Return the judgement for one response: a stored one if available, else a new one."""
         key = question_key(question, self._settings.judge, SECRETS.text(self._settings.base_url), number)
-        # Equal requests run one after another, so that later ones find the stored response.
+        # equal requests run one after another, so that later ones find the stored response
         async with self._in_progress.setdefault(key, asyncio.Lock()):
             return await self._sample_of(key, question, parse)
 
     async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Judgement:
-        """Judge the stored response, or a new one, which the model may repair once."""
+        """Judge the stored response or a new one, which the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)
@@ -183,7 +183,7 @@ class LlmDriver:
             ]
 
     def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:
-        """Parse a response; a `Failed` can be repaired, a `CallFailure` cannot."""
+        """Parse a response. A `Failed` can be repaired; a `CallFailure` cannot."""
         try:
             judgement = parse(text)
         except Exception as error:
@@ -275,11 +275,11 @@ class LlmDriver:
 
 
 def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
-    """Combine the judgements of several responses to one request.
+    """Combine the judgements for several responses to one request.
 
-    The result is the mean of the readable responses, if at least half of the requested number are readable;
-    the detail contains each response and the spread. One `Unscored` response makes the turn unscored. There
-    may be fewer responses than requested if further calls are certain to fail.
+    The result is the mean of the readable responses if at least half of the requested number are readable;
+    the detail contains every response and the spread. A single `Unscored` response makes the turn unscored.
+    There may be fewer responses than requested if further calls are certain to fail.
     """
     for sample in samples:
         if isinstance(sample, Unscored):
@@ -308,7 +308,7 @@ def _with_detail(judgement: Judgement, detail: Mapping[str, Any]) -> Judgement:
 
 
 def _kept(sample: Judgement) -> dict[str, Any]:
-    """Return the stored record of one response's judgement."""
+    """Return a stored record of one response's judgement."""
     if isinstance(sample, Scored):
         return {"values": dict(sample.values), **sample.detail}
     assert isinstance(sample, Failed)
@@ -316,6 +316,6 @@ def _kept(sample: Judgement) -> dict[str, Any]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return the spread of the responses, with the sample standard deviation (n - 1)."""
+    """Return the responses' spread, with the sample standard deviation (n - 1)."""
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"values": list(values), "min": min(values), "max": max(values), "sd": deviation}

@@ -13,12 +13,12 @@ from live_eval.scoring.llm.calls import CallFailure, ChatAnswer
 __all__ = ["OUTPUT_TOKENS", "CallMeter", "LlmUsage"]
 
 OUTPUT_TOKENS = 1_000
-"""Expected output tokens of the first response; reasoning models use more."""
+"""Expected number of output tokens in the first response; reasoning models use more."""
 
 
 @dataclass(slots=True)
 class LlmUsage:
-    """Model usage so far; tokens only if the endpoint reports them."""
+    """Model usage so far, with tokens only if the endpoint reports them."""
 
     calls: int = 0  # including failed ones
     cached: int = 0  # requests whose response was already stored
@@ -28,7 +28,7 @@ class LlmUsage:
 
 
 class CallMeter:
-    """Meter a driver's calls. For each call: `admit`, `begin`, `count` the response, `settle`."""
+    """Meter a driver's calls. For each call, `admit`, `begin`, `count` the response, and `settle`."""
 
     def __init__(self, price: Price | None, budget: Budget) -> None:
         self.usage = LlmUsage()
@@ -40,12 +40,12 @@ class CallMeter:
         self._input_ratio = 1.0
 
     async def admit(self, size: Tokens) -> Expense | str:
-        """Reserve a call of about `size` tokens once the budget allows it.
+        """Once the budget allows it, reserve a call of about `size` tokens.
 
         Returns:
-            The reserved estimate, to be settled after the call; or why the call exceeds the budget.
+            The reserved estimate, to settle after the call, or the reason why the call exceeds the budget.
         """
-        # If a limit depends on response length, the first call runs alone to measure that length.
+        # if a limit depends on response length, the first call runs alone to measure it
         while self._budget.bounds_size and self._most_output_tokens is None and self._first_in_progress:
             await self._settled.wait()
         self._first_in_progress = True
@@ -72,7 +72,7 @@ class CallMeter:
     def count(
         self, reply: ChatAnswer | CallFailure, estimate: Expense, size: Tokens, record: dict[str, Any]
     ) -> Expense:
-        """Count a response, and return the usage of the call as reported by the endpoint."""
+        """Count a response, and return the call's usage as reported by the endpoint."""
         tokens = reply.tokens
         if tokens is None:
             billed = isinstance(reply, ChatAnswer) or reply.billed
@@ -81,7 +81,7 @@ class CallMeter:
             if isinstance(reply, ChatAnswer):
                 self._most_output_tokens = max(self._most_output_tokens or 0, OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
-        # Raise the estimates to the endpoint's counts.
+        # raise the estimates to the endpoint's counts
         self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
         self._most_output_tokens = max(self._most_output_tokens or 0, tokens.output)
         self.usage.input_tokens += tokens.input
@@ -111,7 +111,7 @@ class CallMeter:
         return Expense(1, tokens.input + tokens.output, price.cost(tokens) if price is not None else 0.0)
 
     def _wake(self) -> None:
-        """Wake the calls that wait for another call to finish."""
+        """Wake calls that are waiting for another call to finish."""
         self._first_in_progress = False
         self._settled.set()
         self._settled = asyncio.Event()

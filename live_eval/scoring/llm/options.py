@@ -1,4 +1,4 @@
-"""The user's options for judge models, and the resulting settings for one judge."""
+"""The user's options for judge models, and the resulting settings for each judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named service, with the environment variable of its API key and its default models."""
+    """A named service, with the environment variable for its API key and its default models."""
 
     base_url: str
     key_variable: str
@@ -40,10 +40,10 @@ PRESETS: Mapping[str, Preset] = {
         audio_model="gemini-2.5-pro",
     ),
 }
-"""The services that ``--llm`` accepts."""
+"""Services that ``--llm`` accepts."""
 
 AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
-"""The audio of a turn, which is decoded only if a judge uses it."""
+"""A turn's audio, decoded only if a judge uses it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class LlmSettings:
     base_url: str = OPENAI_BASE_URL
     key: Secret | None = None
     model: str | None = None
-    judge: JudgeSpec | None = None  # its name and version are part of the cache key; its outputs are checked
+    judge: JudgeSpec | None = None  # name and version are part of the cache key; outputs are checked
     price: Price | None = None  # price of the model, if known
     samples: int = 1
     temperature: float | None = None
@@ -68,7 +68,7 @@ class LlmSettings:
 class LlmOptions:
     """The user's options for judge models; None means the judge's default.
 
-    The limits apply to all judges together. A cost limit requires the price of each model.
+    Limits apply to all judges together. A cost limit requires each model's price.
 
     Raises:
         UsageError: The preset is unknown or conflicts with a base URL, or a number is out of range.
@@ -127,7 +127,7 @@ class LlmOptions:
         return spec.model
 
     def version_parts(self, spec: JudgeSpec) -> list[str]:
-        """Return the suffixes that these options add to the version of `spec`.
+        """Return the suffixes that these options add to `spec`'s version.
 
         >>> from live_eval.judges.specs import RUBRIC
         >>> LlmOptions(model="mine", samples=3).version_parts(RUBRIC)
@@ -135,7 +135,7 @@ class LlmOptions:
         """
         model = self.model_of(spec)
         parts = [model] if model is not None and model != spec.model else []
-        # Private servers use the same name for different models.
+        # private servers use the same name for different models
         usual_url = (spec.base_url or OPENAI_BASE_URL).rstrip("/")
         url, where = (self.base_url or "").rstrip("/"), host_of(self.base_url or "")
         if self.preset is not None:
@@ -149,11 +149,11 @@ class LlmOptions:
         return parts
 
     def budget(self) -> Budget:
-        """Return a new budget, to be shared by all judges of a scoring run."""
+        """Return a new budget for all judges of a scoring run to share."""
         return Budget(max_calls=self.max_calls, max_tokens=self.max_tokens, max_cost=self.max_cost)
 
     def settings_for(self, spec: JudgeSpec) -> LlmSettings:
-        """Return the settings for the model of `spec`.
+        """Return the settings for `spec`'s model.
 
         Raises:
             UsageError: The cost is limited, but the model's price is unknown.

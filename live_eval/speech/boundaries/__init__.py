@@ -27,30 +27,30 @@ from live_eval.types import Case, SpeechBoundaries
 __all__ = ["METHOD_VERSION", "BoundaryCache", "annotated_boundaries", "case_boundaries", "find_boundaries"]
 
 METHOD_VERSION = "2"
-"""Version of the method; changed whenever its results may change."""
+"""Version of the method, changed whenever results may change."""
 
-# The end is uncertain if the voice continues for longer than this after the last word.
+# the end is uncertain if the voice continues for longer than this after the last word
 _APART_S = 0.1
-# Within a word, the probability of speech may dip for this many windows of 32 ms.
+# within a word, the speech probability may dip for this many 32 ms windows
 _DIP_WINDOWS = 3
 _LEVEL = 0.1
 _MOST_GAIN = 1_000.0
-# A clean take is part of a mix if their correlation at a lag of at most _LAG_S reaches _ALIGNED.
+# A mix contains a clean take if their correlation, at a lag of at most _LAG_S, reaches _ALIGNED.
 _ALIGNED = 0.3
 _LAG_S = 0.002
 _LENGTHS_S = 0.01
 _ALIGN_RATE_HZ = 8_000
-# The recogniser must find at least one of the last words of the script, up to this number.
+# The recogniser must find at least one of this many last words of the script.
 _LAST_WORDS = 3
 
 
 def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> SpeechBoundaries:
-    """Find the boundaries of speech in a recording.
+    """Find the speech boundaries in a recording.
 
     Args:
         audio: The recording, at any rate, with at least one sample.
         words: The recognised words, which separate speech from laughter and sighs at its end; their times are
-            too imprecise to set a boundary. Without words, the last voice activity segment counts as words.
+            too imprecise for a boundary. Without words, the last voice activity segment counts as words.
 
     Returns:
         The boundaries; `uncertain` describes the end, on which the latencies depend.
@@ -96,15 +96,15 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
 def case_boundaries(
     case: Case, audio: Audio, *, recogniser: Recogniser | None = None, cache: BoundaryCache | None = None
 ) -> SpeechBoundaries:
-    """Return the boundaries of a case: annotated, else from its clean take, else from the detector.
+    """Return a case's boundaries: annotated ones, else from its clean take, else from the detector.
 
     Args:
-        case: The case. Its clean take is used if it has the recording's length and the recording contains the
-            take sample for sample; the rest is background. With an unreadable clean take, the boundaries are
+        case: The case. Its clean take is used if it is as long as the recording and the recording contains it
+            sample for sample; the rest is background. If the clean take is unreadable, the boundaries are
             uncertain.
         audio: The case's recording.
         recogniser: Recogniser that separates words from the speaker's other sounds, or None.
-        cache: Cache for the boundaries; None to recompute them every time.
+        cache: Boundary cache; None to recompute every time.
 
     Returns:
         The boundaries, with the method version and the recogniser used.
@@ -147,11 +147,11 @@ def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> Spee
 
 
 def _found_boundaries(case: Case, audio: Audio, recogniser: Recogniser | None) -> SpeechBoundaries:
-    """Return the boundaries of a case's clean take or, if there is none, its recording."""
+    """Return the boundaries of a case's clean take or, without one, of its recording."""
     take, problem = None, ""
     if case.clean_audio_path is not None:
         try:
-            # A file longer than the recording cannot be its clean take.
+            # a file longer than the recording cannot be its clean take
             max_s = max(MAX_RECORDING_S, audio.duration_ns / 1e9 + 1)
             take = _aligned(read_audio(case.clean_audio_path, max_s=max_s).audio, audio)
         except AudioError as error:
@@ -169,7 +169,7 @@ def _found_boundaries(case: Case, audio: Audio, recogniser: Recogniser | None) -
 
 
 def _loud_rms(audio: Audio) -> float:
-    """Return the root mean square of the loudest tenth of a recording."""
+    """Return the root mean square of a recording's loudest tenth."""
     squares = np.sort(np.square(audio.samples, dtype=np.float64))
     return float(np.sqrt(squares[-max(1, len(squares) // 10) :].mean()))
 
@@ -188,12 +188,12 @@ def _words_end_s(
     if words:
         last = max(0, int(np.searchsorted(starts_s, words[-1].end_ns / 1e9)) - 1)
     end_s = float(ends_s[last])
-    # Voice activity has 32 ms steps and lags in noise, so an end close to the voice's end counts as equal.
+    # Voice activity has 32 ms steps and lags in noise, so an end close to the voice's end counts as the same.
     return voice_end_s if voice_end_s - end_s <= _APART_S else end_s
 
 
 def _spoken_words(words: Sequence[Word], script: str | None) -> Sequence[Word]:
-    """Return the words without those recognised in laughter and sighs after the end of the script."""
+    """Return the words, except those recognised in laughter and sighs after the end of the script."""
     if script is None:
         return words
     last = [_plain(word) for word in plain_typography(script).split() if _plain(word)][-_LAST_WORDS:]

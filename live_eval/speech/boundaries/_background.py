@@ -1,10 +1,10 @@
 """Model the background, and detect sounds that the model does not explain.
 
-The level of each band is compared with its level in the background, at four time scales: 16 ms for sharp
-boundaries, 40 ms for plosives, 70 ms and 210 ms for weak sounds. The evidence of a frame is the logarithm of
-a likelihood ratio: background only, against background in some bands and a level up to 30 dB higher in
-others. A sound is a segment whose summed evidence exceeds that of any longer or shorter segment, so its ends
-are the most likely change points. The background itself shows how much evidence arises by chance.
+Each band's level is compared with its background level on four time scales: 16 ms for sharp boundaries, 40 ms
+for plosives, and 70 ms and 210 ms for weak sounds. A frame's evidence is a log likelihood ratio: background
+only, against background in some bands and a level up to 30 dB higher in others. A sound is a segment whose
+total evidence exceeds that of any longer or shorter segment, so its ends are the most likely change points.
+The background itself shows how much evidence arises by chance.
 
 Sources: Ruzzo and Tompa, "A linear time algorithm for finding all maximal scoring subsequences" (1999);
 Karlin and Altschul, "Methods for assessing the statistical significance of molecular sequence features"
@@ -25,17 +25,17 @@ from numpy.typing import NDArray
 class Scale:
     """A time scale."""
 
-    frames: int  # number of 4 ms frames to average, beyond the 16 ms window
+    frames: int  # number of 4 ms frames to average beyond the 16 ms window
     least_spread_db: float  # minimum spread of a steady background
-    memory_frames: int  # neighbours whose evidence is not independent
+    memory_frames: int  # number of neighbours whose evidence is not independent
 
 
 SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
 
-# The share of bands in which a sound should exceed the background, and the maximum level increase.
+# share of bands in which a sound should exceed the background, and maximum level increase
 _SHARE = 0.3
 _RISE_DB = 30.0
-# Limits on a frame's evidence: a long pause must not outweigh the next sound, nor one frame a pause.
+# Limits on a frame's evidence: a long pause must not outweigh the sound after it, nor a single frame a pause.
 _LEAST_EVIDENCE, _MOST_EVIDENCE = -2.0, 6.0
 _MOST_OFFSET = 8.0
 _Z_LIMIT = 6.0
@@ -45,22 +45,22 @@ _STEEPEST_DECAY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class SoundSegment:
-    """A segment of frames (`end` excluded) that differs significantly from the background."""
+    """A segment of frames (`end` is exclusive) that differs significantly from the background."""
 
     start: int
     end: int
     score: float  # summed evidence
-    significance: float  # natural logarithm of the odds that the background reaches this score by chance
+    significance: float  # natural logarithm of the odds of the background reaching this score by chance
 
 
 class Background:
-    """The background at one time scale, and the evidence against it in each frame.
+    """The background on one time scale, and the evidence against it in each frame.
 
     Args:
         levels_db: Levels of all frames, shape (frames, bands), smoothed for `scale`.
         quiet: The frames assumed to be background only, shape (frames,).
         scale: The time scale.
-        floor_db: Level of every band if `quiet` is empty, so that no background exceeds this level.
+        floor_db: Level of every band if `quiet` is empty; no background exceeds it.
         wary: Whether to use a quantile below the median as the background level, since up to two thirds of
             `quiet` may still contain a breath or a sigh.
     """
@@ -81,7 +81,7 @@ class Background:
         low, lower, middle, high = np.percentile(heard, [10, 30, 50, 84], axis=0)
         below = np.maximum((middle - low) / 1.28, scale.least_spread_db)
         self.typical_db = lower if wary else middle
-        # Other sounds can increase the spread upwards, but never downwards.
+        # other sounds can only increase the spread upwards, never downwards
         self.spread_db = np.clip(high - middle, below, 1.6 * below)
         chance = self._ratio(heard)
         self.offset = float(np.clip(np.quantile(chance, 0.97), 0, _MOST_OFFSET))
@@ -105,18 +105,18 @@ class Background:
         return [sound for sound in found if sound.significance >= 1]
 
     def raised(self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the frames whose mean level exceeds the third quartile of the background."""
+        """Return the frames whose mean level exceeds the background's third quartile."""
         excess = ((levels_db - self.typical_db) / self.spread_db).mean(axis=1)
         return np.asarray(excess > np.quantile(excess[quiet], 0.75))
 
     def least_rise_db(self) -> float:
-        """Return the smallest detectable level increase for a sound with the background's spectrum."""
+        """Return the smallest detectable level increase of a sound with the background's spectrum."""
         rises = np.arange(0.25, 30.25, 0.25)
         noticed = self._ratio(self.typical_db + rises[:, None]) - self.offset >= 1
         return float(rises[int(np.argmax(noticed))]) if noticed.any() else float(rises[-1])
 
     def _ratio(self, levels_db: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the log likelihood ratio of each frame, summed over the bands, shape (frames,)."""
+        """Return each frame's log likelihood ratio, summed over bands, shape (frames,)."""
         z = np.clip((levels_db - self.typical_db) / self.spread_db, -_Z_LIMIT, _Z_LIMIT)
         ratio = self.spread_db * math.sqrt(2 * math.pi) / _RISE_DB * np.exp(z * z / 2) * _normal_cdf(z)
         mixed = np.log(1 - _SHARE + _SHARE * np.minimum(ratio, _RATIO_LIMIT))
@@ -126,7 +126,7 @@ class Background:
 def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
     """Return the start, end (exclusive) and sum of all maximal scoring segments (Ruzzo and Tompa), in order.
 
-    The segments do not overlap, and no segment within or around one has a larger sum. Scores are negative in
+    Segments do not overlap, and no segment within or around one has a larger sum. Scores are negative in
     frames without sound.
 
     >>> maximal_segments([1, -3, 2, -1, 4, -9, 1])
@@ -155,7 +155,7 @@ def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
 def _decay(evidence: NDArray[np.float64]) -> float:
     """Return the λ for which the mean of exp(λ·evidence) over the background is 1.
 
-    The odds of reaching a score by chance decrease as exp(-λ·score).
+    The odds of reaching a score by chance fall as exp(-λ·score).
     """
     if evidence.max() <= 0:
         return _STEEPEST_DECAY

@@ -19,11 +19,11 @@ _MOST_BYTES = 1 << 20
 
 
 class BoundaryCache:
-    """A folder with one small JSON file per recording and method; by default in the user's cache folder.
+    """A folder with a small JSON file per recording and method, by default in the user's cache folder.
 
-    An entry's name consists of two hashes: the first of the bytes of the recording and its clean take, the
-    second of the method version, the recogniser and the script. The folder can be deleted at any time, and
-    several processes may share it.
+    An entry's name has two hashes: one of the recording's and its clean take's bytes, and one of the method
+    version, the recogniser and the script. The folder may be deleted at any time, and several processes may
+    share it.
     """
 
     __slots__ = ("_folder", "_writable")
@@ -33,7 +33,7 @@ class BoundaryCache:
         self._writable = True
 
     def key(self, case: Case, method: str, recogniser: str) -> str:
-        """Return the entry name of a case.
+        """Return a case's entry name.
 
         Raises:
             AudioError: The recording cannot be read.
@@ -42,7 +42,7 @@ class BoundaryCache:
         return f"{_recording_key(case)}-{hashlib.sha256(how.encode()).hexdigest()[:16]}"
 
     def entries(self, case: Case) -> list[Path]:
-        """Return the cached boundary files of a case's recording, for all methods.
+        """Return the cached boundary files for a case's recording, for all methods.
 
         Raises:
             AudioError: The recording cannot be read.
@@ -57,7 +57,7 @@ class BoundaryCache:
             return None
 
     def put(self, key: str, boundaries: SpeechBoundaries) -> None:
-        """Store the entry of `key`; do nothing if the folder is read-only."""
+        """Store the entry for `key`; no-op if the folder is read-only."""
         if not self._writable:
             return
         path = self._path(key)
@@ -67,7 +67,7 @@ class BoundaryCache:
             part.write_text(json.dumps(asdict(boundaries)))
             part.replace(path)
         except OSError:
-            # A read-only home directory must not fail a run.
+            # a read-only home directory must not fail a run
             self._writable = False
 
     def _path(self, key: str) -> Path:
@@ -77,7 +77,7 @@ class BoundaryCache:
 def _recording_key(case: Case) -> str:
     digest = hashlib.sha256(_sha256(case.audio_path))
     if case.clean_audio_path is not None:
-        # `Path.is_file` raises for a name that is too long.
+        # `Path.is_file` raises for names that are too long
         readable = os.path.isfile(case.clean_audio_path)
         digest.update(_sha256(case.clean_audio_path) if readable else b"clean take not there")
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Find the speaker's own sounds, and the exact start of the first and end of the last."""
+"""Find the speaker's own sounds, and exactly where the first one starts and the last one ends."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from live_eval.speech.boundaries._background import SCALES, Background, SoundSeg
 from live_eval.speech.boundaries._scene import DEPTH_DB, FEWEST_QUIET, Scene, survey, widened
 
 _ROUNDS = 4
-# A pause of this many frames splits a sound. In noise, sounds are not split, since weak speech would
-# fragment.
+# A pause of this many frames splits a sound, except in noise, where weak speech would be fragmented.
 _PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000
 
-# A sound is the voice if the network detects speech in at least this share of the sound.
+# A sound is voice if the network detects speech in at least this share of it.
 _SPEECH_SHARE = 0.3
-# A sound separate from the voice belongs to the speaker if it is significant, near, loud enough and not a
-# click. A sound is strong if it has this share of the voice's evidence, or this significance.
+# A sound apart from the voice is the speaker's if it is significant, near, loud enough and not a click.
+# A sound is strong if it has this share of the voice's evidence or this significance.
 _SIGNIFICANT, _VERY_SIGNIFICANT = 6.0, 10.0
 _STRONG_SHARE = 0.03
 _FAR_S, _FAR_WEAK_S = 2.0, 0.8
@@ -28,7 +27,7 @@ _NEAR_FRAMES, _NEAR_DB = 30, -36.0
 _CLICK_FRAMES = 8
 _LOUD_DB = -34.0
 _LONG_FRAMES, _LONG_DB = 30, -38.0
-# A plosive after its closure is short but dense: it has much evidence per frame.
+# A plosive after its closure is short but dense, with much evidence per frame.
 _BURST_NEAR_FRAMES, _BURST_FRAMES, _BURST_SIGNIFICANT, _BURST_DENSITY = 50, 4, 4.0, 3.0
 
 # At each scale: the delay of a strong boundary in frames, since the scale looks ahead; how much later than at
@@ -39,11 +38,11 @@ _LATE_FRAMES = (0, 2, 5, 18)
 _LATER_FRAMES = (0, 3, 4, 25)
 _AROUND_FRAMES = (0, 10, 20, 40)
 _TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
-# The scales that are stable enough to find the background.
+# the scales that are stable enough to find the background
 _STEADY_SCALES = (2, 3)
 
 # Noise masks the end if it masks a sound this far below the voice, if weak evidence or another background
-# estimate moves the end by this much, or if voice activity continues for this long after the end.
+# estimate moves the end by this much, or if voice activity continues for this long after it.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
 _OTHER_SPEECH_S = 0.15
@@ -52,26 +51,26 @@ _DOUBTFUL = {1: 4.0, 2: 2.0}  # limits by scale, relative to chance level
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetection:
-    """Start and end of the speaker's own sounds, in seconds from the recording's first sample."""
+    """Where the speaker's own sounds start and end, in seconds from the recording's first sample."""
 
     onset_s: float
     voice_end_s: float
-    found: bool  # False if nothing exceeds the background; the boundaries are then the recording's
+    found: bool  # False if nothing exceeds the background, so that the boundaries are the recording's
     trouble: str  # why the end is unreliable; empty if it is reliable
 
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """The speaker's own sounds: frames from `start`, `end` excluded."""
+    """The speaker's own sounds: frames from `start` to `end` (exclusive)."""
 
     start: int
     end: int
     weak_after_end: int  # number of frames with weak evidence after the end
-    limit_db: float  # relative to the voice; the background masks weaker sounds
+    limit_db: float  # level relative to the voice below which the background masks sounds
 
 
 def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
-    """Find the start and end of the speaker's own sounds; arguments as in `survey`."""
+    """Find where the speaker's own sounds start and end; arguments as in `survey`."""
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
     if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
@@ -118,7 +117,7 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
         Background(levels, quiet, scale, floor_db=scene.floor_db)
         for levels, scale in zip(scene.levels_db, SCALES, strict=True)
     ]
-    # Without noise, the finest scale finds even the weakest sounds and has the sharpest boundaries.
+    # Without noise, the finest scale finds even the weakest sounds, with the sharpest boundaries.
     used = backgrounds[:1] if scene.clean else backgrounds
     sounds = [_own(scene, background, scale) for scale, background in enumerate(used)]
     if not any(sounds):
@@ -152,7 +151,7 @@ def _weak_after(backgrounds: Sequence[Background], end: int, far: int) -> int:
 
 
 def _background_frames(scene: Scene, guess: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the frames with background only, starting from an initial estimate."""
+    """Find the frames that contain only background, starting from an initial estimate."""
     quiet = guess
     for done in range(_ROUNDS):
         heard = np.zeros(len(quiet), bool)
@@ -185,7 +184,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
     ]
     if not any(kept):
         kept = [sound.score == loudest for sound in sounds]
-    # Search outwards from the voice, in both directions.
+    # search outwards from the voice in both directions
     first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
     for order, step in ((range(last + 1, len(sounds)), 1), (range(first - 1, -1, -1), -1)):
         near = sounds[last if step > 0 else first]
@@ -227,9 +226,9 @@ def _last_frame(
     raised: NDArray[np.bool_],
     sounds: list[list[SoundSegment]],
 ) -> int:
-    """Return the frame after the last of the speaker's own `sounds`, found at each of `SCALES`.
+    """Return the frame after the last of the speaker's own `sounds`, found on each of `SCALES`.
 
-    `quiet` are the frames with background only, `raised` the frames above most of the background.
+    `quiet` contains the frames with only background; `raised`, those above most of the background.
     """
     end = sounds[0][-1].end if sounds[0] else 0
     for scale in range(1, len(sounds)):
@@ -249,8 +248,8 @@ def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, ab
     """Return the most likely end of a weak sound.
 
     The sound begins at `start` and ends within `around` frames of `about`. Its spectrum before the end is
-    compared with the background spectrum: the likeliest end maximises the summed log likelihood ratio of
-    exponentially distributed power.
+    compared with the background's: the most likely end maximises the sum of log likelihood ratios, with power
+    assumed to be exponentially distributed.
     """
     rise = np.minimum(power / power[quiet].mean(axis=0), 30)
     first, last = max(start, about - around), min(len(power), about + around)

@@ -1,4 +1,4 @@
-"""Prepare a recording for the search: levels in auditory bands, and an initial background estimate."""
+"""Prepare a recording for the search: compute levels in auditory bands and a first background estimate."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, resample
 from live_eval.speech.boundaries._background import SCALES
 
-# Sounds this far below the voice never count as the speaker's: codec noise, reverberation tails.
+# Sounds this far below the voice are never the speaker's: codec noise, reverberation tails.
 DEPTH_DB = 42.0
-# Probabilities above SPEECH count as speech, those below NO_SPEECH as no speech; silero's defaults are 0.5
-# and 0.35.
+# Probabilities above SPEECH mean speech, and below NO_SPEECH no speech; silero's defaults are 0.5 and 0.35.
 SPEECH, NO_SPEECH = 0.5, 0.2
 WINDOW_S = 0.032
 # Fewer frames (160 ms) are not enough to model a background.
 FEWEST_QUIET = 40
 
-# If a recording's quietest frames are this far below its voice, its background is negligible.
+# If a recording's quietest frames are this far below the voice, its background is negligible.
 _CLEAN_DB = 32.0
 _QUIETEST_PERCENT = 2
 # Frames this far below the voice are padding: digital silence or close to it.
 _PADDING_DB = 50.0
-# Frames this close to speech are not background, since the network detects changes late.
+# Frames this close to speech are not background, because the network detects changes late.
 _APART_FRAMES = 40
 _ENOUGH_FRAMES = 75
 _STEADY_DB = 6.0
@@ -34,7 +33,7 @@ _LATE_FRAMES = 40
 
 _BANDS = 20
 _BAND_S, _HOP_S = 0.016, 0.004
-# Speech has hardly any energy above half this rate; downsampling reduces computation.
+# Speech has hardly any energy above half this rate, so downsampling saves computation.
 _TOP_RATE_HZ = 24_000
 _FFT_SIZE = 512
 _BLOCK_FRAMES = 4_096  # limits the memory use of long recordings
@@ -43,14 +42,14 @@ _TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """A recording prepared for the search: arrays of shape (frames,), or (frames, bands) if by band."""
+    """A recording prepared for the search. Arrays have shape (frames,) or, if by band, (frames, bands)."""
 
     power: NDArray[np.float64]  # power by band, plus a floor DEPTH_DB below the voice
     levels_db: tuple[NDArray[np.float64], ...]  # levels by band, one smoothed array for each of SCALES
     total_db: NDArray[np.float64]  # level over 20 ms, relative to the voice
     floor_db: float  # floor of each band
-    quiet: NDArray[np.bool_]  # initial estimate of the frames with background only; none if below the floor
-    doubtful: NDArray[np.bool_]  # another estimate, less strict and without the network
+    quiet: NDArray[np.bool_]  # first estimate of frames with only background; none if it is below the floor
+    doubtful: NDArray[np.bool_]  # a second estimate, less strict and without the network
     speech: NDArray[np.bool_]  # voice activity
     voice: float  # mean square of its loud frames
     hop_s: float  # between frames
@@ -84,7 +83,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
     core = _without_padding(total_db)
     clean = bool(np.percentile(total_db[core], _QUIETEST_PERCENT) <= -_CLEAN_DB)
     if not clean and (apart & core).sum() < _ENOUGH_FRAMES and (~core).sum() >= _ENOUGH_FRAMES:
-        # Loud throughout, with silence at both ends: a voice without pauses, not a voice in noise.
+        # loud throughout, with silence at both ends: a voice without pauses, not a voice in noise
         clean = True
     aware = not clean and bool((apart & core).sum() >= _ENOUGH_FRAMES)
     if clean:
@@ -113,14 +112,14 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
 
 
 def widened(mask: NDArray[np.bool_], frames: int) -> NDArray[np.bool_]:
-    """Return `mask` with each True extended to `frames` neighbours on either side."""
+    """Extend each True in `mask` to `frames` neighbours on either side."""
     counts = np.cumsum(np.concatenate(([0], mask)))
     at = np.arange(len(mask))
     return np.asarray(counts[np.minimum(len(mask), at + frames + 1)] > counts[np.maximum(0, at - frames)])
 
 
 def _band_power(sound: Audio, hop: int) -> NDArray[np.float64]:
-    """Return the mean square in Hann windows of 16 ms, `hop` samples apart, by band: shape (frames, 20).
+    """Return the mean square by band in 16 ms Hann windows, `hop` samples apart: shape (frames, 20).
 
     Frame k is centred on sample ``k * hop``. The bands are equally wide on the ERB scale from 80 Hz up
     (Glasberg and Moore, "Derivation of auditory filter shapes from notched-noise data", 1990).
@@ -138,7 +137,7 @@ def _band_power(sound: Audio, hop: int) -> NDArray[np.float64]:
 
 
 def _smoothed(power: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
-    """Return the running mean of `power` over `frames` frames around each frame, fewer at both ends."""
+    """Return the running mean of `power` over `frames` frames around each frame, or fewer at the ends."""
     if frames <= 1:
         return power
     total = np.cumsum(np.vstack([np.zeros((1, power.shape[1])), power]), axis=0)
