@@ -303,7 +303,7 @@ class Concealer:
             value = orjson.loads(text)
             masked = self._masked(value)
         except (orjson.JSONDecodeError, RecursionError):
-            return self._field.sub(rf'\1"{MASK}"', plain) if has_field else plain
+            return self._field.sub(rf'\1"{MASK}"', plain)
         if masked == value:
             return text
         try:

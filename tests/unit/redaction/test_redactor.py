@@ -102,6 +102,7 @@ def test_secrets_longer_than_words_or_with_other_characters_are_searched_for() -
     [
         ("wss://me:hush-4711@h:1/v1?a=1&b=2#x", "wss://h:1/v1?a=***&b=***", "h:1"),
         ("ws://u:SECRET#@HOST", "ws://HOST", "HOST"),
+        ("ws://u:4711#@HOST", "ws://HOST", "HOST"),
         ("ws://u:SECRET#HOST", "ws://u:***", "u"),
         ("ws://u:SEC/RET@[bad", "ws://[bad", "[bad"),
         ("u:SECRET@host:80/v1?key=1", "host:80/v1", "host"),
@@ -194,6 +195,8 @@ def test_a_key_in_the_query_of_a_model_name_is_hidden_and_learned() -> None:
     redactor = Redactor()
     redactor.learn_settings(settings)
     assert redactor.text("no voice ash-voice-1, key quiet-4711") == "no voice ash-voice-1, key ***"
+    redactor.learn_settings({"model": "x?api_key=two+words-4711"})
+    assert redactor.text("key two words-4711") == "key ***"
 
 
 def test_a_secret_in_pieces_of_one_field_is_found() -> None:
@@ -233,6 +236,7 @@ def test_a_message_keeps_its_form_and_loses_its_secrets() -> None:
     assert concealer.message(b'{"a": "quiet\\u002d4711"}') == b'{"a": "***"}'
     assert concealer.message('{"quiet\\u002d4711": 1}') == '{"***": 1}'
     assert concealer.message(b"\xffquiet-4711") == b"\xff***"
+    assert concealer.message(b' {"a": "quiet\\u002d4711"}') == b' {"a": "***"}'
     assert concealer.message(b'["quiet\\u002d4711"]') == b'["***"]'
     assert concealer.message("no key sk-ab***cd") == "no key ***"
     assert Concealer(Secret("quiet-0815")).text("quiet-0815") == "***"

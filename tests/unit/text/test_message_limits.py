@@ -22,7 +22,7 @@ def test_values_are_counted_by_their_separators(piece: str) -> None:
 
 def test_an_oversized_message_is_kept_without_secrets_and_values() -> None:
     escaped = KEY.replace("p", "\\u0070")
-    fields = f'"plain":"{KEY}","escaped":"{escaped}","api\\u005fkey":"hush-hush-hush",'
+    fields = f'"plain":"{KEY}","escaped":"{escaped}","api\\u005fkey":"hush-hush-hush","half":"sk-ab***cd",'
     text = f'{{"type":"x",{fields}"of":[' + ",".join(['{"a":1}'] * 200_000) + "]}"
     concealer = Concealer(Secret(KEY))
     tracemalloc.start()
@@ -33,5 +33,5 @@ def test_an_oversized_message_is_kept_without_secrets_and_values() -> None:
         tracemalloc.stop()
     assert peak < 40 * len(text)
     read = json.loads(kept)
-    assert [read[name] for name in ("plain", "escaped", "api_key")] == ["***"] * 3
+    assert [read[name] for name in ("plain", "escaped", "api_key", "half")] == ["***"] * 4
     assert len(read["of"]) == 200_000
