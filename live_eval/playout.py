@@ -82,7 +82,7 @@ class ResponseRecord:
 
 
 class PlayoutQueue:
-    """Simulate playout of consecutive chunks as they arrive, without a buffer."""
+    """Simulate playout of consecutive chunks as they arrive, without a jitter buffer."""
 
     def __init__(self) -> None:
         self._start_ns = -1 << 62  # start of the current uninterrupted stretch
@@ -110,7 +110,7 @@ class PlayoutQueue:
 
 
 class Run(NamedTuple):
-    """Samples of a response that are heard without interruption.
+    """A stretch of a response's samples that is heard without interruption.
 
     Args:
         start_ns: Time at which the first sample is heard.
@@ -148,7 +148,7 @@ class Playout:
 
     @property
     def end_sample(self) -> int:
-        """Index after the response's last heard sample; 0 if no sample is heard."""
+        """Index after the last sample that is heard; 0 if none is."""
         heard = np.flatnonzero(self.samples)
         if not len(heard):
             return 0
@@ -211,7 +211,7 @@ def play(
         The playout times. Samples due after an interruption are dropped.
     """
     rate_hz = marks.rate_hz or 1
-    # On a track, the endpoint controls playout, so audio that arrives after an interruption is heard.
+    # on a track, the endpoint controls playout, so audio arriving after an interruption is heard
     interrupted_ns = marks.interrupted_ns if marks.first_audio_ns is None else None
     starts = np.empty(len(marks.chunk_samples), np.int64)
     stalls: list[int] = []

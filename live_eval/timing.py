@@ -1,4 +1,4 @@
-"""Compute latencies as pure functions of recorded timestamps, so that old runs can be retimed.
+"""Compute latencies as pure functions of recorded timestamps, so that runs can be retimed later.
 
 `TIMING_VERSION` identifies these definitions:
 
@@ -63,15 +63,15 @@ __all__ = [
 TIMING_VERSION = 8
 LAG_BOUND_NS = 20_000_000
 _STALL_BUFFER_NS = 60_000_000
-"""Depth of the jitter buffer for counting underruns; without one, every network delay would count."""
+"""Jitter-buffer depth for counting underruns; without a buffer, every network delay would count."""
 SPEECH_TAIL_NS = 200_000_000
-"""Time before the end of speech from which frames may affect when the endpoint answers."""
+"""How long before the end of speech frames may still affect when the endpoint answers."""
 _YIELDS_WITHIN_NS = 2_000_000_000  # the definition of a stopped reply in tau2-bench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTrace:
-    """All timestamps of a turn in both directions, absolute on the session's monotonic clock.
+    """All of a turn's timestamps in both directions, absolute on the session's monotonic clock.
 
     Args:
         dial_ns: Start of dialling; for a later turn of a dialogue, start of the turn.
@@ -80,7 +80,7 @@ class TurnTrace:
         t0_ns: Time at which sample 0 of the user's audio is spoken, or None if no frame was due.
         onset_ns: `t0_ns` plus the onset of the speaker's audio.
         voice_end_ns: `t0_ns` plus the end of the speaker's audio.
-        user_done_ns: Deadline of the utterance's last frame, with which a manual turn is committed. None if
+        user_done_ns: Deadline of the utterance's last frame, after which a manual turn is committed. None if
             the frame was not sent, and in older runs.
         boundaries_uncertain: Whether the end of the speaker's audio is uncertain.
         boundaries: Speech boundaries of the recording; None without a recording, and in older runs.
@@ -91,17 +91,17 @@ class TurnTrace:
         committed_ns: Time at which the endpoint accepted the commit (manual turns), or None.
         responses: Responses, in the order in which they began.
         barge_in_ns: Time at which the user began to speak over the reply, or None.
-        backchannel: Whether the user's words over the reply expect no answer; the reply need not stop.
-        probe_at_ns: Times of the event loop probes, int64, shape (probes,).
-        probe_lag_ns: Lateness of the loop at each probe, int64, shape (probes,).
-        continuous: Whether the media have no start event, so that `first_byte` is undefined.
+        backchannel: Whether the user's words over the reply expect no answer, so that it need not stop.
+        probe_at_ns: Times of the event-loop probes, int64, shape (probes,).
+        probe_lag_ns: Event-loop lag at each probe, int64, shape (probes,).
+        continuous: Whether media have no start event, so that `first_byte` is undefined.
         setup_ns: Duration of each connection setup step, by name.
-        stamps: Source of the arrival timestamps; ``user`` if this process stamped any arrival.
+        stamps: Source of arrival timestamps; ``user`` if this process stamped any of them.
         stamp_error_ns: Maximum error of the kernel's timestamps, which are mapped from the wall clock to the
             monotonic clock.
-        clock_steps: Number of times the wall clock was set during the session; this process stamped the next
-            arrival.
-        device_spread_ns: Variation of the user devices' delay; 0 without devices.
+        clock_steps: How often the wall clock was set during the session; each time, this process stamped the
+            next arrival.
+        device_spread_ns: Variation in the user's device delay; 0 without devices.
         node: Cluster node that ran the session and whose clock the times refer to; None for the machine that
             recorded the run.
     """
@@ -144,7 +144,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of a turn, as defined in docs/reference/latencies.md. Each has a value or a reason.
+    """A turn's latencies as defined in docs/reference/latencies.md. Each has a value or a reason.
 
     Args:
         connect: Dialling to session ready.
@@ -157,11 +157,11 @@ class Latencies:
         barge_in_stop: Start of the user's speech over the reply to the last audible sample heard.
         stalls: Number of playout underruns of the headline response with a jitter buffer of 60 ms.
         stalled_ns: Total length of the underruns.
-        lag_ns: Lateness of sender and receiver: the error bar of the other values.
+        lag_ns: Lag of sender and receiver: the error bar of the other values.
         flagged: Whether `lag_ns` exceeds the limit of 20 ms.
         uncertain: Whether the end of the user's speech is uncertain.
-        premature: Number of responses before the headline response that were cut off because the same
-            utterance continued.
+        premature: Number of responses before the headline one that were cut off because the same utterance
+            continued.
         headline: Index of the measured response in the trace, or None.
     """
 
@@ -183,7 +183,7 @@ class Latencies:
 
 def is_paced(trace: TurnTrace, marks: ResponseRecord) -> bool:
     """Return whether a response arrived on media at real-time pace."""
-    # The first audio can differ from the first chunk only on a media track.
+    # only on a media track can the first audio differ from the first chunk
     return trace.continuous or marks.first_audio_ns is not None
 
 
@@ -193,12 +193,12 @@ def headline_response(
     voice_end_ns: int | None = None,
     barge_in_ns: int | None = None,
 ) -> int | None:
-    """Return the index of the response that answers the turn, or None without an answer.
+    """Return the index of the response that answers the turn; None without an answer.
 
-    The answer is the first response with audio that was not cut off because the utterance continued;
-    otherwise the first response with text. If all were cut off, failed or are empty, it is the first response
-    that was cut off after the end of the user's speech, or else the first that was not cancelled. A greeting
-    is never the answer; a greeting that the user spoke over counts only if no other response followed.
+    The answer is the first response with audio that was not cut off because the utterance continued, or else
+    the first response with text. If all were cut off, failed or empty, it is the first one that was cut off
+    after the end of the user's speech, or else the first that was not cancelled. A greeting is never the
+    answer, except that one that the user spoke over counts if no other response followed.
     """
     answers = sorted(
         (index for index, marks in enumerate(responses) if not is_greeting(marks.done_ns, onset_ns)),
@@ -229,7 +229,7 @@ def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
 
 
 def greets(marks: ResponseRecord, onset_ns: int | None) -> bool:
-    """Return whether a response of a session's first turn is a greeting: it began before the user's onset."""
+    """Return whether a response in a session's first turn is a greeting: it began before the user's onset."""
     ended = is_greeting(marks.done_ns, onset_ns)  # the response may have no audio and no text
     return ended or began_before(_first_sign_ns(marks), onset_ns)
 
@@ -250,8 +250,8 @@ def is_cut_off(
 ) -> bool:
     """Return whether a response was stopped because the user's utterance continued.
 
-    Responses that stop after the user speaks over them, at `barge_in_ns`, and responses whose audio begins
-    after the utterance, at `voice_end_ns`, do not count.
+    This excludes responses that stop after the user interrupts them (`barge_in_ns`) and responses whose audio
+    begins after the utterance (`voice_end_ns`).
     """
     if marks.status is not ResponseStatus.CANCELLED and marks.interrupted_ns is None:
         return False
@@ -263,14 +263,14 @@ def is_cut_off(
 
 
 def _cut_off_ns(marks: ResponseRecord) -> int | None:
-    """Return the time at which a response was stopped; None if it was not stopped or the time is unknown."""
+    """Return when a response was stopped; None if it was not, or the time is unknown."""
     cancelled_ns = marks.done_ns if marks.status is ResponseStatus.CANCELLED else None
     cuts = [at_ns for at_ns in (marks.interrupted_ns, cancelled_ns) if at_ns is not None]
     return min(cuts, default=None)
 
 
 def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
-    """Compute the latencies of a turn.
+    """Compute a turn's latencies.
 
     Args:
         reply: Audio of each response in `trace.responses`, int16 mono, shape (samples,), as it arrived.
@@ -342,7 +342,7 @@ def _last_stop(trace: TurnTrace, marks: ResponseRecord | None) -> int | None:
 
 
 def _began_ns(marks: ResponseRecord | None) -> int | None:
-    """Return the time at which the endpoint began a response: the event or the first audio."""
+    """Return when the endpoint began a response: the event or the first audio."""
     if marks is None:
         return None
     signs = (marks.created_ns, marks.audio_began_ns)
@@ -350,7 +350,7 @@ def _began_ns(marks: ResponseRecord | None) -> int | None:
 
 
 def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latency:
-    """Return the time from the user's interruption to the end of the audible reply, if it was stopped."""
+    """Return the time from the user's interruption until the audible reply ends, if it was stopped."""
     if trace.barge_in_ns is None:
         return Latency(None, "the user did not speak over the reply")
     if trace.backchannel:
@@ -363,7 +363,7 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
         end = audible_end(pcm[: playout.end_sample], playout.rate_hz)
         if end is not None and (heard_ns := playout.heard_ns(end - 1)) > last_heard:
             cancelled = marks.interrupted_ns is not None or marks.status is ResponseStatus.CANCELLED
-            # On continuous media, a stop cannot be distinguished from a natural end.
+            # on continuous media, a stop cannot be distinguished from a natural end
             soon = trace.continuous and heard_ns - trace.barge_in_ns <= _YIELDS_WITHIN_NS
             last_heard, stopped = heard_ns, cancelled or soon
     if last_heard < trace.barge_in_ns:
@@ -375,7 +375,7 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
 
 
 def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None) -> int:
-    """Return the maximum lateness that could have changed a latency.
+    """Return the maximum lag that could have changed a latency.
 
     The maximum covers the frames that could have affected when the endpoint answered (from 200 ms before the
     end of speech, at least the frame that contains the end, until the response began); without kernel
@@ -385,7 +385,7 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
     late = np.zeros(1, np.int64)
     if trace.voice_end_ns is not None and len(trace.frame_sent_ns):
         due = trace.frame_deadline_ns
-        # A frame is due with its last sample: the first frame due after the end of speech contains the end.
+        # A frame is due with its last sample, so the first frame due after the end of speech contains it.
         last = min(int(np.searchsorted(due, trace.voice_end_ns)), len(due) - 1)
         decides = due > trace.voice_end_ns - SPEECH_TAIL_NS
         began_ns = _began_ns(marks)

@@ -30,7 +30,7 @@ class Arrival:
 
 
 class Stamping(NamedTuple):
-    """The quality of arrival timestamps: ``stamps``, ``stamp_error_ns``, ``clock_steps`` of a `TurnTrace`."""
+    """Quality of arrival timestamps: a `TurnTrace`'s ``stamps``, ``stamp_error_ns`` and ``clock_steps``."""
 
     kind: StampKind
     error_ns: int
@@ -42,7 +42,7 @@ class EncodesMessagesAhead(Protocol):
     """A transport that can encode a message ahead of its deadline."""
 
     def prepare(self, message: Message) -> Callable[[], bool]:
-        """Encode a message; return a function that sends it at once and returns whether sending succeeded."""
+        """Encode a message; return a function that sends it immediately and returns whether it succeeded."""
         ...
 
     def drained(self) -> Awaitable[object]:
@@ -55,13 +55,13 @@ class EncodesFramesAhead(Protocol):
     """A track that can encode a frame ahead of its deadline."""
 
     def prepare_frame(self, pcm: bytes, skipped: int = 0) -> Callable[[], None]:
-        """Encode a frame, like `AudioTrack.send`; return a function that sends the frame at once."""
+        """Encode a frame, like `AudioTrack.send`; return a function that sends it immediately."""
         ...
 
 
 @runtime_checkable
 class LoadsAhead(Protocol):
-    """A transport with slow one-time loading before its first connection in a process."""
+    """A transport that loads slowly before a process's first connection."""
 
     async def load(self, dial: Dial) -> None:
         """Load before `connect`, so that loading time does not count as endpoint latency."""
@@ -69,14 +69,14 @@ class LoadsAhead(Protocol):
 
 
 class AudioTrack(Protocol):
-    """A media track for the user's audio, sent at real-time pace."""
+    """A media track for the user's audio, sent in real time."""
 
     def send(self, pcm: bytes, skipped: int = 0) -> None:
         """Encode and send a frame immediately, without blocking; do nothing after the connection has ended.
 
         Args:
             pcm: int16 little-endian mono at the specification's input rate.
-            skipped: Number of silence frames skipped before this frame, which advance the track's time.
+            skipped: Number of silence frames skipped before this frame; they advance the track's time.
         """
         ...
 
@@ -86,11 +86,11 @@ class AudioTrack(Protocol):
 
 
 class Transport(Protocol):
-    """A connection to an endpoint, constructed with a `Clock`. Use each instance for one connection.
+    """A connection to an endpoint, constructed with a `Clock`. Each instance serves one connection.
 
-    `receive` may be awaited by one task while another sends. Cancelling `receive` loses no message.
+    One task may await `receive` while another sends. Cancelling `receive` loses no messages.
 
-    A transport whose arrivals are stamped by the kernel (see `live_eval.sockets`) also has the attributes
+    If the kernel timestamps its arrivals (see `live_eval.sockets`), a transport also has the attributes
     ``stamps``, a `live_eval.types.StampKind`, and ``stamp_error_ns`` and ``clock_steps``, both int, as in
     `live_eval.timing.TurnTrace`.
     """
@@ -102,7 +102,7 @@ class Transport(Protocol):
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Duration of each setup step, by name; available after connecting, some slightly later."""
+        """Duration of each setup step by name, available after connecting (some slightly later)."""
         ...
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
@@ -123,7 +123,7 @@ class Transport(Protocol):
         ...
 
     async def receive(self) -> Arrival | RtpPacket:
-        """Wait for the next message, or the next packet of the endpoint's track.
+        """Wait for the next message or the next packet on the endpoint's track.
 
         Raises:
             TransportClosedError: The connection has ended and every arrival has been returned.
@@ -131,5 +131,5 @@ class Transport(Protocol):
         ...
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close the connection, or do nothing if it has ended. Never raises or blocks indefinitely."""
+        """Close the connection; no-op if it has ended. Never raises or blocks indefinitely."""
         ...

@@ -126,7 +126,7 @@ class SpeechKind(StrEnum):
 
 
 class AnchorKind(StrEnum):
-    """The reference time for an utterance of a script."""
+    """The reference time for a scripted utterance."""
 
     REPLY_ENDED = "reply_ended"
     """The user has heard the last sample of the reply."""
@@ -144,7 +144,7 @@ class Modality(StrEnum):
 
 
 class OnGreeting(StrEnum):
-    """The user's reaction to an endpoint that speaks first."""
+    """How the user reacts to an endpoint that speaks first."""
 
     WAIT = "wait"
     """Wait for the end of the greeting."""
@@ -163,11 +163,11 @@ class StampKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """The benchmark's label for the way in which a script is spoken.
+    """The benchmark's label for how a script is spoken.
 
     Args:
         phrase: Label as spelled in the data ("happy-toned expressive voice").
-        attribute: Canonical name ("happy"), or None if the taxonomy does not contain the phrase.
+        attribute: Canonical name ("happy"), or None if the phrase is not in the taxonomy.
     """
 
     phrase: str
@@ -183,7 +183,7 @@ class Cue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechBoundaries:
-    """Boundaries of the speaker's audio in a recording, relative to the recording's first sample.
+    """Boundaries of the speaker's audio in a recording, relative to its first sample.
 
     Args:
         voice_end_ns: Exclusive end of the speaker's audio, including consonants, breath, sigh and laughter,
@@ -298,7 +298,7 @@ class BenchmarkItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A recording and the references for judging its reply.
+    """A recording, with references for judging the reply.
 
     Args:
         case_id: Id that is unique in the data set, such as ``"id_355/target"``.

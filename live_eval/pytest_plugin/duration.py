@@ -1,4 +1,4 @@
-"""Durations that tests compare: ``assert turn.voice_to_voice < ms(1200)``."""
+"""Durations to compare in tests: ``assert turn.voice_to_voice < ms(1200)``."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["Duration", "ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duration:
-    """A measured or expected duration. Comparable only with durations, since a bare number has no unit.
+    """A measured or expected duration. Comparable only with durations, because a bare number has no unit.
 
-    Comparisons with a missing duration are false: ``assert turn.voice_to_voice < ms(1200)`` fails, and shows
-    the reason.
+    Comparisons with a missing duration are false, so ``assert turn.voice_to_voice < ms(1200)`` fails and
+    shows the reason.
 
     Args:
         ns: Nanoseconds, possibly negative; None if the duration is missing.
-        error_bar_ns: Maximum error due to live-eval's own lateness; None if unknown or not measured.
-        reason: Reason why the duration is missing; empty otherwise.
+        error_bar_ns: Maximum error due to live-eval's own lag; None if unknown or not measured.
+        reason: Why the duration is missing; empty otherwise.
 
     >>> ms(900) < ms(1200)
     True

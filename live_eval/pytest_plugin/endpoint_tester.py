@@ -1,6 +1,6 @@
-"""Stream recordings and duplex probes to an endpoint from a test: the pytest fixture `live_eval`.
+"""Stream recordings and duplex probes to an endpoint from tests: the pytest fixture `live_eval`.
 
-Each call records an ordinary run or duplex campaign, whose folder ``live-eval report`` accepts.
+Each call records an ordinary run or duplex campaign, to whose folder ``live-eval report`` can be applied.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class EndpointTester:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def play(self, recording: Path | str, *, text: str | None = None) -> Result:
-        """Stream a recording at the pace of speech and return the turn.
+        """Stream a recording in real time and return the turn.
 
         Args:
             recording: An audio file.
@@ -165,7 +165,7 @@ class EndpointTester:
                 **{table: dict(keys) for table, keys in self.settings.items()},
                 "endpoint": {**self.settings.get("endpoint", {}), **endpoint},
                 "data": dict(data),
-                # Retries would hide failures from the test.
+                # retries would hide failures from the test
                 "turns": {**self.settings.get("turns", {}), **turns, "retries": 0},
                 "judges": {"names": ()},
             }

@@ -1,4 +1,4 @@
-"""Turns for tests: latencies as durations, the reply, and assertions on several turns."""
+"""Turns for tests: latencies as durations, the reply, and assertions over several turns."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Result:
 
     @property
     def uncertain(self) -> bool:
-        """Whether the end of the user's speech, the start of most latencies, is uncertain."""
+        """Whether the end of the user's speech, from which most latencies start, is uncertain."""
         return self.record.timing.uncertain
 
     def _duration(self, name: str) -> Duration:
@@ -103,7 +103,7 @@ class Results(Sequence[Result]):
 
     @property
     def failed(self) -> dict[str, str]:
-        """The kind and message of each failure, by turn."""
+        """Each failure's kind and message, by turn."""
         return {
             turn.record.turn_id: f"{turn.record.failure.kind}: {turn.record.failure.message}"
             for turn in self.turns
@@ -114,7 +114,7 @@ class Results(Sequence[Result]):
         """Check an assertion such as ``voice_to_voice.p95 < 1200ms``.
 
         Returns:
-            The result: true if the assertion holds; prints as a sentence.
+            The result, which is true if the assertion holds and prints as a sentence.
 
         Raises:
             UsageError: The expression is not an assertion.

@@ -1,4 +1,4 @@
-"""Trials of a duplex probe for tests, with outcomes, durations, and assertions on several trials."""
+"""A duplex probe's trials for tests: outcomes, durations, and assertions over several trials."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ProbeTrials(Sequence[ProbeTrial]):
 
 
 def read_probe(folder: Path, probe: str) -> ProbeTrials:
-    """Return the trials of a campaign with one probe.
+    """Return the trials in a campaign that has one probe.
 
     Raises:
         StoreError: The folder is not a campaign.

@@ -63,7 +63,7 @@ def key_variable(given: str) -> str:
 
 
 def _looks_like_key(name: str) -> bool:
-    """Return whether a name has a long part with mixed case or digits, unlike a word."""
+    """Return whether a name has a long part with mixed case or digits, which no word has."""
     return any(
         len(part) >= _LONG_PART and not (part.isalpha() and (part.isupper() or part[1:].islower()))
         for part in name.split("_")
@@ -71,7 +71,7 @@ def _looks_like_key(name: str) -> bool:
 
 
 def find_key(source: str) -> Secret | None:
-    """Read a key from its source; the key is redacted everywhere from then on.
+    """Read a key from its source; from then on, it is redacted everywhere.
 
     Args:
         source: ``file:PATH``, ``keyring:SERVICE/NAME``, or the name of an environment variable.
@@ -93,7 +93,7 @@ def find_key(source: str) -> Secret | None:
 
 
 def has_key(source: str) -> bool:
-    """Return whether a key seems to exist: files are not read, and a keyring is not queried."""
+    """Return whether a key seems to exist, without reading files or querying a keyring."""
     if source.startswith(_FILE):
         return Path(source.removeprefix(_FILE)).expanduser().is_file()
     return source.startswith(_KEYRING) or bool(os.environ.get(source))

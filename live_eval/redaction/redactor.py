@@ -1,11 +1,11 @@
 """Remove secrets by value, in any encoding, and by field name.
 
 Every credential that the process reads (a key, an address, settings) is registered in its only `Redactor`,
-`SECRETS`. All output passes through it: the run's database, scores, cassettes and the terminal.
+`SECRETS`, through which all output passes: the run's database, scores, cassettes and the terminal.
 
-A short secret (fewer than eight characters), or one that may be an ordinary word (fewer than 16 letters, in
-lower case or capitalised), is redacted only in an address, a header or a field with a secret name. Elsewhere,
-its redaction would remove words from transcripts.
+A secret that is short (fewer than eight characters) or may be an ordinary word (fewer than 16 letters, in
+lower case or capitalised) is redacted only in an address, a header or a field with a secret name. Redacting
+it elsewhere would remove words from transcripts.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ SECRET_FIELDS = frozenset(
         "resume_token",
     }
 )
-"""Names of fields that contain secrets, in messages of any vendor."""
+"""Names of fields that contain secrets, in any vendor's messages."""
 
 _MAX_WORD = 15
 _MAX_FRAGMENT = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
-# Match only at the beginning of a word, because starting inside long words takes quadratic time.
-# Three stars next to a plain word are emphasis. In a key, there are more, or they adjoin a digit or sign.
+# Match only at the start of a word, because starting inside long words takes quadratic time.
+# Three stars next to a plain word are emphasis. A key has more, or has them next to a digit or sign.
 _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Environment variables that contain a folder, although their names resemble "password"."""
+"""Environment variables that name a folder, although they look like "password"."""
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def mask_halves(text: str) -> str:
-    """Return text without logins in addresses and without keys that an endpoint has partly masked."""
+    """Remove logins in addresses, and keys that an endpoint has partly masked."""
     text = without_logins(text)
     return _HALFMASKED_KEY.sub(MASK, text) if MASK in text else text
 
@@ -76,7 +76,7 @@ def mask_halves(text: str) -> str:
 class Redactor:
     """A registry of secrets that removes them from text and messages; see the module docstring.
 
-    Text that looks like a key or a bearer token, and logins in addresses, are removed too.
+    Text that looks like a key or bearer token is removed too, as are logins in addresses.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Redactor:
 
     @property
     def fields(self) -> frozenset[str]:
-        """Names of fields that contain secrets: `SECRET_FIELDS`, and fields of registered settings."""
+        """Names of fields that contain secrets: `SECRET_FIELDS` and fields in registered settings."""
         return self._fields
 
     def forget(self) -> None:
@@ -112,7 +112,7 @@ class Redactor:
         vars(self).update(vars(other))
 
     def learn_url(self, url: str) -> None:
-        """Register the login and the query of an address, even if the address cannot be parsed."""
+        """Register an address's login and query, even if it cannot be parsed."""
         for secret in secrets_in_url(url):
             self.learn(secret)
 
@@ -143,7 +143,7 @@ class Redactor:
                 self.learn(value)
 
     def suspects(self, text: str) -> bool:
-        """Return whether `self.text` would change the text. Fast for text without secrets."""
+        """Return whether `self.text` would change this text. Fast for text without secrets."""
         return self.text(text) != text
 
     def exposed_in(self, value: Any) -> str | None:
@@ -155,7 +155,7 @@ class Redactor:
         return None
 
     def text(self, text: str) -> str:
-        """Return a text without secrets; if a secret is escaped, the whole text is unescaped."""
+        """Remove secrets from a text; if a secret is escaped, the whole text is unescaped."""
         text = self.unescaped(text)
         if self._secrets:
             for plain in nested(text):
@@ -164,7 +164,7 @@ class Redactor:
         return text
 
     def unescaped(self, text: str) -> str:
-        """Return a text without the fixed spellings of secrets."""
+        """Remove secrets in their fixed spellings from a text."""
         for spelling in self._spellings:  # longest first; much faster than one combined pattern
             text = text.replace(spelling, MASK)
         if "sk-" in text or "Bearer" in text:
@@ -172,28 +172,28 @@ class Redactor:
         return without_logins(text)
 
     def binary(self, data: bytes) -> bytes:
-        """Return bytes without the secrets that they contain as text."""
+        """Remove secrets that bytes contain as text."""
         for spelling in self._spellings:
             data = data.replace(spelling.encode("utf-8", "surrogatepass"), MASK.encode())
         return data
 
     def values(self, value: Any) -> Any:
-        """Return JSON values without secrets in strings; names are not changed."""
+        """Remove secrets from strings in JSON values; leave names unchanged."""
         return mapped(value, self.text, lambda name, inner: (name, self.values(inner)))
 
     def body(self, value: Any) -> Any:
-        """Return a message, as JSON values, without secrets in strings, names and secret fields."""
+        """Remove secrets from strings, names and secret fields in a message, given as JSON values."""
         return mapped(value, self.text, self._member)
 
     def _member(self, name: str, value: Any) -> tuple[str, Any]:
         return self.text(str(name)), MASK if value and name in self._fields else self.body(value)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages, as JSON values, without secrets that are split across messages.
+        """Remove secrets that are split across messages, given as JSON values.
 
         Transcripts arrive in fragments, so a field's values in all messages of a ``type`` are joined for the
-        search. The first fragment of a secret becomes ``***``, and the others are removed. Use `text` for
-        secrets within a fragment.
+        search. A secret's first fragment becomes ``***``, and the others are removed. Use `text` for secrets
+        within a fragment.
         """
         found = list(messages)
         if not self._secrets:
@@ -213,7 +213,7 @@ class Redactor:
         return found
 
     def _without_split(self, pieces: Sequence[str]) -> list[str]:
-        """Return the fragments without secrets that are split across them."""
+        """Remove secrets that are split across fragments."""
         changed = list(pieces)
         whole = "".join(pieces)
         if len(pieces) < 2 or self.unescaped(whole) == whole:
@@ -259,11 +259,11 @@ def _with(value: Any, path: tuple[str | int, ...], text: str) -> Any:
 
 
 class Concealer:
-    """Redact the messages of one session without changing other content, including audio.
+    """Redact one session's messages without changing other content, including audio.
 
-    The secrets in `SECRETS`, the session's key, partly masked keys and the values of fields with secret names
-    become ``***``, including later occurrences of these values; logins in addresses are removed. A message
-    without secrets is returned byte for byte.
+    Secrets in `SECRETS`, the session's key, partly masked keys, and the values of fields with secret names,
+    wherever these occur later, become ``***``. Logins in addresses are removed. A message without secrets is
+    returned byte for byte.
 
     Args:
         key: The session's key, or None.
@@ -276,11 +276,11 @@ class Concealer:
         self._field = re.compile(f'({field})(?:"(?:[^"\\\\]|\\\\.)*"|.*$)', re.DOTALL)
 
     def series(self, messages: Sequence[Any]) -> list[Any]:
-        """Return messages without secrets that are split across messages; see `Redactor.series`."""
+        """Remove secrets that are split across messages; see `Redactor.series`."""
         return self._secrets.series(messages)
 
     def message(self, message: str | bytes) -> str | bytes:
-        """Return a sent or received message without secrets; binary messages may be JSON too."""
+        """Remove secrets from a sent or received message; binary messages may be JSON too."""
         if isinstance(message, str):
             return self.text(message)
         if message.lstrip().startswith((b"{", b"[")):
@@ -291,7 +291,7 @@ class Concealer:
         return self._secrets.binary(message)
 
     def text(self, text: str) -> str:
-        """Return a text, which may be JSON, without secrets."""
+        """Remove secrets from a text, which may be JSON."""
         if has_too_many_values(text):  # parsing would need too much memory
             plain = _LITERAL.sub(self._literal, self._secrets.unescaped(mask_halves(text)))
             return self._field.sub(rf'\1"{MASK}"', plain)
@@ -314,7 +314,7 @@ class Concealer:
         return orjson.dumps(masked).decode()
 
     def _literal(self, literal: re.Match[str]) -> str:
-        """Return a JSON string without escaped secrets."""
+        """Remove escaped secrets from a JSON string."""
         written = literal[0]
         if "\\" not in written:
             return written

@@ -1,4 +1,4 @@
-"""Find the secrets in settings and addresses, and return the public rest."""
+"""Find secrets in settings and addresses, and return the public remainder."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def names_secret(name: str) -> bool:
 
 
 def secrets_in_field(name: str, value: Any) -> list[str]:
-    """Return the strings in a field with a secret name; a number, as in ``max_tokens``, is not a secret."""
+    """Return the strings in a field with a secret name. A number, as in ``max_tokens``, is not a secret."""
     texts = texts_in(value) if names_secret(name) else []
     return [text for text in texts if not (name.endswith("tokens") and text.lstrip("-").isdigit())]
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return every string and integer in JSON values, as strings; names are not included."""
+    """Return every string and integer in JSON values as strings, without names."""
     match value:
         case bool() | None | "":
             return []
@@ -86,7 +86,7 @@ def texts_in(value: Any) -> list[str]:
 def public_settings(value: Any) -> Any:
     """Return settings, as JSON values, that are safe to show.
 
-    Fields with secret names and query values become ``***``; logins are removed from addresses.
+    Query values and fields with secret names become ``***``; logins are removed from addresses.
     """
     return mapped(value, _public_text, _public_member)
 
@@ -129,7 +129,7 @@ def is_address(text: str, name: str = "") -> bool:
 
 
 def public_url(url: str) -> str:
-    """Return a URL that is safe to show, without login and fragment, and with masked query values.
+    """Return a URL that is safe to show: without login and fragment, and with query values masked.
 
     >>> public_url("wss://me:secret@host:8000/v1?key=1")
     'wss://host:8000/v1?key=***'
@@ -159,7 +159,7 @@ def host_of(url: str) -> str:
 
 
 def without_logins(text: str) -> str:
-    """Return text with logins removed from addresses."""
+    """Remove logins from addresses in a text."""
     return _LOGIN.sub("//", text) if "@" in text else text
 
 
@@ -175,7 +175,7 @@ def secrets_in_queries(text: str) -> Iterator[str]:
 
 
 def secrets_in_url(url: str) -> Iterator[str]:
-    """Yield an address's login and its secret query values, even if it cannot be parsed."""
+    """Yield an address's login and secret query values, even if it cannot be parsed."""
     ice, parts = _ICE.fullmatch(url), _parsed(url)
     if ice is not None:
         login = ice[2].rpartition("@")[0]
@@ -200,7 +200,7 @@ def _no_words(text: str) -> bool:
 
 
 def _parsed(url: str) -> SplitResult | None:
-    """Return the parts of a URL; None if it cannot be parsed, in which case any part may be a login."""
+    """Return a URL's parts; None if it cannot be parsed, so that any part may be a login."""
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.fragment
@@ -210,7 +210,7 @@ def _parsed(url: str) -> SplitResult | None:
 
 
 def _unparsed(url: str) -> tuple[str, str, str]:
-    """Return the scheme, the possible login, and the host with path of a URL that cannot be parsed."""
+    """Return an unparsable URL's scheme, possible login, and host with path."""
     scheme, slashes, rest = url.partition("//")
     login, _, place = (rest if slashes else url).rpartition("@")
     return scheme + slashes if slashes else "", login, re.split(r"[?#]", place)[0]

@@ -1,4 +1,4 @@
-"""Spellings of a secret in text: plain, and in the encodings of messages and logs."""
+"""Spellings of a secret in text: plain, and as encoded in messages and logs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _within_base64(data: bytes, before: int) -> tuple[str, str]:
 
 
 def _decodings(text: str) -> Iterator[str]:
-    """Yield the text with each kind of escape that it contains resolved."""
+    """Yield the text with each kind of escape in it resolved."""
     if "%" in text:
         yield unquote_plus(text)
     if "&" in text:

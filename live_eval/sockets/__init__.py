@@ -1,1 +1,1 @@
-"""Sockets whose reads have kernel timestamps, for both ends of a connection."""
+"""Sockets with kernel timestamps on reads, for both ends of a connection."""

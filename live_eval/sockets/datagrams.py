@@ -28,18 +28,18 @@ class DatagramDamage(Protocol):
     """An impaired datagram path."""
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
-        """Call `leave`, which sends a datagram: later, twice or never."""
+        """Call `leave`, which sends a datagram, later, twice or never."""
         ...
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Call `deliver` with a datagram: later, twice or never; the timestamp is the time of the call."""
+        """Call `deliver` with a datagram later, twice or never. The timestamp is the time of the call."""
         ...
 
 
 @contextlib.contextmanager
 def stamped_datagrams(stamps: ArrivalStamps, damage: DatagramDamage | None = None) -> Iterator[None]:
     """Make new UDP endpoints deliver datagrams as `StampedDatagram`."""
-    # aioice creates its sockets through the loop and accepts no other sockets, so replace the loop's method.
+    # aioice only uses sockets that it creates through the loop, so replace the loop's method.
     methods = vars(asyncio.get_running_loop())
     methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
     token = _wanted.set(_Wanted(stamps, damage))
@@ -62,7 +62,7 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """Open a stamping socket if requested and only a local address is given; otherwise the loop's socket."""
+    """Open a stamping socket if requested and only a local address is given, else the loop's own socket."""
     loop, wanted = asyncio.get_running_loop(), _wanted.get()
     if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
@@ -78,7 +78,7 @@ async def _create_datagram_endpoint(
 
 
 class _Datagrams(asyncio.DatagramTransport):
-    """A UDP socket; datagrams that the kernel does not accept at once are lost, as on the network."""
+    """A UDP socket. Datagrams that the kernel does not accept immediately are lost, as on the network."""
 
     def __init__(self, sock: socket.socket, wanted: _Wanted, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__({"socket": sock, "sockname": sock.getsockname()})
@@ -93,7 +93,7 @@ class _Datagrams(asyncio.DatagramTransport):
         protocol.connection_made(self)
 
     def sendto(self, data: bytes | bytearray | memoryview, addr: Any = None) -> None:
-        """Send a datagram, directly or through the impaired path."""
+        """Send a datagram directly or through the impaired path."""
         if self._damage is None:
             self._leave(data, addr)
         else:

@@ -15,14 +15,14 @@ __all__ = ["DelayLine", "DelayedBytes"]
 
 
 class DelayLine:
-    """Queue of timed actions. Actions due at the same time run in the order in which they were put."""
+    """A queue of timed actions. Actions due at the same time run in insertion order."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`, or at once if `due_ns` has passed and no other action is pending."""
+        """Call an action at `due_ns`, or immediately if that has passed and no other action is pending."""
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return
@@ -41,16 +41,16 @@ class DelayLine:
 
 
 class DelayedBytes:
-    """Delay queue for a stream's bytes in one direction and the actions that follow them.
+    """A delay queue for a stream's bytes in one direction, and for actions that follow them.
 
-    Pieces are split off one at a time, after the previous piece was delivered, so small pieces need no extra
-    memory.
+    Pieces are split off one at a time, after the previous one has been delivered, so small pieces take no
+    extra memory.
 
     Args:
         path: Impairment that determines the delivery times.
         clock: Clock that schedules deliveries.
         deliver: Callback for each piece and its delivery timestamp.
-        ends: Callback with the time at which the path ends the connection.
+        ends: Callback with the time when the path ends the connection.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class DelayedBytes:
         """Number of pending bytes."""
 
     def put(self, data: bytes, stamp: Stamp) -> None:
-        """Add bytes with their send time or, on the receiving side, their unimpaired arrival time."""
+        """Add bytes with their send time or, on the receiving side, their arrival time without impairment."""
         self.size += len(data)
         self._add(self._pieces(data, stamp))
 
     def then(self, action: Callable[[], None], *, closes: bool = False) -> None:
-        """Call an action after delivery of all earlier bytes and actions.
+        """Call an action after all earlier bytes and actions.
 
         Args:
-            closes: Whether the action ends the stream, which may happen later than the last byte.
+            closes: Whether the action ends the stream, which may be later than the last byte.
         """
         self._add(self._end(action, self._clock.now_ns(), self._path.closes_later_ns if closes else 0))
 
@@ -131,7 +131,7 @@ class DelayedBytes:
             self._delivering = False
 
     def _advance(self) -> bool:
-        """Return whether bytes or actions are pending; if so, the first becomes the head."""
+        """Return whether bytes or actions are pending, and make the first one the head."""
         while self._head is None and self._entries:
             self._head = next(self._entries[0], None)
             if self._head is None and self._entries:

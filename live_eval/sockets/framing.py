@@ -1,7 +1,7 @@
-"""Find frame ends in a byte stream, so that no read extends past the end of a frame.
+"""Find frame ends in a byte stream, so that no read extends past a frame.
 
-A read across a message boundary would give both messages the timestamp of the later message. A transport
-therefore peeks at the first pending bytes, then reads one frame.
+A read across a message boundary would give both messages the later one's timestamp. A transport therefore
+peeks at the first pending bytes, then reads one frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ANYTHING = 65_536
 
 
 def frame_bytes(head: bytes | bytearray) -> int:
-    """Return the length of a WebSocket frame (RFC 6455, 5.2), header included; 0 if `head` is too short."""
+    """Return the length of a WebSocket frame (RFC 6455, 5.2) with its header; 0 if `head` is too short."""
     if len(head) < 2:
         return 0
     length = head[1] & ~_MASKED
@@ -41,7 +41,7 @@ def frame_bytes(head: bytes | bytearray) -> int:
 
 
 class Framing(Protocol):
-    """The frames of a protocol."""
+    """A protocol's frames."""
 
     look: int
     """Number of bytes to peek at."""
@@ -54,16 +54,16 @@ class Framing(Protocol):
         ...
 
     def ended(self, stamp: Stamp) -> None:
-        """Record the arrival of the last byte of the frame for which `size` was called."""
+        """Record that the last byte of the frame for which `size` was called has arrived."""
         ...
 
 
 class WebSocketFraming:
-    """The frames of a WebSocket, in one direction.
+    """A WebSocket's frames in one direction.
 
     Args:
-        after_head: Whether an HTTP response head precedes the frames; if the response rejects the WebSocket,
-            nothing is framed.
+        after_head: Whether an HTTP response head precedes the frames; if it rejects the WebSocket, nothing is
+            framed.
         keeps_stamps: Whether to keep message timestamps, for readers without access to the stream.
     """
 
@@ -74,11 +74,11 @@ class WebSocketFraming:
         self._refused = False
         self._completes = False  # the frame ends a message
         self.stamps: deque[Stamp] = deque()
-        """Timestamps of complete messages not yet taken by a reader, in order."""
+        """Timestamps of complete messages that no reader has taken yet, in order."""
         self._keeps_stamps = keeps_stamps
 
     def size(self, head: bytes) -> int:
-        """See `Framing.size`; each part of an HTTP head counts as a frame."""
+        """See `Framing.size`. Each part of an HTTP head counts as a frame."""
         if self._refused:
             return len(head)
         if self._in_head:

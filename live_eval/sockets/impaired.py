@@ -1,7 +1,7 @@
 """Impair traffic: deliver UDP datagrams and stream bytes late, twice or never.
 
-Frames leave the pacer on time and are delayed here. The timestamp of an arrival is the time at which it would
-have been received: the original timestamp plus the impairment's delay.
+Frames leave the pacer on time and are delayed here. An arrival's timestamp is when it would have been
+received: the original timestamp plus the impairment's delay.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_ARRIVING_BYTES = 16 << 20  # later bytes stay in the kernel
 
 
 class ImpairedDatagrams:
-    """Impaired path of one WebRTC connection, over all of its sockets."""
+    """The impaired path of one WebRTC connection, over all of its sockets."""
 
     def __init__(self, impairment: Impairment, clock: Clock) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class ImpairedDatagrams:
         self._begun = False
 
     def begin(self) -> None:
-        """Start the impairment, after the handshakes of ICE, DTLS and the data channel."""
+        """Start the impairment after the ICE, DTLS and data channel handshakes."""
         self._begun = True
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
@@ -69,8 +69,8 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     Args:
         clock: Clock that schedules late bytes, and stamps arrivals if the underlying stream does not.
-        window_bytes: Maximum number of bytes in transit in each direction, like TCP's window. None limits
-            arrivals to 16 MiB and does not limit sending, so that a slow line never blocks the pacer.
+        window_bytes: Maximum number of bytes in transit per direction, like TCP's window. None limits
+            arrivals to 16 MiB and leaves sending unlimited, so that a slow line never blocks the pacer.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """The arrival of the bytes being handled, after the impairment."""
+        """Arrival of the bytes being handled, after impairment."""
         return self._stamp or self._stamp_below
 
     # -- Network side -------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the stream, from this package or the event loop, and start the impairment's clock."""
+        """Set the stream (this package's or the event loop's), and start the impairment's clock."""
         self._lower = cast(asyncio.Transport, transport)  # uvloop's transports are not subclasses
         now_ns = self._clock.now_ns()
         up, down = (StreamPath(self._impairment, each, now_ns) for each in ("up", "down"))
@@ -128,14 +128,14 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._lower.pause_reading()
 
     def eof_received(self) -> bool:
-        """Pass on the end of the stream, after earlier arrivals; return whether to close the underlying
+        """Forward the end of the stream after earlier arrivals; return whether to close the underlying
         stream.
         """
         self._arriving.then(self._end, closes=True)
         return self._slow_end and self._lower.can_write_eof()  # TLS closes both directions at once
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass on the end of the connection, after earlier arrivals."""
+        """Forward the end of the connection after earlier arrivals."""
         self._ending.close()
         if self._was_reset:
             exc = ConnectionResetError(errno.ECONNRESET, "the impairment reset the connection")
@@ -149,7 +149,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._resume("below")
 
     def pause_reading(self) -> None:
-        """Pause the underlying stream; delayed bytes still arrive."""
+        """Pause the underlying stream. Delayed bytes still arrive."""
         self._protocol_paused = True
         self._lower.pause_reading()
 
@@ -178,13 +178,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self.close()
 
     def _end_at(self, at_ns: int) -> None:
-        """Close the connection at `at_ns`, unless the other direction has already set the end."""
+        """Close the connection at `at_ns` unless the other direction has already set an end."""
         if self._ends_ns is None:
             self._ends_ns = at_ns
             self._ending.put(at_ns, self._lower.close)
 
     def _reset(self) -> None:
-        """Reset the connection for both sides, unless it has ended."""
+        """Reset the connection for both sides unless it has ended."""
         if not self._lower.is_closing():
             reset_on_close(self._lower.get_extra_info("socket"))
             self._was_reset = True
@@ -209,13 +209,13 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._resume("here")
 
     def _pause(self, where: str) -> None:
-        """Pause the protocol's writing, because too many bytes are pending at `where`."""
+        """Pause the protocol's writing because too many bytes are pending at `where`."""
         if not self._too_much_waits:
             self._protocol.pause_writing()
         self._too_much_waits.add(where)
 
     def _resume(self, where: str) -> None:
-        """Resume the protocol's writing when no buffer has too many bytes."""
+        """Resume the protocol's writing once no buffer has too many bytes."""
         if where in self._too_much_waits:
             self._too_much_waits.remove(where)
             if not self._too_much_waits:

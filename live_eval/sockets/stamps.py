@@ -1,15 +1,15 @@
 """Map the kernel's receive timestamps to the monotonic clock.
 
-Linux stamps each packet on arrival (`SO_TIMESTAMPNS`, socket(7)), long before a busy process reads it. The
-timestamp uses the wall clock and is mapped by its age: monotonic now, minus (wall now − timestamp). The two
-clocks are read within a bracket whose width bounds the error. If the wall clock was set since the previous
-reading, the age is wrong, and the read is stamped in user space instead. The same applies to later reads with
-an older timestamp, because their bytes waited in the socket while the clock was set.
+Linux timestamps each packet on arrival (`SO_TIMESTAMPNS`, socket(7)), long before a busy process reads it.
+The timestamp is on the wall clock and is mapped by its age: monotonic now, minus (wall now − timestamp). The
+two clocks are read within a bracket whose width bounds the error. If the wall clock has been set since the
+previous reading, the age is wrong, so the read is stamped in user space instead. The same applies to later
+reads with an older timestamp, because their bytes were waiting in the socket when the clock was set.
 
-TCP returns the timestamp of the last segment of a read, so a read should not extend past the end of a
-message. One error remains: the kernel merges segments that wait in the socket (`tcp_try_coalesce`), with the
-last segment's timestamp. So if a process reads late, the first of several waiting messages may be stamped
-late, by at most the lateness of the read.
+For TCP, a read has its last segment's timestamp, so a read should not extend past the end of a message. One
+error remains: the kernel merges segments that are waiting in the socket (`tcp_try_coalesce`) and keeps the
+last one's timestamp. If a process reads late, the first of several waiting messages may therefore be stamped
+late, by no more than the read was late.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from live_eval.types import StampKind
 
 __all__ = ["ANCILLARY_BYTES", "ArrivalStamps", "Stamp"]
 
-# Python has no constant; equal on all architectures of Linux except PA-RISC and SPARC.
+# Python has no constant; the value is the same on all Linux architectures except PA-RISC and SPARC.
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@qq" if sys.maxsize > 2**32 else "@ll")
 ANCILLARY_BYTES = socket.CMSG_SPACE(_TIMESPEC.size)
@@ -46,7 +46,7 @@ class Stamp(NamedTuple):
 
 
 class ArrivalStamps:
-    """Timestamps for the reads of all sockets that share a clock."""
+    """Timestamps for reads from all sockets that share a clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class ArrivalStamps:
         return self._clock.now_ns()
 
     def enable(self, sock: socket.socket) -> None:
-        """Enable kernel timestamps for a socket's packets; only Linux supports them."""
+        """Enable kernel timestamps for a socket's packets. Only Linux supports them."""
         if sys.platform == "linux":
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
@@ -88,7 +88,7 @@ class ArrivalStamps:
         return Stamp(now_ns, StampKind.USER)
 
     def _read(self) -> tuple[int, int, int]:
-        """Return the monotonic time, the offset of the wall clock from it, and the width of the bracket."""
+        """Return the monotonic time, the wall clock's offset from it, and the bracket's width."""
         clock = self._clock
         best = (0, 0, sys.maxsize)
         for _ in range(_TRIES):

@@ -1,4 +1,4 @@
-"""A TCP connection with kernel-stamped reads, and TLS over it; both are asyncio transports.
+"""A TCP connection with kernel-stamped reads, and TLS over it. Both are asyncio transports.
 
 asyncio's transports read with `recv`, which drops the timestamps.
 """
@@ -21,7 +21,7 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class StreamTransport(asyncio.Transport):
-    """A transport that exposes the arrival timestamp of the bytes being received."""
+    """A transport that exposes when the bytes being received arrived."""
 
     stamp: Stamp
 
@@ -45,12 +45,12 @@ class StampedTransport(StreamTransport):
         self._stamps = stamps
         self._protocol = protocol
         self._unsent = bytearray()
-        self._partial = bytearray()  # received part of the current frame
-        self._rest = 0  # number of missing bytes of the frame; 0 while unknown
+        self._partial = bytearray()  # the part of the current frame received so far
+        self._rest = 0  # number of bytes missing in the frame; 0 while unknown
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
         self.framing: Framing | None = None
-        """Framing of the stream: frames are passed on complete, except for long ones. None to read all
+        """The stream's framing: frames are passed on complete, except for long ones. None to read all
         bytes.
         """
         sock.setblocking(False)
@@ -68,7 +68,7 @@ class StampedTransport(StreamTransport):
         return self._reading
 
     def pause_reading(self) -> None:
-        """Stop reading; arrivals wait in the kernel, which still stamps them."""
+        """Stop reading. Arrivals wait in the kernel, which still timestamps them."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._sock.fileno())
@@ -79,9 +79,9 @@ class StampedTransport(StreamTransport):
             self._loop.add_reader(self._sock.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read part of a frame, and pass the frame on when complete; return whether more data may be pending.
+        """Read part of a frame, and pass it on once complete; return whether more data may be pending.
 
-        The next frame is read in the loop's next iteration, after due actions.
+        The next frame is read in the loop's next iteration, after any actions that are due.
         """
         framing, rest, sized = self.framing, self._rest, True
         try:
@@ -145,7 +145,7 @@ class StampedTransport(StreamTransport):
     # -- Writing -----------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Pass bytes to the kernel at once; buffer those that it does not accept."""
+        """Pass bytes to the kernel immediately; buffer what it does not accept."""
         if self._lost or self._ends_writing or not data:
             return
         if not self._unsent:
@@ -167,7 +167,7 @@ class StampedTransport(StreamTransport):
             self._protocol.pause_writing()
 
     def can_write_eof(self) -> bool:
-        """Return True: TCP can be closed in one direction."""
+        """Return True, because TCP can be closed in one direction."""
         return True
 
     def write_eof(self) -> None:
@@ -199,7 +199,7 @@ class StampedTransport(StreamTransport):
                 self._lose(None)
 
     def _break(self, error: OSError) -> None:
-        """Handle a failed write, after reading pending bytes, which may contain the reason."""
+        """Handle a failed write after reading pending bytes, which may contain the reason."""
         self._ends_writing = True
         if self._unsent:
             self._unsent.clear()
@@ -272,7 +272,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """The arrival of the record being handled."""
+        """Arrival of the record being handled."""
         return self._lower.stamp
 
     async def handshake(self) -> None:
@@ -365,7 +365,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
             self._flush()
 
     def can_write_eof(self) -> bool:
-        """Return False: TLS is closed in both directions at once."""
+        """Return False, because TLS is closed in both directions at once."""
         return False
 
     def get_write_buffer_size(self) -> int:

@@ -1,4 +1,4 @@
-"""`check_dialect`: the conformance suite for the dialects of all clients.
+"""`check_dialect`: the conformance suite for all clients' dialects.
 
 The suite replays cassettes (golden sessions) and checks that the dialect produces the expected messages and
 events, in order and by name; that no endpoint message makes it raise, in any state; that it closes the
@@ -144,7 +144,7 @@ def _states(cassette: Cassette) -> Iterator[int]:
 
 
 def _shape(message: Message) -> object:
-    """Return the type of a message and the fields in it; for binary messages, the first byte."""
+    """Return a message's type and fields or, for binary messages, the first byte."""
     try:
         value = orjson.loads(message)
     except orjson.JSONDecodeError:
@@ -206,7 +206,7 @@ def _is_malformed(output: Output) -> bool:
 
 
 def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) -> None:
-    """Check that slightly modified messages, sent one after another, do not make the dialect raise."""
+    """Check that a sequence of slightly modified messages does not make the dialect raise."""
     player = start(cassette)
     for message in _GARBAGE:
         player.receive(message)
@@ -273,7 +273,7 @@ def _check_frames(
     sent_audio: Callable[[Message], bytes],
     frame_samples: int,
 ) -> None:
-    """Check that a frame's samples are sent unchanged, and that the frame's log entry is short."""
+    """Check that a frame's samples are sent unchanged and its log entry is short."""
     state = next((number for number, step in enumerate(cassette.steps) if isinstance(step, Call)), None)
     if state is None:
         return

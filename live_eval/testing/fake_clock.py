@@ -17,9 +17,9 @@ _T = TypeVar("_T")
 class FakeClock:
     """A `Clock` for tests: sleeping takes no time.
 
-    When every task of the event loop is waiting, the time jumps to the earliest wake-up time. A task that was
-    not ready for several loop cycles counts as waiting, so the clock also advances while real threads or
-    sockets are busy: use this clock only with in-memory transports.
+    When every task on the event loop is waiting, the time jumps to the earliest wake-up time. A task that has
+    not been ready for several loop cycles counts as waiting, so the clock also advances while real threads or
+    sockets are busy. Use it only with in-memory transports.
 
     Args:
         start_ns: Initial time.
@@ -62,7 +62,7 @@ class FakeClock:
         return action()
 
     def catch_up(self) -> None:
-        """Do nothing: no time passes while a task is running."""
+        """Do nothing, because no time passes while a task is running."""
 
     async def _jump(self) -> None:
         while self._sleepers:

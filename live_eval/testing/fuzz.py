@@ -45,7 +45,7 @@ def fuzz_dialect(
     seed: int = 0,
     frame_samples: int = 480,
 ) -> int:
-    """Replay mutated sessions to a dialect; return the number of sessions.
+    """Replay mutated sessions through a dialect; return the number of sessions.
 
     Args:
         factory: The dialect class, or another callable that creates a dialect.
@@ -94,7 +94,7 @@ def _play(player: Player, steps: Sequence[Step], pick: random.Random) -> None:
 def _damaged(
     steps: Sequence[Received], others: Sequence[Received], pick: random.Random
 ) -> Iterator[Received]:
-    """Yield the steps; some are omitted, repeated, replaced by other steps, or mutated."""
+    """Yield the steps, with some omitted, repeated, mutated or replaced by others."""
     for step in steps:
         match pick.randrange(10):
             case 0:
@@ -111,7 +111,7 @@ def _damaged(
 
 
 def damaged_message(message: Message, others: Sequence[Received], pick: random.Random) -> Message:
-    """Return a message with its bytes or one of its JSON values randomly mutated.
+    """Randomly mutate a message's bytes or one of its JSON values.
 
     Parts of `others` may replace parts of the message; `pick` is the random generator.
     """

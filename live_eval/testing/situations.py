@@ -1,4 +1,4 @@
-"""Find the situations that a golden session covers, from its events rather than its name."""
+"""Find the situations that a golden session covers, judging by its events, not its name."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def situations_in(
         Situation.CLOSE_MID_REPLY: closed and (ready if continuous else begun > len(ends)),
         Situation.CLOSE_AFTER_REPLY: closed and (ready if continuous else begun == len(ends) > 0),
     }
-    if words and (audio or continuous):  # with continuous media, only the energy shows when the audio starts
+    if words and (audio or continuous):  # on continuous media, only the energy shows when audio starts
         shown[Situation.TRANSCRIPT_BEFORE_AUDIO] = continuous or words[0] < audio[0]
         shown[Situation.TRANSCRIPT_AFTER_AUDIO] = continuous or words[-1] > audio[0]
     return frozenset(situation for situation, is_shown in shown.items() if is_shown)
