@@ -29,7 +29,7 @@ class PerformSetup extends Setup {
       required: true,
     });
     this.consent = make("input", { name: "consent", autocomplete: "off", required: true });
-    this.element.querySelector(".note:last-child")?.remove(); // no microphone is open during a reply
+    this.element.lastElementChild.remove(); // headphones: no microphone is open during a reply
     this.element.prepend(
       make(
         "fieldset",
