@@ -142,6 +142,8 @@ def test_a_login_and_a_query_are_learned_except_words_of_a_query() -> None:
         ({"base_url": "me:quiet-4711@h/v1"}, {"base_url": "h/v1"}),
         ({"baseURL": "me:quiet-4711@h/v1"}, {"baseURL": "h/v1"}),
         (["turn:me:quiet-4711@h:1", "stun:h"], ["turn:***@h:1", "stun:h"]),
+        (["TURNS:me:quiet-4711@h:1"], ["TURNS:***@h:1"]),
+        ({"model": "x?api-key=quiet-4711"}, {"model": "x?api-key=***"}),
         ({"proxy": "http://me:quiet-4711@h/?x=ab12"}, {"proxy": "http://h/?x=***"}),
         (["http://me:quiet-4711@h/?x=ab12"], ["http://h/?x=***"]),
         ({"note": "at ws://me:quiet-4711@h"}, {"note": "at ws://h"}),
@@ -153,6 +155,11 @@ def test_addresses_and_headers_in_settings_are_hidden_and_learned(setting: objec
     redactor = Redactor()
     redactor.learn_settings(setting)
     assert redactor.text("'quiet-4711'") == ("'***'" if "note" not in str(setting) else "'quiet-4711'")
+
+
+@pytest.mark.parametrize("text", ["ws://a to me@b", '"ws://a","me@b"'])
+def test_an_address_beside_another_has_no_login(text: str) -> None:
+    assert public_settings({"note": text}) == {"note": text}
 
 
 def test_a_secret_left_in_json_values_is_named_by_its_path() -> None:
@@ -307,6 +314,7 @@ def test_half_a_key_in_a_long_word_is_found_fast() -> None:
         ),
         *("accessKeyId", "access_key_id", "api_key_id", "api-key-v2", "key_value", "Headers", "psk", "otp"),
         *("apikey", "X-APIKEY", "authtoken", "accesstokens", "secretkey", "privkey", "bearertoken"),
+        *("clienttoken", "masterkey", "privatekey", "refreshtoken", "sessiontoken", "signingkey"),
     ],
 )
 def test_a_field_is_secret_by_its_name(name: str) -> None:
