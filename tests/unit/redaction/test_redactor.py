@@ -65,6 +65,14 @@ def test_escapes_next_to_an_escaped_secret_stay(spelled: str) -> None:
     assert knowing(KEY).text(f"1+1 \\n %41 {spelled}") == "1+1 \\n %41 ***"
 
 
+def test_a_secret_is_found_in_the_base64_of_urls() -> None:
+    secret = "~~~quiet???>>>"
+    spelled = base64.urlsafe_b64encode(secret.encode()).decode().rstrip("=")
+    assert "-" in spelled
+    assert "_" in spelled
+    assert "***" in knowing(secret).text(spelled)
+
+
 def test_a_space_in_a_secret_is_found_as_a_plus() -> None:
     assert knowing("pass word-4711").text("pass+word%2D4711") == "***"
 
