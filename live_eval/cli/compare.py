@@ -135,7 +135,7 @@ def _rows(comparison: RunComparison) -> Iterator[dict[str, str]]:
 
 
 def _row(difference: Difference) -> dict[str, str]:
-    digits = 0 if difference.kind == "latency" else 3
+    digits = difference.digits
     arrow = {True: " ↑", False: " ↓", None: ""}[difference.higher_is_better]
     unit = f", {difference.unit}" if difference.unit else ""
     p, p_holm = difference.test.p, difference.p_holm

@@ -82,16 +82,27 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict: a difference, if the corrected p is below `ALPHA` and the interval excludes 0."""
+        """The verdict: a difference that does not round to 0, corrected p below `ALPHA`, interval without 0."""
         interval, value = self.difference.interval, self.difference.value
         if value is None or self.p_holm is None:
             return Verdict.TOO_FEW
         # If all scripts differ by the same amount, there is no interval and p alone decides.
-        if self.p_holm >= ALPHA or (interval is not None and interval.low <= 0 <= interval.high):
+        no_finding = self.p_holm >= ALPHA or (interval is not None and interval.low <= 0 <= interval.high)
+        if no_finding or self.rounds_to_zero:
             return Verdict.TOO_FEW if self._out_of_reach else Verdict.NOT_SHOWN
         if self.higher_is_better is None:
             return Verdict.HIGHER if value > 0 else Verdict.LOWER
         return Verdict.BETTER if (value > 0) == self.higher_is_better else Verdict.WORSE
+
+    @property
+    def digits(self) -> int:
+        """Number of decimals shown."""
+        return 0 if self.kind == "latency" else 3
+
+    @property
+    def rounds_to_zero(self) -> bool:
+        """Whether the difference is 0 as shown: too small to matter, however certain it is."""
+        return self.difference.value is not None and round(self.difference.value, self.digits) == 0
 
     @property
     def is_close(self) -> bool:

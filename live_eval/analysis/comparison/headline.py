@@ -30,7 +30,7 @@ def headline(first: str, comparison: RunComparison) -> str:
     unclear = [each for each in differences.values() if each.verdict in _OPEN]
     if unclear:
         parts.append(f"no difference is shown in {len(unclear)} of {counted(len(differences), 'metric')}")
-        measured = [each for each in unclear if each.difference.value and each.effect.value]
+        measured = [each for each in unclear if each.effect.value and not each.rounds_to_zero]
         measured.sort(key=lambda each: each.name != _MAIN)
         parts += map(_reach, measured[:1])
     return "; ".join(filter(None, parts)) + "."

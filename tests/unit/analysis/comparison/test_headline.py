@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from live_eval.analysis.comparison.difference import Verdict
 from live_eval.analysis.comparison.headline import headline
 from live_eval.analysis.comparison.run_comparison import compare_runs
+from live_eval.analysis.comparison.series import ComparedRun
 from tests.unit.analysis.comparison.test_run_comparison import drawn, made_run
 
 
@@ -30,3 +37,23 @@ def test_a_difference_that_is_not_shown_has_the_scripts_that_would_show_it() -> 
     assert found is not None, sentence
     assert float(found[1]) > float(found[3])
     assert int(found[2]) > 20
+
+
+@pytest.mark.parametrize(("kind", "shift"), [("latency", 0.045), ("score", 0.0004)])
+def test_a_difference_that_rounds_to_zero_is_no_finding(kind: str, shift: float) -> None:
+    random = np.random.default_rng(3)
+    before = {(f"s{script}/target", 0): 80.0 for script in range(40)}
+    after = {key: 80.0 + shift * random.uniform(0.9, 1.1) for key in before}
+
+    def run(name: str, values: Mapping[tuple[str, int], float]) -> ComparedRun:
+        made = made_run(name, {"lead_silence": values})
+        return replace(
+            made, series={**made.series, "lead_silence": replace(made.series["lead_silence"], kind=kind)}
+        )
+
+    compared = compare_runs([run("a", before), run("b", after)]).comparisons[0]
+    found = compared.differences["lead_silence"]
+    assert found.p_holm is not None
+    assert found.p_holm < 0.05
+    assert found.verdict is Verdict.NOT_SHOWN
+    assert headline("a", compared) == "no difference is shown in 2 of 2 metrics."
