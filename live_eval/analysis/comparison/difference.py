@@ -82,7 +82,11 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict: a difference that does not round to 0, corrected p below `ALPHA`, interval without 0."""
+        """The verdict.
+
+        A difference is shown if the corrected p is below `ALPHA`, the interval excludes 0, and the value does
+        not round to 0.
+        """
         interval, value = self.difference.interval, self.difference.value
         if value is None or self.p_holm is None:
             return Verdict.TOO_FEW
