@@ -171,7 +171,7 @@ def _side(probabilities: Probabilities) -> dict[str, Any]:
 
 
 def _cosine(reply: Probabilities, reference: Probabilities) -> float | None:
-    """Return the cosine over the seven emotions, or None if one side contains none of them."""
+    """Return the cosine over the seven emotions, or None if either side contains none of them."""
     ours, theirs = (np.array([side[name] for name in EMOTIONS]) for side in (reply, reference))
     lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
     return min(1.0, float(ours @ theirs) / lengths) if lengths > 0 else None

@@ -75,7 +75,7 @@ class Need(StrEnum):
 
 
 class JudgeRole(StrEnum):
-    """The role by which summaries find a judge; it prescribes outputs and detail."""
+    """The role that summaries use to find a judge. It determines the judge's outputs and detail."""
 
     MULTIPLE_CHOICE = "multiple choice"
     """Outputs `accuracy`, `parsed` and `refused` in %; detail ``chosen``: the letter, or None."""

@@ -148,7 +148,7 @@ class Playout:
 
     @property
     def end_sample(self) -> int:
-        """Index after the last sample that is heard; 0 if none is."""
+        """Index one past the last audible sample, or 0 if there is none."""
         heard = np.flatnonzero(self.samples)
         if not len(heard):
             return 0

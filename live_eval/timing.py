@@ -240,7 +240,7 @@ def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
 
 
 def _first_sign_ns(marks: ResponseRecord) -> int | None:
-    """Return the arrival of a response's first audio or text."""
+    """Return the arrival time of a response's first audio or text."""
     signs = [at_ns for at_ns in (marks.audio_began_ns, marks.first_text_ns) if at_ns is not None]
     return min(signs, default=None)
 

@@ -47,7 +47,7 @@ from live_eval.types import StampKind
 __all__ = ["WebSocketTransport"]
 
 _REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has up to 125 bytes, two of which are the code.
-_MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the library's 1 MiB is too little
+_MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the default, 1 MiB, is too small
 _TOO_BIG = 1009
 _NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: protocol violation, or data that is not UTF-8.
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.

@@ -169,7 +169,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def _known(db: sqlite3.Connection, kind: str) -> set[str]:
-    """Return the file names to which attempts in the database refer."""
+    """Return the file names referenced by attempts in the database."""
     has_replaced = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (f"{REPLACED}turns",)).fetchone()
     if kind == AUDIO_FOLDER:
         queries = (KEPT_AUDIO, REPLACED_AUDIO) if has_replaced else (KEPT_AUDIO,)

@@ -119,7 +119,7 @@ class TurnRecord(TurnCapture):
 
     @property
     def reply_rate_hz(self) -> int | None:
-        """Sample rate of the headline response's audio; None without audio."""
+        """Sample rate of the headline response's audio; None if there is no audio."""
         return self.headline.rate_hz if self.headline is not None and self.has_reply else None
 
 

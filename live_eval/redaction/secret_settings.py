@@ -1,4 +1,4 @@
-"""Find secrets in settings and addresses, and return the public remainder."""
+"""Strip secrets from settings and addresses, and return the rest."""
 
 from __future__ import annotations
 

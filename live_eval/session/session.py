@@ -133,8 +133,8 @@ class Session:
     ) -> list[TurnCapture]:
         """Connect, stream the recordings in order, and disconnect.
 
-        A recording begins at its anchor or, without an anchor, one pause after the user hears the end of the
-        previous reply. A failed turn ends the session. Late audio of an earlier response is assigned to that
+        A recording begins at its anchor or, without an anchor, `pause_ns` after the previous reply has been
+        heard. A failed turn ends the session. Late audio of an earlier response is assigned to that
         response's turn.
 
         Args:

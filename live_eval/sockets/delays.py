@@ -70,7 +70,7 @@ class DelayedBytes:
         """Number of pending bytes."""
 
     def put(self, data: bytes, stamp: Stamp) -> None:
-        """Add bytes with their send time or, on the receiving side, their arrival time without impairment."""
+        """Add bytes with their send time or, when receiving, the time of their unimpaired arrival."""
         self.size += len(data)
         self._add(self._pieces(data, stamp))
 

@@ -39,7 +39,7 @@ _PairKey: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByJudge:
-    """The runs as rated by a judge, with the order effect."""
+    """A judge's ratings of the runs, and the order effect."""
 
     judged: PairVerdicts
     ratings: Ratings

@@ -30,9 +30,9 @@ DRIFT_METRICS = ("connect", "first_byte", "voice_to_voice", "lag")
 
 @dataclass(frozen=True, slots=True)
 class DriftMetric:
-    """One of `DRIFT_METRICS` in a drift check, in ms: its median, and the mean difference from the first.
+    """The median of one of `DRIFT_METRICS` in a drift check, and its mean difference from the first, in ms.
 
-    The difference is over the turns measured in both checks; it has no value in the first check itself.
+    The difference is averaged over the turns measured in both checks; the first check has none.
     """
 
     median: Estimate

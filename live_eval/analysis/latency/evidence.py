@@ -54,10 +54,10 @@ def read_evidence(
     """Return the data of a run's captured turns.
 
     Args:
-        run: Run of the turns.
+        run: Run that contains the turns.
         turns: Turns to read.
-        recognise: Function that returns the words of a turn's reply; None if there is no recogniser.
-        no_words: Reason why there is no recogniser.
+        recognise: Function that transcribes a turn's reply; None if there is no recogniser.
+        no_words: Why there is no recogniser.
     """
     return [_evidence(run, turn, recognise, no_words) for turn in turns if turn.captured]
 

@@ -24,7 +24,7 @@ _UNANSWERED = (FailureKind.NO_RESPONSE, FailureKind.EMPTY_REPLY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCounts:
-    """The numbers of turns of a condition.
+    """Turn counts for a condition.
 
     Args:
         n: All turns.

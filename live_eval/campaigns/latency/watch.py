@@ -70,7 +70,7 @@ class LoadWatch:
 
     @property
     def late_p99_ns(self) -> int | None:
-        """The p99 of frame lateness in the newest turns; None for too few turns."""
+        """The p99 of frame lateness over the most recent turns, or None if there are too few."""
         if len(self._late) < _LEAST_TURNS:
             return None
         return int(np.percentile(np.concatenate([sent.late_ns for sent in self._late]), 99))

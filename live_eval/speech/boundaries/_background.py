@@ -35,7 +35,8 @@ SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7,
 # share of bands in which a sound should exceed the background, and maximum level increase
 _SHARE = 0.3
 _RISE_DB = 30.0
-# Limits on a frame's evidence: a long pause must not outweigh the sound after it, nor a single frame a pause.
+# Limits on a frame's evidence: a long pause must not outweigh the sound after it, and one frame must not
+# outweigh a pause.
 _LEAST_EVIDENCE, _MOST_EVIDENCE = -2.0, 6.0
 _MOST_OFFSET = 8.0
 _Z_LIMIT = 6.0

@@ -15,14 +15,14 @@ __all__ = ["Condition", "Probe", "sessions_of", "trials_of"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One setting of a probe.
+    """One condition of a probe.
 
     Args:
         name: Name, unique among the probe's conditions.
         lines: Function that maps the variant number to the utterances of a trial.
         variants: Number of variants.
         meant: Function that maps the variant number to lower-case words, each of which shows that the
-            correction was understood; None without a correction.
+            correction was understood; None if there is no correction.
         every_variant: Whether each variant is used at least once.
     """
 
