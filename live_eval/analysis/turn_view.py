@@ -12,7 +12,7 @@ from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.observations import latency
 from live_eval.analysis.summary.score_table import ScoreCell, ScoreTable
 from live_eval.audio.peaks import PEAK_NS
-from live_eval.judging import JudgeRole
+from live_eval.judging import TURN_FAILED, JudgeRole
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latency, ResponseRecord
 
@@ -81,12 +81,16 @@ class TurnView:
 
     @property
     def scores(self) -> dict[str, ScoreCell]:
-        """The scores, or the reasons for missing ones, by column name."""
+        """The scores, or the reasons for missing ones, by column name; a failed turn has no scores."""
         turn = self.record
-        return {
+        cells = {
             column.name: self.table.cell(turn.turn_id, turn.case.task, column)
             for column in self.table.columns
         }
+        if turn.captured:
+            return cells
+        none = ScoreCell("unscored", None, TURN_FAILED)
+        return {name: cell if cell.value is None else none for name, cell in cells.items()}
 
     @property
     def chosen(self) -> str | None:

@@ -74,7 +74,7 @@ def turn_row(
         (number(ms), rounded(ms, 2)) for ms in map(facts.milliseconds, ("voice_to_voice", "first_byte"))
     ]
     for name in shown:
-        value = scores[name].value if name in scores and turn.captured else None
+        value = scores[name].value if name in scores else None
         values.append((number(value, 2), value))
     cue, dimension = _cue(turn.case.cue)
     said = [text for text in (turn.case.text, turn.reply_text) if text]

@@ -332,7 +332,7 @@ def _row(view: TurnView) -> dict[str, Any]:
         "flagged": timing.flagged,
         "uncertain": timing.uncertain,
         "latency_ms": {name: ms if turn.captured else None for name, ms in view.latency_ms.items()},
-        "scores": {name: cell.value if turn.captured else None for name, cell in view.scores.items()},
+        "scores": {name: cell.value for name, cell in view.scores.items()},
         "seconds": round(view.seconds, 3),
     }
 
