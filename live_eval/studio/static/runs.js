@@ -200,7 +200,7 @@ class RunList {
     const owner = this.owner(run);
     const progress = make("td", { class: "state" }, stateBadge(run));
     const turns = figure(run.turns ?? NONE);
-    const failed = figure(run.failed ?? NONE);
+    const failed = figure(failedTurns(run, run.failed));
     const latency = figure(NONE);
     const score = figure(NONE);
     this.cells.set(run.id, { run, progress, turns, failed, latency, score });
@@ -294,8 +294,14 @@ class RunList {
     if (!latest || !cells) return;
     fill(cells.progress, progressBar(cells.run.name, latest));
     fill(cells.turns, latest.turns);
-    fill(cells.failed, latest.failed);
+    fill(cells.failed, failedTurns(cells.run, latest.failed));
   }
+}
+
+/** A run's number of failed turns, which opens them. */
+function failedTurns({ id, name, kind }, count) {
+  if (!count || kind !== "run") return count ?? NONE;
+  return make("a", { href: `#/runs/${id}?status=failed`, "aria-label": `${count} failed: show the turns of ${name}` }, count);
 }
 
 /** Sort runs by a value; missing values are last in either order. */

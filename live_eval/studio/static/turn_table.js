@@ -92,7 +92,7 @@ export class TurnTable {
       unread && make("p", { class: "warning" }, unread),
       rows.length
         ? table(
-            "Turns; a value opens the turn at its audio",
+            "Turns; a name opens the turn, a value opens it at its audio",
             heads,
             rows.map((row) => this.row(row, times, shown)),
             { id: "turn-table" },
