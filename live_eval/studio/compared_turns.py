@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.score_table import ScoreColumn
 from live_eval.errors import UsageError
 from live_eval.studio.turn_filter import FilterError
 from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
@@ -16,6 +18,7 @@ __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
 
 ORDERS = ("size", "higher", "lower", "recorded")
 """Sort by size of difference, by the last run's value (highest or lowest first), or in recording order."""
+_MEANS = 6
 _TEXTS = ("cue", "variant", "task", "text")
 _OF_A_TURN = ("status", "failure", "reply_text", "seconds", "flagged")
 
@@ -62,6 +65,7 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         if turn_id in matching
     ]
     found = _sorted(found, query.order)
+    means = _means(rows, [case["turn_id"] for case in found], query, scores)
     first = query.turns.offset
     return {
         "total": len(cases),
@@ -72,19 +76,49 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         + [column.as_json() for column in scores],
         "names": runs[0].names,
         "cues": list(dict.fromkeys(cue for run in runs for cue in run.rows.columns.get("cue", ()) if cue)),
+        "means": means,
         "invalid": invalid,
         "rows": found[first : first + query.turns.limit],
     }
+
+
+def _means(
+    rows: Sequence[Mapping[str, ListedTurn]],
+    cases: Sequence[str],
+    query: CaseQuery,
+    scores: Sequence[ScoreColumn],
+) -> list[dict[str, Any]]:
+    """Return each run's means over the cases of a cue with a value in every run; nothing without a cue."""
+    if "cue" not in query.turns.choices:
+        return []
+    shown = dict.fromkeys((query.metric, "voice_to_voice", *(column.name for column in scores[:_MEANS])))
+    found = []
+    for metric in shown:
+        part = "latency_ms" if metric in LATENCIES else "scores"
+        measured = (
+            [value for each in rows if (value := _value(each.get(case), part, metric)) is not None]
+            for case in cases
+        )
+        paired = [values for values in measured if len(values) == len(rows)]
+        means: list[float | None] = [None] * len(rows)
+        if paired:
+            means = [fmean(column) for column in zip(*paired, strict=True)]
+        found.append({"metric": metric, "n": len(paired), "means": means, "difference": _difference(means)})
+    return found
 
 
 def _has(run: RunIndex, score: str) -> bool:
     return any(column.name == score for column in run.columns)
 
 
+def _value(turn: ListedTurn | None, part: str, metric: str) -> float | None:
+    return None if turn is None else turn.number(part, metric)
+
+
 def _case(turns: Sequence[ListedTurn | None], turn_id: str, metric: str) -> dict[str, Any]:
     known = next(turn for turn in turns if turn is not None)
     part = "latency_ms" if metric in LATENCIES else "scores"
-    values = [None if turn is None else turn.number(part, metric) for turn in turns]
+    values = [_value(turn, part, metric) for turn in turns]
     return {
         "turn_id": turn_id,
         **{name: known[name] for name in _TEXTS},

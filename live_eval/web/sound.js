@@ -4,7 +4,7 @@ import { announce, button, make } from "./elements.js";
 import { seconds } from "./format.js";
 import { keysAreOn, turnKeys } from "./keys.js";
 import { PLAYER_KEYS, Player } from "./player.js";
-import { Waveform } from "./waveform.js";
+import { Waveform, classOf } from "./waveform.js";
 
 /** Context played before and after an interval. */
 const AROUND_S = 0.25;
@@ -34,8 +34,8 @@ export function levelsOf({ step, user, endpoint }) {
  *     given its address and an interval or null.
  * @param {Array<{title: string, url: string}>} sounds See `Player`; empty if the recording cannot be played.
  * @param {AbortSignal} signal Stops playback.
- * @returns {{element: HTMLElement, refine: function, hear: function|null, follow: function}} `refine` draws the view;
- *     `hear(interval, title)` plays an interval; `follow(element, intervals)` highlights an element while one of its
+ * @returns {{element: HTMLElement, refine: function, hear: function|null, play: function|null, follow: function}} `refine`
+ *     draws the view; `hear(interval, title)` plays an interval, `play(from)` to the end; `follow(element, intervals)` highlights an element while one of its
  *     intervals is played.
  */
 export function recording(drawing, sounds, signal) {
@@ -70,8 +70,9 @@ export function recording(drawing, sounds, signal) {
     zoom && button(zoom.title, () => waveform.look(zoom.from, zoom.to)),
     player && drawing.clip && button("Save WAV", () => save(drawing.clip(player.audio.src, waveform.selection)), { title: SAVED }),
   );
-  const marks = drawing.marks.map(({ kind, title, at_s: at }, index) => {
-    const label = [make("i", { class: `swatch m-${kind}` }), `${index + 1} ${title} ${seconds(at)}`];
+  const marks = drawing.marks.map((mark, index) => {
+    const { title, at_s: at } = mark;
+    const label = [make("i", { class: `swatch ${classOf(mark)}` }), `${mark.letter ?? index + 1} ${title} ${seconds(at)}`];
     return make(
       "li",
       {},
@@ -90,6 +91,7 @@ export function recording(drawing, sounds, signal) {
     element,
     refine: () => waveform.refine(),
     hear: player && hear,
+    play: player && ((from) => player.play(from)),
     follow: (each, intervals) => followed.push({ element: each, intervals }),
   };
 }

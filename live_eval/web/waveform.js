@@ -18,11 +18,17 @@ const HELP = `Click to play from there, drag to play an interval. Keys: Space pl
 const SILENT_HELP = `Keys: ${KEYS}.`;
 let made = 0;
 
+/** Return the class that colours a mark. */
+export function classOf({ kind, colour: name }) {
+  return name ? `c-${name}` : `m-${kind}`;
+}
+
 export class Waveform {
   /**
    * @param {object} drawing
    * @param {number} drawing.length Length of the recording in seconds.
-   * @param {Array<{kind: string, title: string, at_s: number}>} drawing.marks
+   * @param {Array<{kind: string, title: string, at_s: number, colour: string, letter: string}>} drawing.marks `colour`
+   *     replaces the colour of its kind, and `letter` its number; both are optional.
    * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (its
    *     index, null for all), kind, from, to.
    * @param {string} [drawing.described] A description of the drawing.
@@ -248,12 +254,13 @@ export class Waveform {
     const ends = [];
     const flags = [];
     const lines = [];
-    this.marks.forEach(({ kind, title, at_s: at }, index) => {
+    this.marks.forEach((mark, index) => {
+      const { title, at_s: at } = mark;
       const left = this.percent(at);
       if (left < 0 || left > 100) return;
       const name = make("span", { class: "flag-name" }, ` ${title}`);
-      const flag = make("span", { class: `m-${kind}` }, make("b", {}, index + 1), name);
-      const line = make("div", { class: `m-${kind}` });
+      const flag = make("span", { class: classOf(mark) }, make("b", {}, mark.letter ?? index + 1), name);
+      const line = make("div", { class: classOf(mark) });
       line.style.left = flag.style.left = `${left}%`;
       flags.push(flag);
       lines.push(line);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,19 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
     page.get_by_label("Difference in").select_option("first_byte")
     expect(page.locator("#cases tbody tr").first).to_contain_text("200 ms")
 
+    page.locator("#cases .name").first.click()
+    expect(page.locator("audio")).to_have_js_property("paused", False)  # from the end of speech
+    assert page.locator("audio").evaluate("audio => audio.currentTime") > 0.2
+    marks = page.locator(".mark-list li")
+    expect(marks).to_have_text(
+        [re.compile(text) for text in ("a end of", "b amber audible", "c birch audible")]
+    )
+    expect(marks.locator(".c-endpoint, .c-c2")).to_have_count(2)  # the colours of the runs
+    page.evaluate("location.hash += '&cue=sigh'")
+    expect(page.locator("#means tbody tr").first).to_contain_text("200 ms")
+    page.get_by_label("Cue").select_option("")
+    page.reload()
+    expect(page.locator("#cases tbody tr")).to_have_count(2)
     page.get_by_role("heading", name="By ear").click()  # a list takes letters
     page.keyboard.press("j")
     panel = page.locator(".open-case")
@@ -244,6 +258,8 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
 def test_the_list_has_values_notes_and_folded_campaigns(page: Page, recordings: Path) -> None:
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="amber", exact=True))
     expect(row).to_contain_text("644 ms")
+    failed = row.get_by_role("link", name="13 failed: show the turns of amber")
+    assert (failed.get_attribute("href") or "").endswith("?status=failed")
     expect(page.get_by_role("link", name="c1", exact=True)).to_have_count(0)
     page.get_by_role("button", name="Show 1 run").click()
     expect(page.get_by_role("link", name="c1", exact=True)).to_be_visible()

@@ -1,10 +1,11 @@
 // The replies of several runs to the same cases, played in sync: a row per case, with one key to switch.
 import { path, read, withQuery } from "./api.js";
 import { turnLink } from "./turn_table.js";
-import { announce, badge, button, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
+import { announce, badge, button, choice, figure, fill, make, problem, row, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, score, words } from "./web/format.js";
 import { answerAnywhere } from "./web/keys.js";
 import { Listing, filters } from "./web/listing.js";
+import { headingOf } from "./web/scores.js";
 import { recording } from "./web/sound.js";
 
 const COLOURS = ["endpoint", "c2", "c3", "c4", "c5", "c0"];
@@ -13,6 +14,7 @@ const KEYS = [
   ["X", "switch to the next run at the same place"],
   ["1 2 …", "hear a run"],
 ];
+const MARKS = "abcdefg"; // digits are the keys of the runs
 const ORDERS = [
   ["size", "largest difference"],
   ["higher", "the last run highest"],
@@ -37,6 +39,7 @@ export class ByEar {
     const where = search("where", this.asked.where, "Where", { placeholder: "cue == sigh", class: "where", spellcheck: "false" });
     const form = filters("Cases", search("filter", this.asked.filter), where, this.measure);
     this.frame = make("div", {});
+    this.means = make("div", {});
     this.panel = make("div", { class: "open-case" });
     const pages = make("p", { class: "pages" });
     this.listing = new Listing(
@@ -52,6 +55,7 @@ export class ByEar {
       make("p", { class: "note" }, `Open a case to hear the replies of every run from the same place: ${name}.`),
       this.panel,
       form,
+      this.means,
       this.frame,
       pages,
     );
@@ -75,10 +79,11 @@ export class ByEar {
     history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common") }));
   }
 
-  draw({ rows, metric, metrics, cues, invalid }) {
+  draw({ rows, metric, metrics, cues, means, invalid }) {
     Object.assign(this, { cases: rows, metrics });
     this.metric = metrics.find(({ name }) => name === metric);
     this.drawChoices(metrics, cues);
+    this.drawMeans(means);
     const heads = [
       "case",
       "cue",
@@ -95,6 +100,23 @@ export class ByEar {
           : make("p", { class: "note" }, "No case matches."),
     );
     this.mark();
+  }
+
+  /** Show the means of the chosen cue. */
+  drawMeans(means) {
+    const heads = [
+      "metric",
+      ...this.runs.map(({ name }) => ({ label: name, figure: true })),
+      { label: "difference", figure: true },
+      { label: "n", figure: true },
+    ];
+    const rows = means.map(({ metric, n, means: values, difference }) => {
+      const score = this.metrics.find(({ name }) => name === metric);
+      const shown = (value) => figure(this.show(value, score));
+      return row(score.heading ? headingOf(score) : words(metric), ...values.map(shown), shown(difference), figure(n));
+    });
+    const title = `Means of ${this.asked.cue}, over the cases with a value in every run`;
+    fill(this.means, rows.length > 0 && table(title, heads, rows, { id: "means" }));
   }
 
   title(metric) {
@@ -114,13 +136,13 @@ export class ByEar {
     );
   }
 
-  show(value) {
-    return this.metric.unit === "ms" ? milliseconds(value) : number(value, 2);
+  show(value, { unit } = this.metric) {
+    return unit === "ms" ? milliseconds(value) : number(value, 2);
   }
 
   row(one) {
     const { turn_id: id, text, cue, variant, difference, turns } = one;
-    const open = button(id, () => this.hear(one), { class: "name", "data-key": id });
+    const open = button(id, () => this.hear(one, true), { class: "name", "data-key": id });
     return make(
       "tr",
       { "data-case": id },
@@ -150,8 +172,8 @@ export class ByEar {
     else announce(step > 0 ? "This is the last case of the page." : "This is the first case of the page.");
   }
 
-  /** Open a case: waveforms in sync, one player, and the replies with their values. */
-  async hear(one) {
+  /** Open a case: waveforms in sync, one player, and the replies with their values; `plays` starts at the end of speech. */
+  async hear(one, plays = false) {
     this.leaving?.abort();
     this.leaving = new AbortController();
     const { signal } = this.leaving;
@@ -174,6 +196,7 @@ export class ByEar {
       const view = await openReplies(one.turn_id, there, signal);
       if (signal.aborted) return;
       fill(sound, view ? view.element : make("p", { class: "note" }, "No run has audio of this case."));
+      if (plays && view) view.play(view.from);
       await view?.refine();
     } catch (error) {
       if (!signal.aborted) fill(sound, problem(error));
@@ -226,13 +249,18 @@ async function openReplies(id, runs, signal) {
     return { start_s: from, step_s: waves[0].step_s, user: waves[0].user, ...Object.fromEntries(replies) };
   };
   const end = heard[0].marks.filter(({ kind }) => kind === "end");
-  const audible = heard.flatMap(({ name, marks }) =>
-    marks.filter(({ kind }) => kind === "audible").map((mark) => ({ ...mark, title: `${name} audible` })),
+  const audible = heard.flatMap(({ name, index, marks }) =>
+    marks
+      .filter(({ kind }) => kind === "audible")
+      .map((mark) => ({ ...mark, title: `${name} audible`, colour: COLOURS[index] })),
   );
   const sounds = heard.map(({ name, url, index }) => ({ title: name, url, key: String(index + 1) }));
   const length = Math.max(...heard.map(({ seconds }) => seconds));
-  const marks = [...end, ...audible].sort((one, other) => one.at_s - other.at_s);
-  return recording({ length, marks, load, lanes, keys: KEYS, zoom: null }, sounds, signal);
+  const marks = [...end, ...audible]
+    .sort((one, other) => one.at_s - other.at_s)
+    .map((mark, place) => ({ ...mark, letter: MARKS[place] }));
+  const view = recording({ length, marks, load, lanes, keys: KEYS, zoom: null }, sounds, signal);
+  return { ...view, from: end[0]?.at_s ?? 0 };
 }
 
 /** Fetch a file for the time that a case is open, so that switching does not wait for the server. */

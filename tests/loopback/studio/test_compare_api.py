@@ -98,6 +98,18 @@ async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:
         assert failed[0]["failure"]["kind"] == "no_response"
 
 
+async def test_a_cue_has_the_means_of_each_run(recordings: Path) -> None:
+    async with studio(recordings) as browser:
+        page = await asked(browser, "/api/compare/turns", "ab", cue="sigh", metric="first_byte")
+        shown = {each["metric"]: each for each in page["means"]}
+        assert list(shown) == ["first_byte", "voice_to_voice", "taste"]
+        assert shown["first_byte"] == {  # the second case failed in one run
+            "metric": "first_byte", "n": 1, "means": [600, 400], "difference": -200,
+        }  # fmt: skip
+        assert shown["taste"] == {"metric": "taste", "n": 0, "means": [None, None], "difference": None}
+        assert (await asked(browser, "/api/compare/turns", "ab"))["means"] == []
+
+
 @pytest.mark.parametrize("query", [{"metric": "tast"}, {"order": "random"}, {"limit": "-1"}])
 async def test_an_invalid_query_is_reported(recordings: Path, query: dict[str, str]) -> None:
     async with studio(recordings) as browser:
