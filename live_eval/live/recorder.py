@@ -94,11 +94,12 @@ class LiveRecorder:
     async def finish(self) -> None:
         """Wait until every turn is stored and scored; `abandon_scores` ends the wait for scores."""
         self._awaits_scores = True
-        while self._writes:
-            await asyncio.wait(self._writes)
-        if self._scores:
-            self._tell(StateChanged(State.SCORING))
-            await asyncio.wait(self._scores)
+        told = False
+        while pending := self._writes | self._scores:  # a turn that has changed is stored between two scores
+            if self._scores and not told:
+                self._tell(StateChanged(State.SCORING))
+                told = True
+            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
 
     def abandon_scores(self) -> None:
         """Stop waiting for scores; no-op unless `finish` is waiting for them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -40,7 +41,9 @@ def test_a_difference_that_is_not_shown_has_the_scripts_that_would_show_it() -> 
 
 
 @pytest.mark.parametrize(("kind", "shift"), [("latency", 0.045), ("score", 0.0004)])
-def test_a_difference_that_rounds_to_zero_is_no_finding(kind: str, shift: float) -> None:
+def test_a_difference_that_rounds_to_zero_is_no_finding(
+    kind: Literal["latency", "score"], shift: float
+) -> None:
     random = np.random.default_rng(3)
     before = {(f"s{script}/target", 0): 80.0 for script in range(40)}
     after = {key: 80.0 + shift * random.uniform(0.9, 1.1) for key in before}
