@@ -124,7 +124,7 @@ class TurnView:
 
     @property
     def judgements(self) -> list[dict[str, Any]]:
-        """The judgements of the turn, as JSON values."""
+        """The judgements of the turn, as JSON values; of a failed turn, only those without scores."""
         return [
             {
                 "judge": row.judge,
@@ -134,6 +134,7 @@ class TurnView:
                 "detail": dict(row.detail),
             }
             for row in self.table.rows.get(self.turn_id, {}).values()
+            if self.record.captured or row.status != "scored"
         ]
 
     @property
