@@ -93,7 +93,7 @@ async def test_barge_in(family: Family, tmp_path: Path, cadence: Cadence) -> Non
     assert record.timing.headline == 1
     assert record.timing.premature == 1
     first, answered = await truth(served)
-    assert 20 < len(first.chunk_sent_ns) < 45
+    assert 0 < len(first.chunk_sent_ns) < 45, "not all of its 50 pieces"
     assert_true(record, answered, family)
 
 

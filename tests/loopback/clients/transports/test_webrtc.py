@@ -283,9 +283,9 @@ async def test_ice_that_never_connects(bend: Callable[[str], str]) -> None:
         )
 
     async with endpoint(Peer(bend=bend, before_answer=deaf)) as url:
-        error = await refusal(url, timeout_s=0.5)
+        error = await refusal(url, timeout_s=2)
     assert error.kind is FailureKind.ICE_FAILED
-    assert "ICE found no network path to the endpoint within 0.5 s" in error.message
+    assert "ICE found no network path to the endpoint within 2 s" in error.message
 
 
 async def test_a_failed_connection_is_cleaned_up_at_once() -> None:
@@ -298,7 +298,7 @@ async def test_a_failed_connection_is_cleaned_up_at_once() -> None:
 
     async with served(answer) as url:
         before = asyncio.all_tasks()
-        error = await refusal(url, timeout_s=0.5)
+        error = await refusal(url, timeout_s=2)
         left = [repr(task) for task in asyncio.all_tasks() - before]
         assert not [task for task in left if "aiortc" in task or "aioice" in task]
     assert error.kind is FailureKind.ICE_FAILED
@@ -322,9 +322,9 @@ async def test_dtls_that_never_answers() -> None:
         vars(connection.getTransceivers()[0].receiver.transport).update(start=wait)
 
     async with endpoint(Peer(before_answer=mute)) as url:
-        error = await refusal(url, timeout_s=0.5)
+        error = await refusal(url, timeout_s=2)
     assert error.kind is FailureKind.DTLS_FAILED
-    assert "within 0.5 s" in error.message
+    assert "within 2 s" in error.message
 
 
 async def test_a_channel_that_never_opens() -> None:
@@ -336,9 +336,9 @@ async def test_a_channel_that_never_opens() -> None:
         vars(connection.sctp).update(start=wait)
 
     async with endpoint(Peer(before_answer=mute)) as url:
-        error = await refusal(url, timeout_s=0.5)
+        error = await refusal(url, timeout_s=2)
     assert error.kind is FailureKind.CHANNEL_CLOSED
-    assert "did not open within 0.5 s" in error.message
+    assert "did not open within 2 s" in error.message
 
 
 async def test_a_lost_network_path(monkeypatch: pytest.MonkeyPatch) -> None:
