@@ -22,6 +22,8 @@ OPEN := $(if $(CI)$(SSH_CONNECTION),,$(if $(DISPLAY)$(WAYLAND_DISPLAY)$(filter D
 SPREAD := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses auto
 # Tests over sockets mostly wait for speech at its own pace, so more of them than cores run at a time.
 WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 6
+# A test of times that failed beside others on a busy machine must pass alone.
+AGAIN := OMP_NUM_THREADS=1 $(PYTEST) --last-failed --last-failed-no-failures none
 # These tests measure timing, so nothing may run at the same time.
 ALONE := tests/loopback/test_calibrate.py
 STRANGERS := tests/e2e/strangers
@@ -120,7 +122,7 @@ docs: .venv/docs ## Build the documentation as a site that opens offline; a brok
 
 test: .venv/dev ## Run the tests.
 	@$(SPREAD) $(SHORT) tests/unit tests/conformance
-	@$(WAITING) $(SHORT) --ignore $(ALONE) tests/loopback
+	@$(WAITING) $(SHORT) --ignore $(ALONE) tests/loopback || $(AGAIN) $(SHORT) --ignore $(ALONE) tests/loopback
 	@$(PYTEST) $(ALONE)
 
 test-slow: .venv/dev ## Run the tests that take minutes: networks of full size, every damaged message.
