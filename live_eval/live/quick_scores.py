@@ -253,8 +253,9 @@ def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScore
         summary = score_run(
             run, [name], options=kept.options, pool=kept, turn_ids=[turn_id], budget=kept.budget
         )
+        (judged,) = summary.judges
         with ScoreReader.open(run) as scores:
-            rows = [row for row in scores.of_turn(turn_id, scores.versions()) if row.judge == name]
+            rows = list(scores.of_turn(turn_id, {name: judged.version}))
     except LiveEvalError as error:
         return QuickScores(turn_id, {}, {name: str(error)}, name)
     values: dict[str, float | str] = {
@@ -265,4 +266,4 @@ def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScore
             if isinstance(found := row.detail.get(key), Mapping):
                 values[f"{row.judge}:{key}"] = f"{found['emotion']}, {100 * found['confidence']:.0f} %"
     problems = {row.judge: row.reason for row in rows if row.status != "scored"}
-    return QuickScores(turn_id, values, problems, name, summary.judges[0].seconds)
+    return QuickScores(turn_id, values, problems, name, judged.seconds)
