@@ -36,7 +36,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "media-src 'self' blob:; connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""Policy for all pages; each page further restricts scripts to the hash of its own."""
+"""Policy for all pages; each page also allows only its own script, by hash."""
 _FOLDER = web.AppKey("pages", Path)
 _MOST_RUNS = 20
 _KEPT_PAGES = 4

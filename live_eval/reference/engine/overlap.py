@@ -64,7 +64,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now; `pauses` tells whether the user is silent."""
+        """Return whether to stop the reply now; `pauses` is whether the user is silent."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
