@@ -119,9 +119,17 @@ def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
 
 
 def test_turns_are_labelled_and_noted_by_keyboard(page: Page, recordings: Path) -> None:
+    held: list[Route] = []
+    drawn = re.compile(r"/waveform\?.*start_s=")
+    page.route(drawn, lambda route: held.append(route))
     open_turn(page, "status=captured", "id_000/target")
     page.keyboard.press("t")
-    page.keyboard.type("<b>cold</b>")
+    page.keyboard.type("<b>co")
+    assert held
+    for route in held:
+        route.continue_()
+    expect(page).to_have_title(re.compile("id_000"))  # a page that is complete takes no focus
+    page.keyboard.type("ld</b>")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="<b>cold</b>")).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("Escape")

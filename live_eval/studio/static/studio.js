@@ -89,7 +89,7 @@ function decoded(part) {
 window.addEventListener("hashchange", async () => {
   await show();
   if (!arrive()) window.scrollTo(0, 0);
-  main.focus({ preventScroll: true });
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true }); // a reader may be typing already
   announce(document.title);
 });
 show().then(arrive);
