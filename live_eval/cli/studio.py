@@ -8,10 +8,15 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from live_eval.cli._help import Command
+from live_eval.errors import UsageError
+
+if TYPE_CHECKING:
+    from live_eval.http.encryption import Encryption
 
 __all__ = ["command"]
 
@@ -29,8 +34,24 @@ __all__ = ["command"]
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to bind. If it is not loopback, others on the network can read the traffic, and browsers "
-    "do not allow the microphone.",
+    help="Address to bind; 0.0.0.0 serves phones and other devices of the network.",
+)
+@click.option(
+    "--tls/--no-tls",
+    default=None,
+    help="Encrypt the traffic. Default: if --host is not loopback, because others on the network could read "
+    "it, and browsers would not allow the microphone.",
+)
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="PEM file with the certificate to encrypt with. Default: one made for this start, about which "
+    "browsers warn.",
+)
+@click.option(
+    "--certificate-key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="PEM file with the certificate's private key, if --certificate does not contain it.",
 )
 @click.option(
     "--endpoint",
@@ -53,6 +74,9 @@ def command(
     folders: tuple[Path, ...],
     port: int,
     host: str,
+    tls: bool | None,
+    certificate: Path | None,
+    certificate_key: Path | None,
     endpoints: tuple[str, ...],
     data: tuple[Path, ...],
     no_browser: bool,
@@ -64,11 +88,13 @@ def command(
     Serves a web application on this machine, prints its link and opens it. The link contains a new token,
     which every request needs. A second link, for listeners, gives access to listening tests only. No request
     leaves the machine. Ctrl-C stops the server.
+
+    With --host 0.0.0.0 a terminal also shows the link as a QR code, for the camera of a phone.
     """
     import webbrowser
     from urllib.parse import urlencode
 
-    from live_eval.http.hosts import is_loopback
+    from live_eval.http.hosts import address_for_others, is_any, is_loopback
     from live_eval.session.event_loop import run
     from live_eval.studio.application import application, serve
     from live_eval.studio.security import TOKEN_PARAMETER, Guard
@@ -77,27 +103,67 @@ def command(
 
     token, listeners = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     talk = TalkSettings(addresses=read_addresses(endpoints), note=partial(click.echo, err=True))
+    name = address_for_others() if is_any(host) else host
+    encryption = _encryption(tls, certificate, certificate_key, host, name)
+    scheme = "http" if encryption is None else "https"
 
     def link_of(bound: int, token: str) -> str:
-        name = f"[{host}]" if ":" in host else host
-        return f"http://{name}:{bound}/?{urlencode({TOKEN_PARAMETER: token})}"
+        where = f"[{name}]" if ":" in name else name
+        return f"{scheme}://{where}:{bound}/?{urlencode({TOKEN_PARAMETER: token})}"
 
     def announce(bound: int) -> None:
         link = link_of(bound, token)
         click.echo(f"studio: {link}")
         click.echo(f"for listeners: {link_of(bound, listeners)}")
+        if not is_loopback(name) and sys.stdout.isatty():
+            import segno
+
+            segno.make(link).terminal(sys.stdout, compact=True)
+        if encryption is not None and encryption.made_here:
+            click.echo(
+                "Browsers warn about the certificate, which was made for this start. "
+                f"Continue if its SHA-256 is\n{encryption.fingerprint}"
+            )
         sys.stdout.flush()
         if not no_browser:
             # Use a thread, since a browser in the terminal blocks until it is closed.
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
-    if not is_loopback(host):
-        click.echo(f"warning: {host} can be reached from other machines, without encryption", err=True)
+    if encryption is None and not is_loopback(host):
+        click.echo(
+            f"warning: {host} can be reached from other machines, without encryption; browsers there do not "
+            "allow the microphone",
+            err=True,
+        )
     guard = Guard(Secret(token), host, Secret(listeners))
     app = application(folders or (Path("recordings"),), guard, talk=talk, data=data)
-    run(serve(app, host, port, announce))
+    run(serve(app, host, port, announce, tls=None if encryption is None else encryption.context))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         # A normal exit would wait for threads, which may spend minutes on unneeded statistics.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _encryption(
+    tls: bool | None, certificate: Path | None, key: Path | None, *names: str
+) -> Encryption | None:
+    """Return the TLS settings for a host; None for none.
+
+    Raises:
+        UsageError: The certificate cannot be used.
+        UsageError: Flags contradict each other.
+    """
+    from live_eval.http.encryption import read_certificate, self_signed
+    from live_eval.http.hosts import is_any, is_loopback
+
+    if key is not None and certificate is None:
+        raise UsageError("--certificate-key needs --certificate")
+    if certificate is not None:
+        if tls is False:
+            raise UsageError("--certificate encrypts, and --no-tls does not: leave out one of them")
+        return read_certificate(certificate, key)
+    if tls or (tls is None and not all(map(is_loopback, names))):
+        named = [each for each in names if not is_any(each)]
+        return self_signed(*dict.fromkeys([*named, "localhost", "127.0.0.1", "::1"]))
+    return None

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -158,18 +159,26 @@ class LimitedSite(web.BaseSite):
     Args:
         port: Port to bind; 0 selects a free port.
         most: Maximum number of concurrent connections; if none is idle, new connections are closed at once.
+        tls: Settings for https; None for http.
     """
 
     def __init__(
-        self, runner: web.BaseRunner, host: str, port: int, *, most: int, connections: Connections
+        self,
+        runner: web.BaseRunner,
+        host: str,
+        port: int,
+        *,
+        most: int,
+        connections: Connections,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(runner)
+        super().__init__(runner, ssl_context=tls)
         self._host, self._port, self._most, self._connections = host, port, most, connections
 
     @property
     def name(self) -> str:
         """The URL."""
-        return f"http://{self._host}:{self._port}"
+        return f"{'http' if self._ssl_context is None else 'https'}://{self._host}:{self._port}"
 
     async def start(self) -> None:
         """Start listening.
@@ -194,7 +203,10 @@ class LimitedSite(web.BaseSite):
     async def _listen(self) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         return await loop.create_server(
-            lambda: self._http() if self._has_room() else _Refusal(), self._host, self._port
+            lambda: self._http() if self._has_room() else _Refusal(),
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
         )
 
     def _has_room(self) -> bool:

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Container
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-__all__ = ["host_of", "is_address", "is_internal", "is_local_page", "is_loopback", "is_rebound", "is_url"]
+__all__ = [
+    "address_for_others",
+    "host_of",
+    "is_address",
+    "is_any",
+    "is_internal",
+    "is_local_page",
+    "is_loopback",
+    "is_rebound",
+    "is_url",
+]
 
+_ELSEWHERE = ("192.0.2.1", 9)  # reserved for documentation (RFC 5737): no machine has it
 _HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d{1,5}))?", re.ASCII)
+
+
+def address_for_others() -> str:
+    """Return the address at which other devices of the network reach this machine; sends nothing.
+
+    It is the address from which this machine would send to the Internet; ``127.0.0.1`` without a network.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def is_address(host: str) -> bool:
@@ -19,6 +44,11 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_any(host: str) -> bool:
+    """Return whether a host to bind stands for all addresses of this machine."""
+    return not host or (is_address(host) and ip_address(host).is_unspecified)
 
 
 def is_loopback(host: str) -> bool:

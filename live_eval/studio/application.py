@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -96,6 +97,7 @@ async def serve(
     port: int,
     announce: Callable[[int], None],
     *,
+    tls: ssl.SSLContext | None = None,
     most_connections: int = _MOST_CONNECTIONS,
 ) -> None:
     """Serve an application on an address; see `live_eval.http.connections.serve`.
@@ -107,7 +109,7 @@ async def serve(
     app.middlewares.insert(0, connections.middleware)
 
     def site(runner: web.AppRunner) -> LimitedSite:
-        return LimitedSite(runner, host, port, most=most_connections, connections=connections)
+        return LimitedSite(runner, host, port, most=most_connections, connections=connections, tls=tls)
 
     def announced(port: int) -> None:
         announce(port)

@@ -39,7 +39,7 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _T = TypeVar("_T", bound=Callable[..., Any])
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "::1")
-_HTTP_PORT = 80
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _LISTENERS = "listeners"
 _BROWSER_COOKIE = "live-eval-browser"
 _BROWSER_COOKIE_AGE_S = 365 * 86_400
@@ -85,7 +85,7 @@ class Guard:
     async def middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Handle a request, or refuse it."""
         port = _port_of(request)
-        if not self.serves(request.headers.get("Host", ""), port):
+        if not self.serves(request.headers.get("Host", ""), port, request.scheme):
             return refusal(
                 request,
                 403,
@@ -112,11 +112,11 @@ class Guard:
         """Return whether a request has the owner's token."""
         return _equal(request.cookies.get(_cookie_name(_port_of(request)), ""), self._token)
 
-    def serves(self, host: str, port: int) -> bool:
+    def serves(self, host: str, port: int, scheme: str = "http") -> bool:
         """Return whether a request's host is one of this server's names."""
         named = host_of(host)
         # Browsers omit the default port.
-        if named is None or (named[1] or _HTTP_PORT) != port:
+        if named is None or (named[1] or _DEFAULT_PORTS[scheme]) != port:
             return False
         name = named[0]
         if is_loopback(self._host):
@@ -132,7 +132,7 @@ class Guard:
             return refusal(request, 401, "token", "this link belongs to another studio, or to an earlier one")
         response = web.Response(status=303, headers={"Location": "/" if is_owner else "/#/listen"})
         name = _cookie_name(port) if is_owner else _cookie_name(port, _LISTENERS)
-        response.set_cookie(name, token, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(name, token, httponly=True, samesite="Strict", path="/", secure=request.secure)
         if not is_owner:
             own = request.cookies.get(_BROWSER_COOKIE) or secrets.token_hex(16)
             response.set_cookie(
@@ -142,6 +142,7 @@ class Guard:
                 httponly=True,
                 samesite="Strict",
                 path="/",
+                secure=request.secure,
             )
         return response
 

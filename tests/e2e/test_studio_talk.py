@@ -65,7 +65,7 @@ class Tabs:
         """Open Talk, or Stage, in a new tab and start a conversation."""
         page = self._context.new_page()
         page.goto(self._link)
-        page.goto(f"http://{urlsplit(self._link).netloc}/#/{view}")
+        page.goto(urlsplit(self._link)._replace(query="", fragment=f"/{view}").geturl())
         if mode is not None:
             page.get_by_label("Turns end by").select_option(mode)
         page.get_by_role("button", name="Start").click()
@@ -82,17 +82,20 @@ def tabs(browser: str, link: str, microphone: Path | None) -> Iterator[Tabs]:
     with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=browser, args=arguments)
         try:
-            yield Tabs(chromium.new_context(), link)
+            yield Tabs(chromium.new_context(ignore_https_errors=True), link)
         finally:
             chromium.close()
 
 
 @pytest.fixture
-def link(serving: Serving, reference: str, tmp_path: Path) -> Iterator[str]:
-    """The link of a studio that has its runs in the folder `runs` and talks to the reference endpoint."""
+def link(serving: Serving, reference: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The link of a studio that has its runs in the folder `runs` and talks to the reference endpoint.
+
+    The fixture's parameters are more flags of the command.
+    """
     (tmp_path / "runs").mkdir()
     command = [*LIVE_EVAL, "studio", tmp_path / "runs", "--port", "0", "--no-browser"]
-    command += ["--endpoint", f"reference=ws://{reference}/v1"]
+    command += ["--endpoint", f"reference=ws://{reference}/v1", *getattr(request, "param", ())]
     with serving(command, r"studio: (\S+)") as printed:
         yield printed
 
@@ -141,6 +144,24 @@ def test_a_page_talks_and_plays_the_reply(browser: str, link: str, talk: Talk, t
     assert heard_ns is not None
     assert times == sorted(times)
     assert times[0] >= (trace.voice_end_ns - trace.t0_ns + heard_ns) / 1e9 - 0.01
+    assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
+
+
+@pytest.mark.parametrize("link", [("--host", "0.0.0.0")], indirect=True)
+def test_another_device_talks_over_an_encrypted_page(
+    browser: str, link: str, talk: Talk, tmp_path: Path
+) -> None:
+    address = urlsplit(link)
+    assert address.scheme == "https"
+    assert address.hostname != "127.0.0.1", "this machine has no network"
+    with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
+        page = opened.talk()
+        page.wait_for_selector(".talk-turn")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".talk-run a")
+    (((turn, reply),),) = replies_in(tmp_path / "runs")
+    assert turn.failure is None
+    assert reply is not None
     assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import math
 import socket
 import ssl
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import cast
 
 from aiohttp import web
 
 from live_eval.clock import Clock
+from live_eval.http.encryption import self_signed
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.fault_script import Fault, FaultSchedule, FaultScript
 from live_eval.reference.server.authentication import RefusedError
@@ -54,7 +52,7 @@ class ConnectionFaults:
         """Create the untrusted certificate, if needed."""
         fault = self._script.get(FaultName.TLS)
         if fault is not None and fault.value == "untrusted":
-            self._tls = await asyncio.to_thread(_untrusted)
+            self._tls = (await asyncio.to_thread(self_signed, "localhost")).context
 
     @property
     def opens_s(self) -> float | None:
@@ -105,33 +103,6 @@ class _FixedAnswer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._transport.write(self._answer)
         self._transport.close()
-
-
-def _untrusted() -> ssl.SSLContext:
-    """Return TLS settings with a self-signed certificate."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now)
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module loads certificates only from files
-        path = Path(folder) / "certificate.pem"
-        path.write_bytes(certificate.public_bytes(encoding) + private)
-        context.load_cert_chain(path)
-    return context
 
 
 async def apply_request_faults(

@@ -80,7 +80,7 @@ export async function openMicrophone(device) {
   if (!navigator.mediaDevices) {
     throw new StudioError(
       "microphone",
-      "Browsers allow the microphone only on pages of this machine: open the studio at 127.0.0.1.",
+      "Browsers allow the microphone only on encrypted pages and on pages of this machine: start the studio with --tls, or open it at 127.0.0.1.",
     );
   }
   try {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from live_eval.http.hosts import host_of, is_loopback, is_rebound
+from live_eval.http.hosts import address_for_others, host_of, is_address, is_any, is_loopback, is_rebound
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,20 @@ from live_eval.http.hosts import host_of, is_loopback, is_rebound
 )
 def test_loopback_hosts_are_recognised(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("0.0.0.0", True), ("::", True), ("", True), ("127.0.0.1", False), ("a.example", False)],
+)
+def test_hosts_that_stand_for_all_addresses_are_recognised(host: str, expected: bool) -> None:
+    assert is_any(host) is expected
+
+
+def test_other_devices_get_an_address() -> None:
+    address = address_for_others()
+    assert is_address(address)
+    assert not is_any(address)
 
 
 @pytest.mark.parametrize(

@@ -45,3 +45,9 @@ def test_only_hosts_safe_from_dns_rebinding_are_served(bound: str, host: str, ou
 )
 def test_port_80_may_be_omitted(bound: str, host: str, ours: bool) -> None:
     assert Guard(Secret("token"), bound).serves(host, 80) is ours
+
+
+def test_port_443_may_be_omitted_on_encrypted_pages() -> None:
+    guard = Guard(Secret("token"), "0.0.0.0")
+    assert guard.serves("192.168.1.5", 443, "https")
+    assert not guard.serves("192.168.1.5", 80, "https")
