@@ -12,7 +12,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import NoKeyringError
 
 from live_eval.errors import UsageError
-from live_eval.redaction import SECRETS, find_key, has_key, key_source, key_variable
+from live_eval.redaction import SECRETS, find_key, has_key, key_source, key_variable, recipient_in_words
 from live_eval.run.run_file import validate
 from live_eval.scoring.judge_runner import check_options, judge_options
 
@@ -24,10 +24,11 @@ class Drawer(KeyringBackend):
 
     priority = 1.0
     locked = False
+    why = "no backend\nwith a long explanation"
 
     def get_password(self, service: str, username: str) -> str | None:
         if self.locked:
-            raise NoKeyringError("no backend\nwith a long explanation")
+            raise NoKeyringError(self.why)
         return {("live-eval/work", "openai"): KEY}.get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
@@ -73,12 +74,23 @@ def test_a_file_without_one_key_is_refused_and_not_shown(tmp_path: Path, text: s
     assert KEY not in str(error.value)
 
 
+def test_a_key_in_a_linked_file_of_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    private(tmp_path, KEY)
+    (tmp_path / "link").symlink_to(tmp_path / "key")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert has_key("file:~/link")
+    key = find_key("file:~/link")
+    assert key is not None
+    assert key.reveal() == KEY
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         find_key(f"file:{tmp_path}/nothing")
     with pytest.raises(UsageError, match="expected a file with a key"):
         find_key(f"file:{tmp_path}")
     assert not has_key(f"file:{tmp_path}/nothing")
+    assert not has_key(f"file:{tmp_path}")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
@@ -89,6 +101,7 @@ def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_key_in_a_keyring(drawer: Drawer) -> None:
+    assert has_key("keyring:live-eval/work/openai")
     key = find_key("keyring:live-eval/work/openai")
     assert key is not None
     assert key.reveal() == KEY
@@ -96,6 +109,9 @@ def test_a_key_in_a_keyring(drawer: Drawer) -> None:
         find_key("keyring:live-eval/gemini")
     drawer.locked = True
     with pytest.raises(UsageError, match=r"^cannot read the keyring: no backend$"):
+        find_key("keyring:live-eval/openai")
+    drawer.why = ""
+    with pytest.raises(UsageError, match=r"^cannot read the keyring: NoKeyringError$"):
         find_key("keyring:live-eval/openai")
 
 
@@ -106,10 +122,23 @@ def test_a_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_key("NO_SUCH_KEY") is None
 
 
-@pytest.mark.parametrize("given", ["hunter2-hunter2", "file:", "keyring:", "keyring:openai", "keyring:/a"])
+@pytest.mark.parametrize("given", ["file:key", "keyring:openai/key", "keyring:live-eval/work/openai"])
+def test_a_source_is_taken_as_it_is(given: str) -> None:
+    assert key_source(given) == given
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("hunter2-hunter2", "hunter2/hunter2", "file:", "keyring:", "keyring:openai"),
+        *("keyring:/a", "keyring:a/", "keyring:a/b/"),
+    ],
+)
 def test_a_key_in_place_of_its_source_is_refused_and_redacted(given: str) -> None:
     with pytest.raises(ValueError, match="expected file:PATH or keyring:SERVICE/NAME"):
         key_source(given)
+    if "hunter" in given:
+        assert given not in SECRETS.text(f"it is {given}")
     with pytest.raises(UsageError) as error:
         validate({"endpoint": {"key_from": "hunter2-hunter2"}})
     assert "hunter2-hunter2" not in SECRETS.text(str(error.value))
@@ -124,6 +153,10 @@ def test_a_key_in_place_of_its_source_is_refused_and_redacted(given: str) -> Non
         "canary4711canary4711",
         "sk-canary4711",
         "canary.canary.canary",
+        "canary_canary canary",
+        "4711_canary_canary",
+        "my_canarycanaRy",
+        "MY_CANARY4711AB",
     ],
 )
 def test_a_key_in_place_of_its_variable_is_refused_and_redacted(given: str) -> None:
@@ -144,6 +177,20 @@ def test_a_key_in_place_of_its_variable_is_refused_and_redacted(given: str) -> N
 def test_names_of_variables_are_taken_whether_or_not_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("my-canary-4711-key", KEY)
     monkeypatch.setenv("hf_canaryCANARYcanaryCANARY", KEY)
-    names = ("OPENAI_API_KEY", "key", "MYCOMPANYSKEY", "AZURE_KEY_2", "_my_key")
-    for name in (*names, "my-canary-4711-key", "hf_canaryCANARYcanaryCANARY"):
+    names = (
+        "OPENAI_API_KEY",
+        "key",
+        "MYCOMPANYSKEY",
+        "mycompanyskey",
+        "Mycompanyskey",
+        "AZURE_KEY_2",
+        "_my_key",
+    )
+    short = "KEY2025BERL"  # one character less than the parts of a key
+    for name in (*names, short, "my-canary-4711-key", "hf_canaryCANARYcanaryCANARY"):
         assert key_variable(name) == name
+
+
+def test_the_recipient_of_a_key_is_its_host_alone() -> None:
+    words = recipient_in_words("OPENAI_API_KEY", "wss://user:canary4711@api.example.com/v1?key=canary4711")
+    assert words == "api.example.com receives the key in OPENAI_API_KEY"
