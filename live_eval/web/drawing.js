@@ -37,10 +37,15 @@ export function colour(name) {
  * @param {number} gain Gain for both sides, so that they have the same scale.
  * @param {number[]} rgb
  */
-export function drawWave(canvas, peaks, [from, to], gain, rgb) {
+export function drawWave(canvas, peaks, view, gain, rgb) {
   const { context, width, height } = prepare(canvas);
+  fillWave(context, width, height, peaks, view, gain, `rgb(${rgb.join(" ")})`);
+}
+
+/** Draw the peaks of one side into a part of a canvas, from its origin; see `drawWave`. */
+export function fillWave(context, width, height, peaks, [from, to], gain, fill) {
   const pixels = width / (to - from);
-  context.fillStyle = `rgb(${rgb.join(" ")})`;
+  context.fillStyle = fill;
   context.beginPath(); // as one shape, because separate shapes would have visible seams
   peaks.levels.forEach((level, index) => {
     const left = (peaks.start_s + index * peaks.step_s - from) * pixels;

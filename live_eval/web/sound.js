@@ -31,7 +31,7 @@ export function levelsOf({ step, user, endpoint }) {
  *
  * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null; and `keys`:
  *     [key, meaning] of further keys of the page, and `clip`: a function that returns the address of a side's WAV file,
- *     given its address and an interval or null.
+ *     given its address and an interval or null; `video`: a button that saves a video.
  * @param {Array<{title: string, url: string}>} sounds See `Player`; empty if the recording cannot be played.
  * @param {AbortSignal} signal Stops playback.
  * @returns {{element: HTMLElement, refine: function, hear: function|null, play: function|null, follow: function}} `refine`
@@ -69,6 +69,7 @@ export function recording(drawing, sounds, signal) {
     button("Whole", () => waveform.whole()),
     zoom && button(zoom.title, () => waveform.look(zoom.from, zoom.to)),
     player && drawing.clip && button("Save WAV", () => save(drawing.clip(player.audio.src, waveform.selection)), { title: SAVED }),
+    drawing.video,
   );
   const marks = drawing.marks.map((mark, index) => {
     const { title, at_s: at } = mark;
@@ -96,9 +97,9 @@ export function recording(drawing, sounds, signal) {
   };
 }
 
-/** Save a file of the server. */
-export function save(address) {
-  make("a", { href: address, download: "" }).click();
+/** Save a file of the server, or a blob's address with a name. */
+export function save(address, name = "") {
+  make("a", { href: address, download: name }).click();
 }
 
 /** List the keys of the page, with a way to turn them off. */

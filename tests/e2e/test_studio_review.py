@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import av
+import numpy as np
 import pytest
 from playwright.sync_api import Page, Route, expect, sync_playwright
 
@@ -182,6 +184,39 @@ def test_columns_are_chosen_and_files_saved(page: Page) -> None:
         page.get_by_role("button", name="Save WAV").click()
     assert saved.value.suggested_filename.endswith(".user.wav")
     assert saved.value.path().read_bytes()[:4] == b"RIFF"
+
+
+def test_a_turn_is_saved_as_a_video(page: Page) -> None:
+    page.get_by_role("link", name="amber", exact=True).click()
+    page.get_by_role("link", name="id_000/target", exact=True).click()
+    page.get_by_role("button", name="Save video").click()
+    page.get_by_role("button", name="Stop video").click()  # stops it, and saves nothing
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save video").click()
+    assert re.fullmatch(r"id_000-target\.(mp4|webm)", saved.value.suggested_filename)
+    with av.open(saved.value.path()) as video:
+        picture, sound = video.streams.video[0], video.streams.audio[0]
+        assert (picture.width, picture.height) == (1280, 720)
+        frames = list(video.decode(picture, sound))
+    pcm = np.concatenate([each.to_ndarray().mean(0) for each in frames if isinstance(each, av.AudioFrame)])
+    pictures = [each.to_ndarray(format="rgb24") for each in frames if isinstance(each, av.VideoFrame)]
+    assert (
+        np.abs(pictures[0][60:90, 60:360].astype(int) - pictures[-1][60:90, 60:360]).max() > 100
+    )  # the state
+    loud = np.flatnonzero(np.abs(pcm) > 0.05)  # float samples
+    [silence] = [gap for gap in np.diff(loud) / sound.rate if gap > 0.1]
+    assert silence == pytest.approx(0.58, abs=0.06)  # voice to voice, within a codec's delay
+
+
+def test_texts_of_a_video_are_cut_to_its_lines(page: Page) -> None:
+    cut = """async ([text, most]) => {
+      const { wrapped } = await import("/static/turn_video.js");
+      return wrapped(text, most, (line) => line.length <= 9);
+    }"""
+    assert page.evaluate(cut, ["one two three", 2]) == ["one two", "three"]
+    assert page.evaluate(cut, ["one two three four five", 2]) == ["one two", "three …"]
+    assert page.evaluate(cut, ["immeasurable  words", 2]) == ["immeasurable", "words"]
+    assert page.evaluate(cut, ["", 2]) == []
 
 
 def test_long_series_of_messages_fold(page: Page) -> None:

@@ -6,6 +6,7 @@ import { behindLatency, behindScore } from "./intervals.js";
 import { REVIEW_KEYS, review } from "./review.js";
 import { transcript } from "./transcript.js";
 import { listQuery, turnLink } from "./turn_table.js";
+import { videoButton } from "./turn_video.js";
 import { latencies, remark, scores } from "./web/details.js";
 import { announce, badge, button, figure, fill, make, row, table, texts } from "./web/elements.js";
 import { counted, seconds, words } from "./web/format.js";
@@ -18,6 +19,7 @@ const SIDES = [
   ["user", "user", "u"],
   ["reply", "reply", "r"],
 ];
+const VIDEO_BINS = 1_000;
 const KEYS = [["J K", "next turn, previous turn"], ...REVIEW_KEYS, ...SIDE_KEYS];
 
 export async function show(place, { parts: [run, , turnId], query, signal }) {
@@ -132,7 +134,15 @@ async function openSound(address, turn, signal) {
     return withQuery(path(...address, "clip.wav"), query);
   };
   const { marks } = turn;
-  return recording({ length, marks, load, spectra: true, keys: KEYS, clip, ...handover(marks) }, sounds, signal);
+  const filmed = async () => ({
+    turn,
+    length,
+    url: sounds[0].url,
+    peaks: await read(path(...address, "waveform"), { query: { bins: VIDEO_BINS }, signal }),
+  });
+  const video = videoButton(filmed, signal);
+  const drawing = { length, marks, load, spectra: true, keys: KEYS, clip, video, ...handover(marks) };
+  return recording(drawing, sounds, signal);
 }
 
 // -- Values ------------------------------------------------------------------------------------------------------
