@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from live_eval.errors import SchemaVersionError, StoreError
 from live_eval.files import OTHER_NAMES, has_other_names, open_regular, private_file, private_opener
@@ -50,7 +50,10 @@ _STATEMENT_BYTES = 1 << 23
 _STATEMENT_BYTES_PER_BYTE = 4
 _ROW_BYTES = 64
 _MAX_COUNTED_BYTES = 1 << 30
-_STEPS_BETWEEN_CHECKS = 1_000
+_STEPS_BETWEEN_CHECKS = 10_000
+
+_Columns: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]
+"""A row's column names, and the indices of texts, blobs and the first column with a wrong type."""
 
 
 def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
@@ -305,6 +308,14 @@ def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
     return path, sizes
 
 
+class _Cursor(sqlite3.Cursor):
+    """A cursor that keeps the results of `_columns`, since `description` is a new tuple for each row."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self.columns: dict[tuple[type, ...], _Columns] = {}
+
+
 class _Connection(sqlite3.Connection):
     """A connection whose statements always terminate, even if a damaged file's pages form a cycle.
 
@@ -325,7 +336,7 @@ class _Connection(sqlite3.Connection):
         checks = itertools.count()
         limit = (_STATEMENT_STEPS + _STATEMENT_STEPS_PER_BYTE * size) // _STEPS_BETWEEN_CHECKS
         self.set_progress_handler(lambda: next(checks) > limit, _STEPS_BETWEEN_CHECKS)
-        return super().execute(statement, values)
+        return self.cursor(_Cursor).execute(statement, values)
 
     def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
         """Execute a statement for each row, without a step limit."""
@@ -358,7 +369,12 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 
     Known secrets are redacted, because runs from earlier versions may contain them.
     """
-    names, texts, blobs, wrong = _columns(cursor.description, tuple(map(type, values)))
+    assert isinstance(cursor, _Cursor)
+    kinds = tuple(map(type, values))
+    columns = cursor.columns.get(kinds)
+    if columns is None:
+        columns = cursor.columns[kinds] = _columns(cursor.description, kinds)
+    names, texts, blobs, wrong = columns
     if wrong is not None:
         raise sqlite3.DataError(
             f"column {names[wrong]}: expected {column_types()[names[wrong]][0].__name__}, "
@@ -375,9 +391,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 
 
 @functools.lru_cache(maxsize=256)
-def _columns(
-    description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]
-) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]:
+def _columns(description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]) -> _Columns:
     """Return a row's column names, and the indices of texts, blobs and the first column with a wrong type."""
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]

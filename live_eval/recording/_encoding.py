@@ -64,6 +64,8 @@ RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reas
 """Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column with the same name."""
 
 _MAX_REASON = 300
+_NEVER_TOO_DEEP = 2 * 250
+"""Shorter JSON texts cannot reach the 254 levels that orjson writes."""
 DAMAGED = "it is damaged: delete it or get another copy"
 
 _TEXT_COLUMNS = frozenset({"reply_text", "heard_text", "session_id", "model", "text", "reason"})
@@ -112,6 +114,8 @@ def loads(text: str | bytes) -> Any:
             deep.
     """
     value = orjson.loads(text)
+    if len(text) < _NEVER_TOO_DEEP:
+        return value
     try:
         orjson.dumps(value)
     except TypeError:

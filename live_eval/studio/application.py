@@ -121,5 +121,4 @@ async def serve(
 
 def _load() -> None:
     """Import the modules for the first intervals before a run is opened."""
-    import scipy.optimize
     import scipy.special  # noqa: F401  (only loaded)

@@ -10,6 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
@@ -305,6 +307,10 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
     with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         summary = summarise(run, scores, seen=seen)
     _keep((folder, stamp), summary)
+    captured = np.array([turn.captured for turn in summary.turns], bool)
+    for column in summary.table.columns:  # all turns at once; a failed turn has no scores
+        values = summary.table.scored_values.of(rows.columns.get("turn_id", ()), column)
+        rows.fill("scores", column.name, np.where(captured, values, np.nan))
     return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns)
 
 
@@ -313,6 +319,7 @@ def _row(view: TurnView) -> dict[str, Any]:
     case, timing, failure = turn.case, turn.timing, turn.failure
     return {
         "turn_id": turn.turn_id,
+        "script_id": case.script_id,
         "status": view.status,
         "failure": None if failure is None else {"kind": failure.kind.value, "message": failure.message},
         "warnings": view.warnings,
@@ -332,7 +339,7 @@ def _row(view: TurnView) -> dict[str, Any]:
         "flagged": timing.flagged,
         "uncertain": timing.uncertain,
         "latency_ms": {name: ms if turn.captured else None for name, ms in view.latency_ms.items()},
-        "scores": {name: cell.value for name, cell in view.scores.items()},
+        "scores": {},
         "seconds": round(view.seconds, 3),
     }
 

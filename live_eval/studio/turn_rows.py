@@ -7,10 +7,13 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = ["ListedTurn", "TurnRows"]
 
 _NUMBERS = ("latency_ms", "scores")
-_REPEATED = frozenset({"cue", "topic", "text", "dialogue_id"})
+_REPEATED = frozenset({"script_id", "cue", "topic", "text", "dialogue_id"})
 
 
 class ListedTurn(Mapping[str, Any]):
@@ -64,6 +67,10 @@ class TurnRows(Sequence[ListedTurn]):
                 shared = sys.intern(value) if value is not None and name in _REPEATED else value
                 self.columns.setdefault(name, []).append(shared)
         self._count += 1
+
+    def fill(self, part: str, name: str, values: NDArray[np.float64]) -> None:
+        """Set a column of numbers, shape (rows,), with NaN for missing ones."""
+        self.numbers[part][name] = array("d", np.ascontiguousarray(values).tobytes())
 
     @overload
     def __getitem__(self, place: int) -> ListedTurn: ...
