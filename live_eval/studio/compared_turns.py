@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from live_eval.analysis.statistics.intervals import interval_json, paired_difference
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.score_table import ScoreColumn
 from live_eval.errors import UsageError
@@ -65,7 +66,7 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         if turn_id in matching
     ]
     found = _sorted(found, query.order)
-    means = _means(rows, [case["turn_id"] for case in found], query, scores)
+    means = _means(rows, found, query, scores)
     first = query.turns.offset
     return {
         "total": len(cases),
@@ -84,27 +85,45 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
 
 def _means(
     rows: Sequence[Mapping[str, ListedTurn]],
-    cases: Sequence[str],
+    cases: Sequence[Mapping[str, Any]],
     query: CaseQuery,
     scores: Sequence[ScoreColumn],
 ) -> list[dict[str, Any]]:
-    """Return each run's means over the cases of a cue with a value in every run; nothing without a cue."""
-    if "cue" not in query.turns.choices:
-        return []
-    shown = dict.fromkeys((query.metric, "voice_to_voice", *(column.name for column in scores[:_MEANS])))
-    found = []
-    for metric in shown:
-        part = "latency_ms" if metric in LATENCIES else "scores"
-        measured = (
-            [value for each in rows if (value := _value(each.get(case), part, metric)) is not None]
-            for case in cases
-        )
-        paired = [values for values in measured if len(values) == len(rows)]
-        means: list[float | None] = [None] * len(rows)
-        if paired:
-            means = [fmean(column) for column in zip(*paired, strict=True)]
-        found.append({"metric": metric, "n": len(paired), "means": means, "difference": _difference(means)})
-    return found
+    """Return each run's means over the cases with a value in every run.
+
+    The means are those of a query's cue by metric or, without a cue in the query, of its metric by cue.
+    """
+    if "cue" in query.turns.choices:
+        shown = dict.fromkeys((query.metric, "voice_to_voice", *(column.name for column in scores[:_MEANS])))
+        return [{"metric": metric, **_mean(rows, cases, metric)} for metric in shown]
+    by_cue: dict[str, list[Mapping[str, Any]]] = {}
+    for case in cases:
+        if case["cue"] is not None:
+            by_cue.setdefault(case["cue"], []).append(case)
+    return [{"cue": cue, **_mean(rows, each, query.metric)} for cue, each in by_cue.items()]
+
+
+def _mean(
+    rows: Sequence[Mapping[str, ListedTurn]], cases: Sequence[Mapping[str, Any]], metric: str
+) -> dict[str, Any]:
+    """Return the means of a metric; for two runs, with the interval of their paired difference by script."""
+    part = "latency_ms" if metric in LATENCIES else "scores"
+    values, scripts = [], []
+    for case in cases:
+        turns = [each.get(case["turn_id"]) for each in rows]
+        measured = [value for turn in turns if (value := _value(turn, part, metric)) is not None]
+        if len(measured) == len(rows):
+            values.append(measured)
+            scripts.append(next(turn["script_id"] for turn in turns if turn is not None))
+    columns = list(zip(*values, strict=True))
+    means: list[float | None] = [fmean(column) for column in columns] if columns else [None] * len(rows)
+    interval = paired_difference(columns[0], columns[1], scripts).interval if len(columns) == 2 else None
+    return {
+        "n": len(values),
+        "means": means,
+        "difference": _difference(means),
+        "interval": interval_json(interval),
+    }
 
 
 def _has(run: RunIndex, score: str) -> bool:

@@ -23,6 +23,7 @@ const ORDERS = [
 ];
 const QUERY = ["filter", "where", "cue", "metric", "order", "offset"];
 const LIMIT = 20;
+const MOST_CUES = 14; // more are folded
 
 /** The list of cases, with the open case above it. */
 export class ByEar {
@@ -44,7 +45,7 @@ export class ByEar {
     const pages = make("p", { class: "pages" });
     this.listing = new Listing(
       { form, frame: this.frame, pages, noun: "cases" },
-      (asked) => read("/api/compare/turns", { query: { ...asked, limit: LIMIT, run: runs.map(({ id }) => id) }, signal }),
+      (asked) => this.read(asked),
       (answer) => this.draw(answer),
       { asked: this.asked, size: LIMIT, changed: () => this.keep() },
     );
@@ -63,20 +64,39 @@ export class ByEar {
     signal.addEventListener("abort", () => this.leaving?.abort());
   }
 
+  read(asked) {
+    const query = { ...asked, limit: LIMIT, run: this.runs.map(({ id }) => id) };
+    return read("/api/compare/turns", { query, signal: this.signal });
+  }
+
   async load() {
     try {
       await this.listing.refresh();
+      await this.reopen();
     } catch (error) {
       if (error.kind !== "request") throw error;
       fill(this.frame, problem(error));
     }
   }
 
-  /** Store the query in the address. */
+  /** Open the case in the address, which may be on another page of the list. */
+  async reopen() {
+    const id = this.query.get("case");
+    if (!id) return;
+    const quote = id.includes('"') ? "'" : '"';
+    const { metric } = this.asked;
+    const listed = (rows) => rows.find(({ turn_id: each }) => each === id);
+    const found = listed(this.cases) ?? listed((await this.read({ metric, where: `turn == ${quote}${id}${quote}` })).rows);
+    if (!found || this.open) return; // the user may have opened another one
+    this.panel.setAttribute("data-arrival", "");
+    this.hear(found, { moves: false });
+  }
+
+  /** Store the query and the open case in the address. */
   keep() {
     const { limit, ...asked } = this.asked;
     const address = `#/compare/${this.runs.map(({ id }) => id).join("/")}`;
-    history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common") }));
+    history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common"), case: this.open }));
   }
 
   draw({ rows, metric, metrics, cues, means, invalid }) {
@@ -102,21 +122,42 @@ export class ByEar {
     this.mark();
   }
 
-  /** Show the means of the chosen cue. */
+  /** Show the means of the chosen cue by metric or, without one, those of the chosen metric by cue. */
   drawMeans(means) {
+    const { cue } = this.asked;
+    const margin = this.runs.length === 2;
     const heads = [
-      "metric",
+      cue ? "metric" : "cue",
       ...this.runs.map(({ name }) => ({ label: name, figure: true })),
-      { label: "difference", figure: true },
+      { label: margin ? "difference [95 % interval]" : "difference", figure: true },
       { label: "n", figure: true },
     ];
-    const rows = means.map(({ metric, n, means: values, difference }) => {
+    const rows = means.map(({ metric = this.metric.name, cue: of, n, means: values, difference, interval }) => {
       const score = this.metrics.find(({ name }) => name === metric);
-      const shown = (value) => figure(this.show(value, score));
-      return row(score.heading ? headingOf(score) : words(metric), ...values.map(shown), shown(difference), figure(n));
+      const shown = (value) => this.show(value, score);
+      const name = cue ? (score.heading ? headingOf(score) : words(metric)) : this.choosing(of);
+      const range = interval && make("small", {}, ` [${interval.map((end) => shown(end)).join(", ")}]`);
+      return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));
     });
-    const title = `Means of ${this.asked.cue}, over the cases with a value in every run`;
-    fill(this.means, rows.length > 0 && table(title, heads, rows, { id: "means" }));
+    const of = cue ? `Means of ${cue}` : `Mean ${this.title(this.metric.name)} by cue`;
+    const title = `${of}, over the cases with a value in every run`;
+    const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means" });
+    if (cue || !shown) fill(this.means, shown);
+    else {
+      const open = this.means.querySelector("details")?.open ?? rows.length <= MOST_CUES;
+      fill(this.means, make("details", { class: "block", open }, make("summary", {}, `By cue (${rows.length})`), shown));
+    }
+  }
+
+  /** A button that lists the cases of a cue. */
+  choosing(cue) {
+    const choose = () => {
+      const select = this.measure.querySelector("select[name=cue]");
+      select.value = cue;
+      select.dispatchEvent(new Event("input", { bubbles: true }));
+      select.focus();
+    };
+    return button(cue, choose, { class: "link" });
   }
 
   title(metric) {
@@ -142,7 +183,7 @@ export class ByEar {
 
   row(one) {
     const { turn_id: id, text, cue, variant, difference, turns } = one;
-    const open = button(id, () => this.hear(one, true), { class: "name", "data-key": id });
+    const open = button(id, () => this.hear(one, { plays: true }), { class: "name", "data-key": id });
     return make(
       "tr",
       { "data-case": id },
@@ -172,13 +213,21 @@ export class ByEar {
     else announce(step > 0 ? "This is the last case of the page." : "This is the first case of the page.");
   }
 
-  /** Open a case: waveforms in sync, one player, and the replies with their values; `plays` starts at the end of speech. */
-  async hear(one, plays = false) {
+  /**
+   * Open a case: waveforms in sync, one player, and the replies with their values.
+   *
+   * @param {object} one A row of the list.
+   * @param {object} [options]
+   * @param {boolean} [options.plays] Whether to play from the end of speech.
+   * @param {boolean} [options.moves] Whether to scroll to the case.
+   */
+  async hear(one, { plays = false, moves = true } = {}) {
     this.leaving?.abort();
     this.leaving = new AbortController();
     const { signal } = this.leaving;
     this.open = one.turn_id;
     this.mark();
+    this.keep();
     const there = this.runs
       .map((run, index) => ({ ...run, index, turn: one.turns[index] }))
       .filter(({ turn }) => turn !== null);
@@ -190,7 +239,7 @@ export class ByEar {
       sound,
       make("div", { class: "replies" }, there.map((run) => this.reply(one, run))),
     );
-    this.panel.scrollIntoView({ block: "start" });
+    if (moves) this.panel.scrollIntoView({ block: "start" });
     announce(`Case ${one.turn_id}.`);
     try {
       const view = await openReplies(one.turn_id, there, signal);
