@@ -32,7 +32,7 @@ def headline(first: str, comparison: RunComparison) -> str:
         parts.append(f"no difference is shown in {len(unclear)} of {counted(len(differences), 'metric')}")
         measured = [each for each in unclear if each.effect.value and not each.rounds_to_zero]
         measured.sort(key=lambda each: each.name != _MAIN)
-        parts += map(_reach, measured[:1])
+        parts += [_reach(each, comparison.data_cases) for each in measured[:1]]
     return "; ".join(filter(None, parts)) + "."
 
 
@@ -49,8 +49,11 @@ def _lost(first: str, comparison: RunComparison) -> str:
     return ", ".join(lost)
 
 
-def _reach(difference: Difference) -> str:
-    """Return the smallest detectable difference, and the scripts needed to show the measured one."""
+def _reach(difference: Difference, data_cases: int | None) -> str:
+    """Return the smallest detectable difference, and the scripts needed to show the measured one.
+
+    `data_cases` is the number of cases in the data set, which is at least its number of scripts.
+    """
     value, effect = difference.difference.value, difference.effect.value
     scripts = difference.difference.clusters
     assert value is not None
@@ -69,5 +72,7 @@ def _reach(difference: Difference) -> str:
     except UsageError:
         return parts[0]
     if needed > scripts:
-        parts.append(f"{needed} would show the measured {significant(abs(value), 2)}{unit}")
+        measured = f"would show the measured {significant(abs(value), 2)}{unit}"
+        beyond = data_cases is not None and needed > data_cases
+        parts.append(f"{needed:,} {measured}{', more than the data set has' if beyond else ''}")
     return ", and ".join(parts)

@@ -45,6 +45,7 @@ class RunComparison:
         flagged: Number of common turns flagged in either run.
         boundaries: Differences between the speech boundaries.
         notes: Excluded comparisons with reasons, and other remarks.
+        data_cases: Number of cases in the data set of the runs; None if unknown.
     """
 
     other: str
@@ -56,6 +57,7 @@ class RunComparison:
     flagged: int
     boundaries: Boundaries
     notes: tuple[str, ...]
+    data_cases: int | None = None
 
     def flagged_in_words(self, first: str) -> str:
         """Return a note on the flagged turns; empty if there are none or no latency is compared."""
@@ -273,6 +275,7 @@ def _compare(
         for name in other.series
         if name not in first.series and (not wanted or name in wanted)
     ]
+    cases = part_of(first.manifest, "data").get("cases")
     return RunComparison(
         other=other.name,
         settings=tuple(settings_that_differ(first.manifest, other.manifest)),
@@ -283,6 +286,7 @@ def _compare(
         flagged=len(either),
         boundaries=boundaries,
         notes=tuple(notes),
+        data_cases=cases if isinstance(cases, int) else None,
     )
 
 

@@ -17,8 +17,9 @@ from live_eval.analysis.comparison.series import ComparedRun
 from tests.unit.analysis.comparison.test_run_comparison import drawn, made_run
 
 
-def told(shift: float, scripts: int = 20) -> str:
+def told(shift: float, scripts: int = 20, cases: int | None = None) -> str:
     first = made_run("a", {"ves": drawn(1, scripts)})
+    first = replace(first, manifest={**first.manifest, "data": {"cases": cases}})
     compared = compare_runs([first, made_run("b", {"ves": drawn(2, scripts, shift)})])
     return headline("a", compared.comparisons[0])
 
@@ -29,15 +30,19 @@ def test_a_difference_that_is_shown_is_named() -> None:
 
 
 def test_a_difference_that_is_not_shown_has_the_scripts_that_would_show_it() -> None:
-    sentence = told(0.05)
+    sentence = told(-0.04)
     found = re.fullmatch(
         r"no difference is shown in 2 of 2 metrics; 20 scripts are too few to show a difference in ves below "
-        r"([\d.]+), and (\d+) would show the measured ([\d.]+)\.",
+        r"([\d.]+), and ([\d,]+) would show the measured ([\d.]+)\.",
         sentence,
     )
     assert found is not None, sentence
     assert float(found[1]) > float(found[3])
-    assert int(found[2]) > 20
+    needed = int(found[2].replace(",", ""))
+    assert needed > 1_000
+    assert f"{needed:,}" in sentence
+    assert told(-0.04, cases=needed) == sentence
+    assert told(-0.04, cases=needed - 1) == f"{sentence[:-1]}, more than the data set has."
 
 
 @pytest.mark.parametrize(("kind", "shift"), [("latency", 0.045), ("score", 0.0004)])
