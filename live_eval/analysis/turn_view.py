@@ -159,6 +159,8 @@ class TurnView:
                 ("interrupted", "interrupted", answer.interrupted_ns),
                 ("done", "response done", answer.done_ns),
             ]
+        if (failure := self.record.failure) is not None:
+            marks.append(("failed", failure.kind.value.replace("_", " "), failure.at_ns))
         placed = [
             TimelineMark(kind, title, (at_ns - trace.t0_ns) / 1e9)
             for kind, title, at_ns in marks

@@ -8,6 +8,7 @@ import { Waveform, classOf } from "./waveform.js";
 
 /** Context played before and after an interval. */
 const AROUND_S = 0.25;
+const SHORTEST_S = 0.05;
 const SAVED = "Save the selection, or all, of the side that is played";
 
 /** Return the `shades` and the `zoom` of a turn: from the end of the user's speech to the first audible sample. */
@@ -40,7 +41,7 @@ export function levelsOf({ step, user, endpoint }) {
  */
 export function recording(drawing, sounds, signal) {
   const followed = [];
-  const waveform = new Waveform(drawing, signal);
+  const waveform = new Waveform(toLastMark(drawing), signal);
   const move = (at) => {
     waveform.moveTo(at);
     for (const { element, intervals } of followed)
@@ -95,6 +96,14 @@ export function recording(drawing, sounds, signal) {
     play: player && ((from) => player.play(from)),
     follow: (each, intervals) => followed.push({ element: each, intervals }),
   };
+}
+
+/** Extend the axis of a recording to its last mark: a turn may fail long after its last sound. */
+function toLastMark(drawing) {
+  const { length: heard, marks, load } = drawing;
+  const length = Math.max(heard, ...marks.map(({ at_s: at }) => at));
+  const within = (from, to, columns) => load(Math.min(from, heard - SHORTEST_S), Math.min(to, heard), columns);
+  return length > heard ? { ...drawing, length, load: within } : drawing;
 }
 
 /** Save a file of the server, or a blob's address with a name. */

@@ -62,6 +62,16 @@ def test_a_view_has_latencies_scores_marks_and_notes(folder: Path) -> None:
     assert notes["both sides"].startswith("audio/")
 
 
+def test_the_last_mark_of_a_failed_turn_is_its_failure(folder: Path) -> None:
+    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+        table, (_, failed) = read_scores(scores), run.turns()
+    assert failed.trace.t0_ns is not None
+    assert failed.failure is not None
+    late = replace(failed.failure, at_ns=failed.trace.t0_ns + 30_000_000_000)
+    mark = TurnView(replace(failed, failure=late), table, folder).marks[-1]
+    assert (mark.kind, mark.title, mark.at_s) == ("failed", "no response", 30)
+
+
 def test_only_the_audio_of_the_turn_is_looked_up(folder: Path) -> None:
     with RunReader.open(folder) as run:
         turn, other = run.turns()
