@@ -46,7 +46,8 @@ class ScoreColumn:
         version: Judge version; empty if the judge has not run.
         output: Name of the output; empty if the judge has only one output.
         title: Description.
-        heading: Short name: the heading in the paper's tables, or else the description.
+        heading: Short name: the heading in the paper's tables, or the description if there is none or if it
+            begins with that heading ("C1 context fit").
         definition: What the output measures, its range, direction, judge and source.
         higher_is_better: Better direction; None if there is none or it is unknown.
         tasks: Tasks that the output applies to.
@@ -342,10 +343,13 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
         rows.add(row)
         if row.status == "scored":
             values.add(row)
-        given[row.judge].update(dict.fromkeys(row.values))
+        for output in row.values:
+            given[row.judge].setdefault(output)
         if row.status != "unscored":
             model = row.detail.get("answered_by") or row.detail.get("model")
-            models.setdefault(row.judge, Counter()).update([model] if isinstance(model, str) else [])
+            named = models.setdefault(row.judge, Counter())
+            if isinstance(model, str):
+                named[model] += 1
         if row.judge in asking:
             answered += row.status == "scored"
             failed += row.reason.startswith(TURN_FAILED)
@@ -378,13 +382,14 @@ def _column(
 ) -> ScoreColumn:
     title = spec.title if spec else score_name(judge, output)
     columns = spec.columns if spec else ()
+    named = columns[0].title if len(columns) == 1 else None
     return ScoreColumn(
         name=score_name(judge, output),
         judge=judge,
         version=version,
         output=output,
         title=title,
-        heading=columns[0].title if len(columns) == 1 else title,
+        heading=title if named is None or title.startswith(f"{named} ") else named,
         definition=score_definition(spec, judge_spec, version) if spec and judge_spec else _UNKNOWN,
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,

@@ -95,7 +95,8 @@ def test_the_worst_and_the_best_cue_are_named_if_several_have_enough_scripts(cue
     (name, sigh), *others = cue_map.rows
     better = replace(sigh, scores={"rubric.c4": replace(sigh.scores["rubric.c4"], value=4.125)})
     several = replace(cue_map, rows=(("sob", better), (name, sigh), *others))
-    assert several.in_words == "Worst cue by C4: sigh, 2.12 (n 8); best: sob, 4.12 (n 8)."
+    named = "C4 speech information relevance"
+    assert several.in_words == f"Worst cue by {named}: sigh, 2.12 (n 8); best: sob, 4.12 (n 8)."
     assert replace(several, main=None).in_words == ""
 
 

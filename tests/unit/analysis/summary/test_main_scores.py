@@ -40,7 +40,7 @@ RUBRIC = {"rubric": {"c1": 1.0, "c2": 2.0, "c3": 3.0, "c4": 4.0}}
 @pytest.mark.parametrize(
     ("scores", "task", "heading", "missing"),
     [
-        (RUBRIC | EMOALIGN | BLEU, Task.CONVERSATION, "C4", ()),
+        (RUBRIC | EMOALIGN | BLEU, Task.CONVERSATION, "C4 speech information relevance", ()),
         (EMOALIGN | BLEU, Task.CONVERSATION, "EmoAlign", ("C4", "VES")),
         (BLEU, Task.CONVERSATION, "BLEU", ("C4", "VES", "EmoAlign")),
         ({"mcq": {"accuracy": 100.0, "parsed": 100.0}}, Task.REASONING, "accuracy", ()),
