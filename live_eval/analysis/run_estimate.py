@@ -180,9 +180,10 @@ def estimate_run(
     )
 
 
-def total(estimates: Sequence[RunEstimate]) -> RunEstimate:
-    """Return the estimate of consecutive runs on one endpoint with the same recordings."""
+def total(estimates: Sequence[RunEstimate], *, simultaneous: bool = False) -> RunEstimate:
+    """Return the estimate of consecutive or simultaneous runs with the same recordings."""
     first = estimates[0]
+    minutes = [each.minutes for each in estimates]
     judges: dict[str, list[JudgeEstimate]] = defaultdict(list)
     for judge in (judge for each in estimates for judge in each.judges):
         judges[judge.name].append(judge)
@@ -191,7 +192,7 @@ def total(estimates: Sequence[RunEstimate]) -> RunEstimate:
         turns=sum(each.turns for each in estimates),
         unusable=sum(each.unusable for each in estimates),
         preparation_minutes=max(each.preparation_minutes for each in estimates),
-        minutes=sum(each.minutes for each in estimates),
+        minutes=max(minutes) if simultaneous else sum(minutes),
         input_minutes=sum(each.input_minutes for each in estimates),
         output_minutes=sum(each.output_minutes for each in estimates),
         tokens=_all_tokens([each.tokens for each in estimates]),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -31,23 +32,36 @@ _RATE_AFTER_S = 2.0
 
 
 class RunProgress(Observer):
-    """The progress bars of a run, with rate, remaining time, waiting and failed turns."""
+    """The progress bars of a run, with rate, remaining time, waiting and failed turns.
 
-    def __init__(self) -> None:
-        self._console = console(stderr=True)
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[state]}", markup=False),
-            console=self._console,
-            refresh_per_second=4,
+    Args:
+        name: Name of the run, if several are shown.
+        below: Progress bars of a simultaneous run, below which this run's bars are shown; they must be
+            entered as a context, and this object must not.
+    """
+
+    def __init__(self, name: str = "", *, below: RunProgress | None = None) -> None:
+        self._name = name
+        self._console: Console = console(stderr=True) if below is None else below._console
+        self._progress: Progress = (
+            below._progress
+            if below is not None
+            else Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[state]}", markup=False),
+                console=self._console,
+                refresh_per_second=4,
+            )
         )
         self._boundaries, self._turns = (
-            self._progress.add_task(name, total=None, start=False, visible=False, state="")
-            for name in ("speech boundaries", "turns")
+            self._progress.add_task(
+                f"{what} {escape(name)}".rstrip(), total=None, start=False, visible=False, state=""
+            )
+            for what in ("speech boundaries", "turns")
         )
         self._failures: Counter[str] = Counter()
         self._waiting: dict[str, str] = {}
@@ -80,7 +94,8 @@ class RunProgress(Observer):
             self._failures[failure.kind] += 1
             if self._failures[failure.kind] <= _SHOWN:
                 self._console.print(
-                    f"[red]{failure.kind}[/red] {_plain(record.turn_id)}: {_plain(failure.message)}",
+                    f"{self._prefix}[red]{failure.kind}[/red] {_plain(record.turn_id)}: "
+                    f"{_plain(failure.message)}",
                     highlight=False,
                 )
         # Turns with unusable recordings take no time, so the rate ignores them.
@@ -117,7 +132,11 @@ class RunProgress(Observer):
 
     def note(self, text: str) -> None:
         """Print a line above the progress bars."""
-        self._console.print(_plain(text), highlight=False)
+        self._console.print(f"{self._prefix}{_plain(text)}", highlight=False)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{_plain(self._name)}: " if self._name else ""
 
 
 def in_words(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +20,7 @@ from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
 from live_eval.cli._estimate import assumptions_of, print_estimate
-from live_eval.cli._flags import configured, overlay
+from live_eval.cli._flags import FLAGS, configured, overlay
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
@@ -26,7 +28,7 @@ from live_eval.cli._resumed_run import finished_outcome, manifest_to_retry, open
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings
 from live_eval.cli.score import print_reasons
 from live_eval.cli.show import print_summary, print_summary_json
-from live_eval.errors import StoreError, UsageError
+from live_eval.errors import LiveEvalError, StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader
@@ -37,6 +39,12 @@ from live_eval.run.presets import read_preset
 from live_eval.run.prompts import load_prompt
 from live_eval.run.run_file import ALL_TASKS, RunConfig, located, read_run_file, validate
 from live_eval.run.runner import RunOutcome, run_plan
+from live_eval.run.simultaneous import (
+    SimultaneousRun,
+    check_same_turns,
+    onset_spreads_ms,
+    run_simultaneously,
+)
 from live_eval.run.stop_signals import StopSignals, stop_with_stdin
 from live_eval.scoring.judge_runner import check_named, check_options, judge_options, unable_judges
 from live_eval.scoring.scoring_run import score_run
@@ -47,20 +55,54 @@ from live_eval.types import Task
 
 if TYPE_CHECKING:
     from live_eval.analysis.assertions import Assertion
+    from live_eval.analysis.run_estimate import RunEstimate
     from live_eval.cluster.ray_connection import Cluster
     from live_eval.judging import JudgeSpec
 
 __all__ = ["run_command"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The checked settings of an endpoint or a run file: one configuration for each prompt.
+
+    Args:
+        named: Whether the user named the judges.
+        wanted: Whether failures of judges count.
+    """
+
+    runfile: Path | None
+    flags: Mapping[str, Any]
+    configs: Sequence[RunConfig]
+    judges: Sequence[JudgeSpec]
+    preset: str
+    named: bool
+    wanted: bool
+
+    def plans(self) -> list[Plan]:
+        """Return the plan of each configuration, without the default judges that cannot run here."""
+        left_out: Mapping[str, str] = {}
+        config = self.configs[0]
+        if config.cluster.ray is None:  # otherwise the judges on the nodes matter
+            left_out = _unable_judges(config, self.judges, named=self.named)
+        with located(self.runfile, self.flags, "impair.specs"):
+            parse(config.impair.specs)
+        configs = [_without_judges(each, left_out) for each in self.configs]
+        with located(self.runfile, self.flags):
+            return [
+                replace(make_plan(each), preset=self.preset, judges_left_out=left_out) for each in configs
+            ]
+
+
 def run_command(
-    target: str | None,
+    targets: tuple[str, ...],
     trusted: tuple[str, ...],
     asserts: tuple[str, ...],
     is_estimate: bool,
     price: str,
     assume: str,
     preset: str | None,
+    simultaneous: bool,
     as_json: bool,
     until_stdin_ends: bool,
     **flags: Any,
@@ -71,36 +113,29 @@ def run_command(
     stop = click.get_current_context().with_resource(StopSignals())
     if until_stdin_ends:
         stop_with_stdin()
-    runfile = _run_file(target, flags)
-    values = _run_values(runfile, flags, trusted)
-    named = "names" in overlay(values, flags).get("judges", {})
-    wanted = named or preset is not None  # their failures count
-    if preset is not None:
-        values = merged(read_preset(preset), values)
-    configs = _prompt_configs(configured(values, flags))
-    if as_json and len(configs) > 1 and not is_estimate:
+    if simultaneous or len(targets) > 1:
+        if not simultaneous:
+            raise UsageError(
+                f"expected one endpoint or run file, got {len(targets)}; --simultaneous runs them together"
+            )
+        requests = _simultaneous_requests(targets, flags, trusted, preset)
+        if is_estimate:
+            _estimate(list(requests.values()), price, assume, as_json=as_json)
+            return
+        if as_json:
+            raise UsageError("--json prints one run; print each with live-eval show --json")
+        sys.exit(_run_simultaneously(requests, stop, asserts))
+    request = _request(targets[0] if targets else None, flags, trusted, preset)
+    config = request.configs[0]
+    if as_json and len(request.configs) > 1 and not is_estimate:
         raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
-    config = configs[0]
-    with located(runfile, flags, "endpoint.name"):
-        client(config.endpoint.name)
-    with located(runfile, flags, "judges.names"):
-        specs = [judge(name) for name in config.judges.names]  # reject unknown judges before the run
-    with located(runfile, flags, "judges.options"):
-        check_options(specs, judge_options(config.judges))
     if is_estimate:
-        _estimate(configs, specs, price, assume, named=wanted, as_json=as_json)
+        _estimate([request], price, assume, as_json=as_json)
         return
-    left_out: Mapping[str, str] = {}
-    if config.cluster.ray is None:  # otherwise the judges on the nodes matter
-        left_out = _unable_judges(config, specs, named=named)
-        configs = [_without_judges(each, left_out) for each in configs]
-    scores = [score_name(spec.name, output.name) for spec in specs for output in spec.outputs]
-    assertions = parse_assertions("run", asserts, scores)
-    with located(runfile, flags, "impair.specs"):
-        parse(config.impair.specs)
+    assertions = _assertions(asserts, request.judges)
+    plans = request.plans()
+    wanted = request.wanted
     out = config.output.out or new_folder(config.endpoint.name)
-    with located(runfile, flags):
-        plans = [replace(make_plan(each), preset=preset or "", judges_left_out=left_out) for each in configs]
     print_key(plans[0].key_recipient)
     cluster = click.get_current_context().with_resource(connected_to(config.cluster.ray))
     continue_with = f"rerun with --out {out} {'--retry-failed' if config.output.retry_failed else '--resume'}"
@@ -119,6 +154,155 @@ def run_command(
         statuses.append(_run_plan(each, folder, continue_with, stop, cluster, assertions, named=wanted))
     click.echo(f"all prompts: live-eval leaderboard {' '.join(map(str, folders))}", err=True)
     sys.exit(max(statuses))
+
+
+def _request(
+    target: str | None, flags: dict[str, Any], trusted: Sequence[str], preset: str | None
+) -> _Request:
+    """Return the checked settings of an endpoint or a run file; reject unknown names before the run."""
+    runfile = _run_file(target, flags)
+    values = _run_values(runfile, flags, trusted)
+    named = "names" in overlay(values, flags).get("judges", {})
+    if preset is not None:
+        values = merged(read_preset(preset), values)
+    configs = _prompt_configs(configured(values, flags))
+    config = configs[0]
+    with located(runfile, flags, "endpoint.name"):
+        client(config.endpoint.name)
+    with located(runfile, flags, "judges.names"):
+        judges = [judge(name) for name in config.judges.names]
+    with located(runfile, flags, "judges.options"):
+        check_options(judges, judge_options(config.judges))
+    return _Request(
+        runfile=runfile,
+        flags=flags,
+        configs=configs,
+        judges=judges,
+        preset=preset or "",
+        named=named,
+        wanted=named or preset is not None,
+    )
+
+
+def _assertions(asserts: Sequence[str], judges: Sequence[JudgeSpec]) -> list[Assertion]:
+    scores = [score_name(spec.name, output.name) for spec in judges for output in spec.outputs]
+    return parse_assertions("run", asserts, scores)
+
+
+def _simultaneous_requests(
+    targets: Sequence[str], flags: Mapping[str, Any], trusted: Sequence[str], preset: str | None
+) -> dict[str, _Request]:
+    """Return the settings of each endpoint or run file, by its name, with its own run folder.
+
+    Raises:
+        UsageError: The targets or flags do not suit simultaneous runs.
+    """
+    names = [Path(target).stem if Path(target).suffix else target for target in targets]
+    if len(set(names)) < len(names) or len(names) < 2:
+        raise UsageError(
+            f"--simultaneous: expected two or more endpoints or run files with different names, got "
+            f"{', '.join(targets) or 'none'}"
+        )
+    own = [FLAGS[key] for key in FLAGS if key.startswith("endpoint.") and flags[key.replace(".", "__")]]
+    if own:
+        raise UsageError(f"--simultaneous: write a run file for each endpoint, instead of {', '.join(own)}")
+    requests: dict[str, _Request] = {}
+    for name, target in zip(names, targets, strict=True):
+        given = flags["output__out"]
+        out = new_folder(name) if given is None else Path(given).with_name(f"{Path(given).name}-{name}")
+        resumes = given is not None and (out / RUN_FILE).exists()
+        again = {key: flags[key] if resumes else None for key in ("output__resume", "output__retry_failed")}
+        each = _request(target, {**flags, **again, "output__out": out}, trusted, preset)
+        if len(each.configs) > 1:
+            raise UsageError("--simultaneous: expected one prompt")
+        if each.configs[0].cluster.ray is not None:
+            raise UsageError("--simultaneous does not support --ray")
+        requests[name] = each
+    return requests
+
+
+def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, asserts: Sequence[str]) -> int:
+    """Run several plans at the same time; then score each, and return the worst exit status."""
+    assertions = {name: _assertions(asserts, request.judges) for name, request in requests.items()}
+    plans: dict[str, Plan] = {}
+    for name, request in requests.items():
+        others = tuple(other for other in requests if other != name)
+        [plan] = request.plans()
+        plans[name] = replace(plan, simultaneous_with=others)
+        print_key(plan.key_recipient)
+    check_same_turns(plans)
+    folders = {name: plan.config.output.out for name, plan in plans.items()}
+    outs = {name: folder for name, folder in folders.items() if folder is not None}
+    for name, folder in outs.items():
+        click.echo(f"{name}: {folder}", err=True)
+    first_name, first_out = next(iter(outs.items()))
+    prefix = first_out.with_name(first_out.name.removesuffix(f"-{first_name}"))
+    continue_with = f"rerun with --out {prefix} --resume"
+    stop.last_words = f"Interrupted. To continue, {continue_with}"
+    outcomes = _run_turns_together(plans, outs, stop)
+    if any(isinstance(each, RunOutcome) and each.interrupted for each in outcomes.values()):
+        click.echo(stop.last_words, err=True)
+        return INTERRUPTED
+    statuses = []
+    for name, plan in plans.items():
+        outcome = outcomes[name]
+        if isinstance(outcome, RunOutcome) and outcome.complete:
+            click.echo(f"\n{name}")
+            named = requests[name].wanted
+            statuses.append(
+                _score_and_print(plan, outs[name], outcome, stop, None, assertions[name], named=named)
+            )
+            continue
+        statuses.append(FAILED)
+        why = _incomplete(outcome, plan, continue_with) if isinstance(outcome, RunOutcome) else outcome
+        click.echo(f"{name}: {why}", err=True)
+    spreads = onset_spreads_ms(list(outs.values()))
+    if spreads:
+        click.echo(
+            f"the user's speech began in all runs within {median(spreads):.0f} ms (median) and "
+            f"{max(spreads):.0f} ms (maximum), in {counted(len(spreads), 'session')}"
+        )
+    click.echo(f"differences: live-eval compare {' '.join(map(str, outs.values()))}", err=True)
+    return max(statuses)
+
+
+def _run_turns_together(
+    plans: Mapping[str, Plan], folders: Mapping[str, Path], stop: StopSignals
+) -> dict[str, RunOutcome | LiveEvalError]:
+    """Run the turns that are not recorded yet; return each run's outcome, or the error that ended it."""
+    outcomes: dict[str, RunOutcome | LiveEvalError] = {}
+    runs: dict[str, SimultaneousRun] = {}
+    with contextlib.ExitStack() as stack:
+        first: RunProgress | None = None
+        for name, plan in plans.items():
+            finished = finished_outcome(plan)
+            if finished is not None:
+                outcomes[name] = finished
+                continue
+            writer = stack.enter_context(open_writer(plan, folders[name]))
+            progress = RunProgress(name, below=first)
+            first = first or progress
+            runs[name] = SimultaneousRun(
+                plan=plan,
+                writer=writer,
+                folder=folders[name],
+                observer=progress,
+                retry_failed=plan.config.output.retry_failed,
+            )
+        if first is None:
+            return outcomes
+        for note in dict.fromkeys(note for run in runs.values() for note in run.plan.notes):
+            click.echo(f"note: {note}", err=True)
+        stack.enter_context(first)
+        with stop.gently():
+            try:
+                results = run_loop(run_simultaneously(list(runs.values()), stop))
+            except KeyboardInterrupt:  # the second signal
+                return {**outcomes, **dict.fromkeys(runs, RunOutcome(0, 0, interrupted=True))}
+        for (name, run), result in zip(runs.items(), results, strict=True):
+            outcomes[name] = result
+            run.writer.end(finished=isinstance(result, RunOutcome) and result.complete)
+    return outcomes
 
 
 def _run_values(runfile: Path | None, flags: dict[str, Any], trusted: Sequence[str]) -> dict[str, Any]:
@@ -181,7 +365,6 @@ def _run_plan(
 
     Exits if the run was interrupted or could not be completed.
     """
-    config = plan.config
     stop.last_words = f"Interrupted. To continue, {continue_with}"
     finished = finished_outcome(plan)
     if finished is not None:
@@ -199,14 +382,33 @@ def _run_plan(
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
     if not outcome.complete:
-        recorded = outcome.captured + outcome.failed
-        why = outcome.unreachable or "the others were not run, which is a bug in live-eval"
-        click.echo(
-            f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: "
-            f"{why}. To continue, {continue_with}",
-            err=True,
-        )
+        click.echo(_incomplete(outcome, plan, continue_with), err=True)
         sys.exit(FAILED)
+    return _score_and_print(plan, out, outcome, stop, cluster, assertions, named=named, as_json=as_json)
+
+
+def _incomplete(outcome: RunOutcome, plan: Plan, continue_with: str) -> str:
+    recorded = outcome.captured + outcome.failed
+    why = outcome.unreachable or "the others were not run, which is a bug in live-eval"
+    return (
+        f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: {why}. "
+        f"To continue, {continue_with}"
+    )
+
+
+def _score_and_print(
+    plan: Plan,
+    out: Path,
+    outcome: RunOutcome,
+    stop: StopSignals,
+    cluster: Cluster | None,
+    assertions: Sequence[Assertion],
+    *,
+    named: bool,
+    as_json: bool = False,
+) -> int:
+    """Score a complete run and print its summary; return the exit status."""
+    config = plan.config
     stop.last_words = f"Interrupted. All turns are recorded; to score them: live-eval score {out}"
     try:
         judged = _score(plan, out, cluster)
@@ -234,43 +436,29 @@ def _run_plan(
     return FAILED if outcome.failed or (named and not judged) else 0
 
 
-def _estimate(
-    configs: Sequence[RunConfig],
-    specs: Sequence[JudgeSpec],
-    price: str,
-    assume: str,
-    *,
-    named: bool,
-    as_json: bool,
-) -> None:
+def _estimate(requests: Sequence[_Request], price: str, assume: str, *, as_json: bool) -> None:
     """Print the estimate of the runs; it includes judges that cannot run here if the user named them."""
-    if configs[0].output.retry_failed:
-        raise UsageError("--estimate does not support --retry-failed")
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
-    options = judge_options(configs[0].judges)
-    left_out: Mapping[str, str] = {}
-    if named:
-        for name, reason in unable_judges(specs, options).items():
-            click.echo(f"note: {name} cannot run yet: {reason}", err=True)
-    else:
-        left_out = _unable_judges(configs[0], specs, named=False)
-    judges = [spec for spec in specs if spec.name not in left_out]
-    plans = [make_plan(config, needs_key=False) for config in configs]
-    for note in dict.fromkeys(note for plan in plans for note in (*plan.notes, *_prompt_notes(plan))):
+    estimates: list[RunEstimate] = []
+    notes: dict[str, None] = {}
+    for request in requests:
+        configs, options = request.configs, judge_options(request.configs[0].judges)
+        if configs[0].output.retry_failed:
+            raise UsageError("--estimate does not support --retry-failed")
+        left_out: Mapping[str, str] = {}
+        if request.wanted:
+            for name, reason in unable_judges(request.judges, options).items():
+                notes[f"{name} cannot run yet: {reason}"] = None
+        else:
+            left_out = _unable_judges(configs[0], request.judges, named=False)
+        judges = [spec for spec in request.judges if spec.name not in left_out]
+        for plan in (make_plan(config, needs_key=False) for config in configs):
+            notes.update(dict.fromkeys((*plan.notes, *_prompt_notes(plan))))
+            jobs = _unrecorded_jobs(plan, several=len(configs) > 1)
+            estimates.append(estimate_run(plan, jobs, judges, options, price=paid, assumptions=assumptions))
+    for note in notes:
         click.echo(f"note: {note}", err=True)
-    found = total(
-        [
-            estimate_run(
-                plan,
-                _unrecorded_jobs(plan, several=len(plans) > 1),
-                judges,
-                options,
-                price=paid,
-                assumptions=assumptions,
-            )
-            for plan in plans
-        ]
-    )
+    found = total(estimates, simultaneous=len(requests) > 1)
     if as_json:
         print_json(found.as_json())
     else:

@@ -24,7 +24,7 @@ command = Command(
     "run",
     callback=_run,
     params=[
-        click.Argument(["target"], required=False, metavar="[ENDPOINT|RUNFILE]"),
+        click.Argument(["targets"], nargs=-1, metavar="[ENDPOINT|RUNFILE]..."),
         *(option for table in PANELS for option in table_options(table)),
         click.Option(
             ["--assert", "asserts"],
@@ -39,6 +39,12 @@ command = Command(
         ),
         *estimate_options(),
         trust_option,
+        Option(
+            ["--simultaneous"],
+            is_flag=True,
+            rare=True,
+            help="Run several endpoints or run files: each case is played to all at the same moment.",
+        ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the summary or the estimate as JSON."),
         click.Option(["--until-stdin-ends"], is_flag=True, hidden=True),
     ],

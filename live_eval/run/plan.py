@@ -66,6 +66,7 @@ class Plan:
     impairment: Impairment | None = None
     preset: str = ""  # overridden by the user's settings
     judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
+    simultaneous_with: tuple[str, ...] = ()  # the runs in which each case is played at the same moment
     live_instructions: str = ""  # the system prompt of a session with a person
     results: Collection[FailureKind] = ()  # failures that the run measures, so they are never retried
 
@@ -167,6 +168,7 @@ class Plan:
             "prompt": {"name": self.prompt.name, "sha256": self.prompt.sha256, "text": self.prompt.text},
             "preset": self.preset,
             "judges_left_out": dict(self.judges_left_out),
+            "simultaneous_with": list(self.simultaneous_with),
             "turns": len(self.jobs),
             "seed": self.config.turns.seed,
             "impairment": self.impairment.as_json() if self.impairment is not None else None,

@@ -28,6 +28,7 @@ from live_eval.registry import load as load_object
 from live_eval.run.endpoint_health import EndpointHealth, Outage
 from live_eval.run.greetings import Greetings
 from live_eval.run.observers import Observer
+from live_eval.run.pairing import PairedRun
 from live_eval.run.plan import Job, Plan
 from live_eval.run.processes import session_runner
 from live_eval.run.recordings import Recordings
@@ -99,6 +100,7 @@ async def run_plan(
     greetings: Greetings | None = None,
     counts_refusals: bool = False,
     backoff: Backoff | None = None,
+    paired: PairedRun | None = None,
 ) -> RunOutcome:
     """Run every planned turn that is not recorded yet or whose audio is missing.
 
@@ -121,6 +123,8 @@ async def run_plan(
         counts_refusals: Whether sessions that are refused while others are served fail, as load measurements
             require; otherwise, three consecutive refusals are an outage.
         backoff: Wait between attempts; seeded with `turns.seed` by default.
+        paired: The run's part in simultaneous runs, which wait for each other before each session; None for a
+            run of its own.
     """
     own = StopSignals(for_command=False)
     with contextlib.nullcontext(stop) if stop is not None else own as signals, signals.gently():
@@ -135,11 +139,14 @@ async def run_plan(
             greetings=greetings or Greetings.of(plan),
             counts_refusals=counts_refusals,
             backoff=backoff or Backoff(plan.config.turns.seed),
+            paired=paired,
         )
         try:
             with signals.cancelling():
                 await run.run(starts, base_url)
         finally:
+            if paired is not None:
+                paired.leave()
             await asyncio.to_thread(run.close)
         done = await asyncio.to_thread(writer.done)
         captured = sum(done.values())
@@ -175,6 +182,10 @@ def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
     return [tuple(sorted(turns, key=lambda job: job.case.turn_index)) for turns in sessions.values()]
 
 
+def _session_id(jobs: Sequence[Job]) -> str:
+    return jobs[0].turn_id
+
+
 @dataclass(slots=True, kw_only=True)
 class _Run:
     """A run's workers and their shared state."""
@@ -189,6 +200,7 @@ class _Run:
     greetings: Greetings
     counts_refusals: bool
     backoff: Backoff
+    paired: PairedRun | None = None
     clock: Clock = field(default_factory=SystemClock)
     unreachable: str = ""
     open_loop: bool = False
@@ -229,6 +241,8 @@ class _Run:
         sessions = [
             jobs for jobs in sessions_of(plan.jobs) if any(job.turn_id not in complete for job in jobs)
         ]
+        if self.paired is not None:
+            self.paired.plan(_session_id(jobs) for jobs in sessions)
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
             if base_url is None and sessions:
@@ -312,6 +326,8 @@ class _Run:
         while (session := await self.queue.next(slot.opens_ns)) is not None:
             if session.due_ns is not None:
                 await self.clock.sleep_until(session.due_ns - _LOAD_NS)
+            if self.paired is not None:
+                await self.paired.start(_session_id(session.jobs))
             final = await retried.run(session, slot)
             if final is None:
                 return

@@ -90,8 +90,8 @@ def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> Non
 class StopSignals:
     """A context manager that handles the `stop_signals`; no-op outside the main thread.
 
-    Signals raise KeyboardInterrupt. Within `gently`, the first signal only sets `requested`; within
-    `cancelling`, it also cancels the task. Later signals also kill the process after a grace period.
+    Signals raise KeyboardInterrupt. Within `gently`, the first signal only sets `requested`; it also cancels
+    the tasks that are within `cancelling`. Later signals also kill the process after a grace period.
 
     Args:
         end_soon: Called on a later signal; by default, kills the process after `grace_s`.
@@ -117,7 +117,7 @@ class StopSignals:
         self._timer: threading.Timer | None = None
         self._last_s: float | None = None
         self._gentle = 0
-        self._cancel: Callable[[], object] | None = None
+        self._cancel: list[Callable[[], object]] = []
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -145,7 +145,7 @@ class StopSignals:
     def cancelling(self) -> Iterator[None]:
         """The first signal cancels the block, which then ends without an error.
 
-        Call this in an asyncio task; do not nest it.
+        Call this in an asyncio task, in several tasks if necessary; do not nest it.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -158,7 +158,10 @@ class StopSignals:
                 cancelled = True
                 task.cancel()
 
-        self._cancel = lambda: loop.call_soon_threadsafe(cancel)
+        def cancel_soon() -> None:
+            loop.call_soon_threadsafe(cancel)
+
+        self._cancel.append(cancel_soon)
         if self.requested:
             cancel()
         try:
@@ -168,7 +171,8 @@ class StopSignals:
             if not cancelled or task.uncancel():
                 raise
         finally:
-            inside, self._cancel = False, None
+            inside = False
+            self._cancel.remove(cancel_soon)
 
     def _take(self, number: int, _frame: FrameType | None) -> None:
         if number == _HANGUP:
@@ -182,8 +186,8 @@ class StopSignals:
             self._end_soon()
         if not (first and self._gentle):
             raise KeyboardInterrupt
-        if self._cancel is not None:
-            self._cancel()
+        for cancel in self._cancel:
+            cancel()
 
     def _end_process_soon(self) -> None:
         if self._timer is None:

@@ -31,6 +31,7 @@ __all__ = [
     "run",
     "stagger_ns",
     "undisturbed",
+    "ungrouped",
 ]
 
 _T = TypeVar("_T")
@@ -127,14 +128,20 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
         import uvloop  # slow to import, and needed only by runs
 
         factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        try:
-            return runner.run(main)
-        except ExceptionGroup as errors:
-            ours = errors.subgroup(LiveEvalError)
-            if ours is None:
-                raise
-            raise innermost(ours) from None
+    with asyncio.Runner(loop_factory=factory) as runner, ungrouped():
+        return runner.run(main)
+
+
+@contextlib.contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raise the first `LiveEvalError` of an exception group from the block, instead of the group."""
+    try:
+        yield
+    except ExceptionGroup as errors:
+        ours = errors.subgroup(LiveEvalError)
+        if ours is None:
+            raise
+        raise innermost(ours) from None
 
 
 def describe(error: BaseException) -> str:

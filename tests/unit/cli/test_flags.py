@@ -14,8 +14,8 @@ from live_eval.redaction.secret_settings import public_settings
 from live_eval.run.run_file import RunConfig
 
 OWN = (
-    *("--assert", "--assume", "--estimate", "--json", "--preset", "--price", "--trust-host"),
-    "--until-stdin-ends",
+    *("--assert", "--assume", "--estimate", "--json", "--preset", "--price", "--simultaneous"),
+    *("--trust-host", "--until-stdin-ends"),
 )
 
 

@@ -16,7 +16,7 @@ from live_eval.cli._run_command import _prompt_configs, _run_file, _unable_judge
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
-from live_eval.run.run_file import read_run_file, validate
+from live_eval.run.run_file import RunConfig, read_run_file, validate
 from live_eval.scoring.scoring_run import JudgeSummary, ScoringSummary
 from tests.support.records import spoken_turn
 from tests.unit.cli.test_json_output import validated
@@ -186,3 +186,61 @@ def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
     done = CliRunner().invoke(cli, ["run", "reference", *flags])
     assert "1 of 1 turns captured" in done.stdout
     assert str(done.exception) == "mine-basic basic False"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["reference", "openai"],
+            "expected one endpoint or run file, got 2; --simultaneous",
+        ),
+        (["reference", "--simultaneous"], "expected two or more endpoints or run files"),
+        (["reference", "reference", "--simultaneous"], "with different names, got reference, reference"),
+        (
+            ["reference", "openai", "--simultaneous", "--base-url", "ws://h/v1", "--model", "m"],
+            "write a run file for each endpoint, instead of --base-url, --model",
+        ),
+        (
+            ["reference", "openai", "--simultaneous", "--prompt", "no,basic"],
+            "expected one prompt",
+        ),
+        (["reference", "openai", "--simultaneous", "--ray", "--judges", "none"], "does not support --ray"),
+    ],
+)
+def test_targets_that_cannot_run_together_are_refused(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(cli, ["run", *arguments])
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+    assert not (tmp_path / "recordings").exists()
+
+
+def test_simultaneous_runs_have_a_folder_each_and_are_resumed_where_they_were_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(f"{name}.toml").write_text('[endpoint]\nname = "reference"\nbase_url = "ws://127.0.0.1:9/v1"\n')
+    plan = make_plan(read_config("a.toml"))
+    with RunWriter.create(Path("mine-a"), plan.manifest()) as writer:
+        writer.commit(spoken_turn(plan.jobs[0].case))
+        writer.end(finished=True)
+    opened = []
+
+    def open_writer(plan: Plan, out: Path) -> None:
+        opened.append((out.name, plan.config.output.resume, plan.simultaneous_with))
+        raise UsageError("enough")
+
+    monkeypatch.setattr("live_eval.cli._run_command.open_writer", open_writer)
+    flags = ["--limit", "1", "--judges", "none", "--no-report", "--out", "mine", "--resume"]
+    done = CliRunner().invoke(cli, ["run", "a.toml", "b.toml", "--simultaneous", *flags])
+    assert str(done.exception) == "enough"
+    assert opened == [("mine-b", False, ("a",))]  # a is complete
+
+
+def read_config(path: str) -> RunConfig:
+    values = {**read_run_file(Path(path)), "data": {"limit": 1}}
+    return validate({**values, "judges": {"names": []}, "output": {"report": False}})
