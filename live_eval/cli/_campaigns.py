@@ -1,8 +1,8 @@
-"""Options, progress display and result output of the campaign commands."""
+"""Folders, progress display and result output of the campaign commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,53 +13,11 @@ from live_eval.campaigns.duplex.summary import DuplexSummary
 from live_eval.campaigns.folders import FolderKind
 from live_eval.campaigns.latency.summary import CampaignSummary
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
-from live_eval.cli._flags import table_options
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._stored_settings import print_key
 from live_eval.errors import UsageError
 from live_eval.run.stop_signals import StopSignals
 from live_eval.session.event_loop import run as run_loop
-
-
-def campaign_options(
-    excluded: Sequence[str], *, drift_turns: int, concurrency: int | None = None
-) -> list[click.Parameter]:
-    """Return the options common to all campaigns, and the run-file options.
-
-    Args:
-        excluded: Run-file keys without a flag here, because the command sets them.
-        drift_turns: Default of ``--sentinel-turns``.
-        concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
-    """
-    shared = {
-        (option.name or "").replace("__", "."): option
-        for table in ("endpoint", "data", "turns", "impair")
-        for option in table_options(table)
-    }
-    key = "turns.concurrency"
-    if concurrency is not None and isinstance(option := shared[key], click.Option):
-        option.help = f"Number of concurrent sessions. Default: {concurrency}.  [{key}]"
-    return [
-        click.Option(
-            ["--sentinel-turns"],
-            type=click.IntRange(0),
-            default=drift_turns,
-            show_default=True,
-            help="Turns of the drift check at the start, the middle and the end; 0 for none.",
-        ),
-        click.Option(
-            ["--out"],
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder of the campaign. Default: a new one in recordings/.",
-        ),
-        click.Option(
-            ["--resume"],
-            is_flag=True,
-            help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
-        ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
-        *(option for key, option in shared.items() if key not in excluded),
-    ]
 
 
 def campaign_folder(out: Path | None, name: str, kind: FolderKind, *, resume: bool) -> Path:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from live_eval import registry
-from live_eval.cli._flags import table_options
 from live_eval.errors import UsageError
 from live_eval.recording import part_of
 from live_eval.run.plan import Plan
@@ -23,13 +22,6 @@ from live_eval.scoring.judge_runner import JudgeOptions
 
 if TYPE_CHECKING:
     from live_eval.cluster.ray_connection import Cluster
-
-
-def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--ray`` to a command, passed as the argument ``cluster__ray``."""
-    options = [option for option in table_options("cluster") if option.name == "cluster__ray"]
-    vars(command).setdefault("__click_params__", []).extend(options)
-    return command
 
 
 @contextmanager

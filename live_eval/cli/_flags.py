@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,75 @@ def _option(key: str, row: Mapping[str, Any]) -> click.Option:
 def table_options(table: str) -> list[click.Parameter]:
     """Return the flags for one table of the run file."""
     return [_option(key, row) for key, row in _TABLE.items() if key.partition(".")[0] == table]
+
+
+def judge_flags(
+    *, names: bool = True, jobs: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the flags of the run file's ``[judges]`` table and `trust_option` to a command; see
+    `live_eval.cli._stored_settings.judges_table`.
+
+    Args:
+        names: Whether to include ``--judges``; False for a command that uses a single judge.
+        jobs: Whether to include ``--jobs``.
+    """
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        left_out = {"judges__names": not names, "judges__jobs": not jobs}
+        options = [option for option in table_options("judges") if not left_out.get(option.name or "")]
+        # click's decorators store parameters in this attribute, innermost first.
+        vars(command).setdefault("__click_params__", []).extend(reversed([*options, trust_option]))
+        return command
+
+    return add
+
+
+def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--ray`` to a command, passed as the argument ``cluster__ray``."""
+    options = [option for option in table_options("cluster") if option.name == "cluster__ray"]
+    vars(command).setdefault("__click_params__", []).extend(options)
+    return command
+
+
+def campaign_options(
+    excluded: Sequence[str], *, drift_turns: int, concurrency: int | None = None
+) -> list[click.Parameter]:
+    """Return the options common to all campaigns, and the run-file options.
+
+    Args:
+        excluded: Run-file keys without a flag here, because the command sets them.
+        drift_turns: Default of ``--sentinel-turns``.
+        concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
+    """
+    shared = {
+        (option.name or "").replace("__", "."): option
+        for table in ("endpoint", "data", "turns", "impair")
+        for option in table_options(table)
+    }
+    key = "turns.concurrency"
+    if concurrency is not None and isinstance(option := shared[key], click.Option):
+        option.help = f"Number of concurrent sessions. Default: {concurrency}.  [{key}]"
+    return [
+        click.Option(
+            ["--sentinel-turns"],
+            type=click.IntRange(0),
+            default=drift_turns,
+            show_default=True,
+            help="Turns of the drift check at the start, the middle and the end; 0 for none.",
+        ),
+        click.Option(
+            ["--out"],
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder of the campaign. Default: a new one in recordings/.",
+        ),
+        click.Option(
+            ["--resume"],
+            is_flag=True,
+            help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
+        ),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
+        *(option for key, option in shared.items() if key not in excluded),
+    ]
 
 
 def configured(values: Mapping[str, Any], flags: Mapping[str, Any]) -> RunConfig:

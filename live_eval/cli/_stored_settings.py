@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from live_eval import registry
-from live_eval.cli._flags import FLAGS, configured, overlay, table_options, trust_option
+from live_eval.cli._flags import FLAGS, configured, overlay
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import PluginError, UsageError
 from live_eval.http.hosts import is_loopback
@@ -38,32 +38,12 @@ _ENCRYPTED = ("https", "wss")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 
 
-def judge_flags(
-    *, names: bool = True, jobs: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the flags of the run file's ``[judges]`` table and `trust_option` to a command; see `judges_table`.
-
-    Args:
-        names: Whether to include ``--judges``; False for a command that uses a single judge.
-        jobs: Whether to include ``--jobs``.
-    """
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        left_out = {"judges__names": not names, "judges__jobs": not jobs}
-        options = [option for option in table_options("judges") if not left_out.get(option.name or "")]
-        # click's decorators store parameters in this attribute, innermost first.
-        vars(command).setdefault("__click_params__", []).extend(reversed([*options, trust_option]))
-        return command
-
-    return add
-
-
 def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -> JudgesTable:
     """Return a run's judges and their options, overridden by flags.
 
     Args:
         run: The run folder.
-        flags: The values of the flags that `judge_flags` added.
+        flags: The values of the flags that `live_eval.cli._flags.judge_flags` added.
         only: The only judge to be used; None for the judges in the table.
 
     Raises:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from live_eval import registry
 from live_eval.cli import FAILED, _options
+from live_eval.cli._flags import judge_flags
 from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, print_listing
-from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
 from live_eval.errors import UsageError
-from live_eval.run.run_file import JudgesTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +34,17 @@ _COLUMNS = {
 }
 
 
+def _default_judge() -> str:
+    from live_eval.registry import default_judges
+
+    return next(iter(default_judges(pairwise=True)), "")
+
+
 @click.command(cls=Command)
 @_options.runs_argument
 @click.option(
     "--judge",
-    default=lambda: next(iter(registry.default_judges(pairwise=True)), ""),
+    default=_default_judge,
     show_default="the first installed one",
     help="The pairwise judge.",
 )
@@ -82,10 +86,13 @@ def command(
 
     Exit status: 0; 3 if the judge failed on a pair; 2 if the judge cannot run here, or for wrong usage.
     """
+    from live_eval import registry
     from live_eval.analysis.arena.outcome import run_arena, verdict_lines, write_verdicts
     from live_eval.analysis.arena.verdicts import ArenaPlan
     from live_eval.analysis.comparison.series import read_runs
     from live_eval.cli._progress import ScoringProgress
+    from live_eval.cli._stored_settings import judges_table, print_judges_keys
+    from live_eval.run.run_file import JudgesTable
     from live_eval.scoring.judge_runner import check_named, judge_options
 
     if len(runs) < 2:

@@ -9,16 +9,10 @@ from typing import Any
 
 import click
 
-from live_eval import registry
-from live_eval.analysis.audit.auditor import PARTS, AuditPlan, audit_run
-from live_eval.analysis.summary.audits import audit_in_words
 from live_eval.cli import FAILED, _options
+from live_eval.cli._flags import judge_flags
 from live_eval.cli._help import Command
 from live_eval.cli._listing import formatted, print_details, print_listing
-from live_eval.cli._progress import ScoringProgress
-from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
-from live_eval.recording import StoredAudit
-from live_eval.scoring.judge_runner import check_named, judge_options
 
 __all__ = ["command"]
 
@@ -47,7 +41,10 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("judge")
 @_options.run_argument
 @click.option(
-    "--parts", metavar="A,B,…", help=f"Run only these parts: {', '.join(PARTS)}. Default: all that apply."
+    "--parts",
+    metavar="A,B,…",
+    help="Run only these parts: consistency, order, sensitivity, agreement, against. Default: all that "
+    "apply.",
 )
 @click.option(
     "--repeats", type=click.IntRange(2, 100), default=3, show_default=True, help="Judgements per turn."
@@ -94,6 +91,14 @@ def command(
 
     Exit status: 0; 3 if the judge failed on a turn; 2 if it cannot run here, or for wrong usage.
     """
+    from live_eval import registry
+    from live_eval.analysis.audit.auditor import AuditPlan, audit_run
+    from live_eval.analysis.summary.audits import audit_in_words
+    from live_eval.cli._progress import ScoringProgress
+    from live_eval.cli._stored_settings import judges_table, print_judges_keys
+    from live_eval.recording import StoredAudit
+    from live_eval.scoring.judge_runner import check_named, judge_options
+
     plan = AuditPlan(
         parts=tuple(part.strip() for part in parts.split(",") if part.strip()) if parts else None,
         repeats=repeats,

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.analysis.summary.run_summary import unfinished
 from live_eval.cli import _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, output_console, plain_table, print_table
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
-from live_eval.judging import JudgeRole
-from live_eval.recording import RunReader, ScoreReader
-from live_eval.registry import judge, judges_with
-from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_requirements
 from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
@@ -63,6 +58,10 @@ def measured_sensitivity(
         UsageError: Comparison by meaning was requested, but is not possible.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
+    from live_eval.analysis.summary.run_summary import unfinished
+    from live_eval.judging import JudgeRole
+    from live_eval.recording import RunReader, ScoreReader
+    from live_eval.registry import judges_with
 
     name = next(iter(judges_with(JudgeRole.SENTENCE_EMBEDDING)), "")
     embedder: Embedder | None = None
@@ -85,6 +84,9 @@ def _embedder(name: str) -> Embedder:
     Raises:
         LiveEvalError: The judge cannot run here.
     """
+    from live_eval.registry import judge
+    from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_requirements
+
     spec = judge(name)
     if (missing := missing_requirements(spec, JudgeOptions())) is not None:
         raise JudgeError(missing)

@@ -1,53 +1,15 @@
-"""``live-eval data``: inspect a data set and check its files; list and add other benchmarks."""
+"""``live-eval data``: the commands and their flags, without the packages that data sets need."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from live_eval.audio import MAX_RECORDING_S
-from live_eval.cli import FAILED, _options
+from live_eval.cli import _options
 from live_eval.cli._help import CommandGroup
-from live_eval.cli._listing import counts_in_words, output_console, plain_table, print_listing
-from live_eval.cli._screen import console
-from live_eval.cli._transfers import transfer_bars
-from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
-from live_eval.data.benchmarks import (
-    BENCHMARKS,
-    BenchmarkSpec,
-    RecordedBenchmark,
-    benchmark_named,
-    changed_files,
-    find_benchmark,
-    read_record,
-    write_record,
-)
-from live_eval.data.benchmarks.fetching import fetch_benchmark
-from live_eval.errors import DataError, UsageError
-from live_eval.text.wording import counted, limited
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from rich.console import Console, RenderableType
 
 __all__ = ["command"]
-
-_MOST_LINES = 40
-_TEXT = ("", "cues", "types", "kind")
-_LISTED = {
-    "name": "benchmark",
-    "items": "items",
-    "megabytes": "MB",
-    "licence": "licence",
-    "commercial_use": "commercial use",
-    "here": "here",
-}
 
 
 @click.group(cls=CommandGroup)
@@ -81,7 +43,7 @@ def command() -> None:
 @click.option(
     "--max-recording",
     type=_options.DurationType(low=0.001),
-    default=MAX_RECORDING_S,
+    default="10m",
     show_default=True,
     help="Maximum length of a recording.",
 )
@@ -100,57 +62,18 @@ def _check(
 
     Exit status: 0 if every file can be read, 3 if not, 2 if PATH is not a data set.
     """
-    options = DataOptions(neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root)
-    dataset = load(locate(path), options)
-    if as_json:
-        report = check(dataset, max_s=max_recording)
-        _options.print_json(report.as_json())
-    else:
-        report = _check_with_progress(dataset, max_recording)
-        _print(report)
-    if not report.ok:
-        sys.exit(FAILED)
+    from live_eval.cli._data_command import check_command
+
+    check_command(path, as_json, mapping, neutral_rule, audio_root, max_recording)
 
 
 @command.command("list")
 @_options.json_option
 def _list(as_json: bool) -> None:
     """List the other benchmarks that live-eval reads, with their licences, and which are on this machine."""
-    rows = [_benchmark_row(spec) for spec in BENCHMARKS.values()]
-    print_listing(rows, _LISTED, as_json=as_json)
-    for row in rows if not as_json else ():
-        parts = [f"{name} {part['items']:,} ({part['about']})" for name, part in row["parts"].items()]
-        click.echo(f"\n{row['name']}: {row['title']}, {row['source']}\n  {'; '.join(parts)}")
-        if row["problem"] or row["path"]:
-            click.echo(f"  {row['problem'] or row['path']}")
+    from live_eval.cli._data_command import list_command
 
-
-def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
-    recorded: RecordedBenchmark | None = None
-    problem: str | None = None
-    try:
-        recorded = read_record(spec)
-        if recorded is not None and (changed := changed_files(recorded)):
-            problem = f"{recorded.root}: {len(changed)} of {len(recorded.files)} files are missing or changed"
-    except DataError as error:
-        problem = str(error)
-    return {
-        "name": spec.name,
-        "title": spec.title,
-        "source": spec.source,
-        "revision": spec.revision,
-        "items": spec.items,
-        "megabytes": spec.megabytes,
-        "licence": spec.licence,
-        "commercial_use": not spec.noncommercial,
-        "parts": {
-            name: {"items": part.items, "rule": part.rule.value, "about": part.about}
-            for name, part in spec.parts.items()
-        },
-        "here": recorded is not None and problem is None,
-        "path": None if recorded is None else str(recorded.root),
-        "problem": problem,
-    }
+    list_command(as_json)
 
 
 @command.command("add")
@@ -174,184 +97,6 @@ def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None
     published layout; nothing is converted. An interrupted download is resumed. HF_ENDPOINT replaces
     https://huggingface.co; a token in HF_TOKEN is sent only there.
     """
-    spec, part = benchmark_named(name)
-    revision = f", revision {spec.revision[:12]}" if spec.revision else ""
-    click.echo(f"{spec.title}: {spec.source}{revision}", err=True)
-    click.echo(f"  licence: {spec.licence}", err=True)
-    if spec.noncommercial and not noncommercial:
-        raise UsageError(
-            f"{spec.title} is under {spec.licence}, which forbids commercial use: pass --noncommercial to "
-            "confirm that your use is not commercial"
-        )
-    if path is None:
-        _download(spec, part, again=again)
-    else:
-        _record_copy(spec, path)
-    click.echo(f"next: live-eval data check {name}, live-eval run ENDPOINT --data {name}", err=True)
+    from live_eval.cli._data_command import add_command
 
-
-def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
-    if not spec.repository:
-        raise UsageError(
-            f"{spec.title} cannot be downloaded by live-eval: {spec.by_hand}; "
-            "then pass the folder with --path"
-        )
-    parts = [part.partition("/")[0]] if part else list(spec.parts)
-    if len(parts) > 1:
-        click.echo(f"  all {len(parts)} parts, about {spec.megabytes:,} MB", err=True)
-    with transfer_bars() as progress:
-        record = fetch_benchmark(spec, parts, again=again, progress=progress, planned=_announce)
-    click.echo(f"{spec.name}: {record.root}")
-
-
-def _announce(part: str, files: int, here: int) -> None:
-    what = f"{part}: " if part else ""
-    here_already = f", {here} already here" if here else ""
-    click.echo(f"  {what}{counted(files, 'file')}{here_already}", err=True)
-
-
-def _record_copy(spec: BenchmarkSpec, path: Path) -> None:
-    placed = find_benchmark(path)
-    if placed is None or placed.spec.name != spec.name:
-        raise DataError(
-            f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), found "
-            + (placed.spec.title if placed is not None else "none")
-        )
-    placed.read(DataOptions())  # raises if a file is missing or damaged
-    write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
-    click.echo(f"{spec.name}: {placed.root}")
-
-
-def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        field, equals, name = pair.partition("=")
-        if not (field.strip() and equals and name.strip()):
-            raise UsageError(f"--map: expected FIELD=NAME, got {pair!r}")
-        mapping[field.strip()] = name.strip()
-    return mapping
-
-
-def _check_with_progress(dataset: DataSet, max_s: float) -> DataReport:
-    from rich.progress import Progress
-
-    with Progress(console=console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading", total=None)
-        return check(
-            dataset,
-            max_s=max_s,
-            on_file=lambda done, total: progress.update(task, completed=done, total=total),
-        )
-
-
-def _print(report: DataReport) -> None:
-    console = output_console()
-    dataset = report.dataset
-    console.print(f"{dataset.name}: {dataset.kind}, {dataset.root}", markup=False)
-    console.print(f"{report.scripts} scripts, {len(dataset.cases)} cases", markup=False)
-    for title, counts in (
-        ("variants", report.counts("variant")),
-        ("sources", report.counts("source")),
-        ("topics", report.counts("topic")),
-    ):
-        if counts:
-            console.print(f"{title}: {counts_in_words(counts)}", markup=False)
-    console.print()
-    console.print(_table(("dimension", "", "cases", "cues"), _cue_rows(report)))
-    if report.question_types():
-        console.print()
-        console.print(_table(("questions", "number", "types"), _question_rows(report)))
-    if report.published:
-        console.print()
-        rows = [(count.what, str(count.expected), str(count.found)) for count in report.published]
-        console.print(_table(("EchoMind publishes", "expected", "found"), rows))
-    console.print()
-    console.print(_table(("files", "kind", "rate", "channels", "number", "seconds"), _file_rows(report)))
-    _print_details(report, console)
-
-
-def _print_details(report: DataReport, console: Console) -> None:
-    """Print notes, then problems, then the verdict."""
-    odd: dict[str, list[str]] = {}
-    for file in report.files:
-        for note in file.notes:
-            odd.setdefault(note, []).append(file.path.name)
-    remarks = [f"{len(names)} × {note}: {limited(names, ', ', 3)}" for note, names in odd.items()]
-    failed = [f"{file.kind}: {file.message} ({file.role} of {file.case_id})" for file in report.unreadable]
-    problems = [f"{case.case_id}: {case.problem}" for case in report.problems]
-    unasked = [f"{case.case_id}: {case.problem}" for case in report.question_problems]
-    for note, cases in (
-        ("no answer key: asked, but not scored", report.keyless),
-        (
-            "the question's recording is not used in any conversation, so it cannot be related to a reply",
-            report.apart,
-        ),
-    ):
-        if cases:
-            remarks.append(f"{len(cases)} × {note}: {limited([case.case_id for case in cases], ', ', 3)}")
-    for title, lines in (
-        ("notes", [*report.dataset.notes, *remarks]),
-        ("cases with a problem", problems),
-        ("questions with a problem", unasked),
-        ("files that cannot be used", failed),
-    ):
-        if lines:
-            console.print(f"\n{title}:", markup=False)
-        for line in lines[:_MOST_LINES]:
-            console.print(f"  {line}", markup=False, soft_wrap=True)
-        if len(lines) > _MOST_LINES:
-            console.print(f"  … and {len(lines) - _MOST_LINES} more; --json lists all", markup=False)
-    console.print()
-    if report.ok:
-        console.print(f"all {len(report.files)} files can be read", markup=False)
-        return
-    failures = f" ({counts_in_words(report.failures)})" if report.failures else ""
-    verdict = (
-        f"{len(report.unreadable)} of {len(report.files)} files cannot be used{failures}; "
-        f"{len(report.problems)} of {len(report.dataset.cases)} cases have a problem"
-    )
-    if report.dataset.questions:
-        verdict += (
-            f"; {len(report.question_problems)} of {len(report.dataset.questions)} questions have a problem"
-        )
-    if unread := sum(map(len, report.dataset.unread.values())):
-        verdict += f"; question files that cannot be read: {unread}"
-    console.print(verdict, markup=False, soft_wrap=True)
-
-
-def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
-    return [
-        (coarse, fine, str(sum(names.values())), counts_in_words(names))
-        for coarse, fines in report.cues().items()
-        for fine, names in fines.items()
-    ]
-
-
-def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
-    """Return a row for each task; missing question types of the paper count as 0."""
-    return [
-        (task, str(sum(kinds.values())), counts_in_words(kinds))
-        for task, kinds in report.question_types().items()
-    ]
-
-
-def _file_rows(report: DataReport) -> list[tuple[str, ...]]:
-    groups: dict[tuple[str, str, int, int], list[int]] = {}
-    for file in report.files:
-        if file.kind is None:
-            assert file.rate_hz is not None
-            assert file.channels is not None
-            assert file.duration_ns is not None
-            group = (file.role, f"{file.format} {file.subtype}", file.rate_hz, file.channels)
-            groups.setdefault(group, []).append(file.duration_ns)
-    return [
-        (role, kind, f"{rate_hz} Hz", str(channels), str(len(lengths)), f"{sum(lengths) / 1e9:.1f}")
-        for (role, kind, rate_hz, channels), lengths in groups.items()
-    ]
-
-
-def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> RenderableType:
-    table = plain_table(*headings, text=_TEXT)
-    for row in rows:
-        table.add_row(*row)
-    return table
+    add_command(name, path, again, noncommercial)

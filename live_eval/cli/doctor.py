@@ -15,11 +15,7 @@ from live_eval.cli import FAILED, _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import output_console, plain_table
 from live_eval.cli.run import command as run_command
-from live_eval.data import load, locate
 from live_eval.errors import DataError, UsageError
-from live_eval.judging import JudgeRole
-from live_eval.recording import RUN_FILE, RunReader, ScoreReader
-from live_eval.registry import judges_with
 from live_eval.types import Case, ScoringRule
 
 if TYPE_CHECKING:
@@ -65,6 +61,9 @@ def command(
     Exit status: 0 if the endpoint hears the user, 3 if it does not or if that is unclear, 2 for wrong usage.
     """
     from live_eval.analysis.audio_path import check_audio_path
+    from live_eval.judging import JudgeRole
+    from live_eval.recording import RUN_FILE
+    from live_eval.registry import judges_with
 
     chosen = _items(data, per_category)
     out = out or _options.new_folder(endpoint)
@@ -89,6 +88,8 @@ def command(
 
 def _items(data: str, per_category: int) -> list[Case]:
     """Return evenly spaced items of each category."""
+    from live_eval.data import load, locate
+
     by_category: dict[str, list[Case]] = defaultdict(list)
     for case in load(locate(data)).cases:
         if case.item is not None and case.item.rule is ScoringRule.FINAL_ANSWER and case.problem is None:
@@ -110,6 +111,7 @@ def _items(data: str, per_category: int) -> list[Case]:
 def _counts(out: Path, chosen: Sequence[Case]) -> dict[str, CategoryCount]:
     from live_eval.analysis.audio_path import CategoryCount
     from live_eval.analysis.summary.run_summary import summarise
+    from live_eval.recording import RunReader, ScoreReader
 
     with RunReader.open(out) as run, ScoreReader.open(out) as scores:
         summary = summarise(run, scores)

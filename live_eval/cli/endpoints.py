@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from live_eval.cli import _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import fields_of, print_plugins
-from live_eval.dialect import ClientSpec, TransportKind
-from live_eval.registry import CLIENTS, Plugin, client, find_plugins, missing_requirements
+
+if TYPE_CHECKING:
+    from live_eval.registry import Plugin
 
 __all__ = ["command"]
 
@@ -53,6 +54,8 @@ def command(name: str | None, as_json: bool) -> None:
 
     The --base-url flag of `run` replaces the default URL, and is required if there is none.
     """
+    from live_eval.registry import CLIENTS, client, find_plugins
+
     if name is not None:
         client(name)  # raises if the endpoint is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(CLIENTS) if name in (None, plugin.name)]
@@ -68,6 +71,9 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
+    from live_eval.dialect import ClientSpec, TransportKind
+    from live_eval.registry import missing_requirements
+
     spec = plugin.spec
     broken = not isinstance(spec, ClientSpec)
     if not isinstance(spec, ClientSpec):  # a broken plugin's row has all keys, with empty values

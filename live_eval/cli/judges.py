@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from live_eval.cli import _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import fields_of, print_plugins
-from live_eval.judging import JudgeKind, JudgeSpec, OutputSpec, score_name
-from live_eval.registry import JUDGES, Plugin, find_plugins, judge, missing_requirements
+
+if TYPE_CHECKING:
+    from live_eval.judging import JudgeSpec, OutputSpec
+    from live_eval.registry import Plugin
 
 __all__ = ["command"]
 
@@ -39,6 +41,8 @@ _DETAILS = {
 @_options.json_option
 def command(name: str | None, as_json: bool) -> None:
     """List judges and whether they run here, or show one in detail."""
+    from live_eval.registry import JUDGES, find_plugins, judge
+
     if name is not None:
         judge(name)  # raises if the judge is unknown or broken
     rows = [_row(plugin) for plugin in find_plugins(JUDGES) if name in (None, plugin.name)]
@@ -48,6 +52,9 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
+    from live_eval.judging import JudgeKind, JudgeSpec, score_name
+    from live_eval.registry import missing_requirements
+
     spec = plugin.spec
     broken = not isinstance(spec, JudgeSpec)
     if not isinstance(spec, JudgeSpec):  # a broken plugin's row has all keys, with empty values
@@ -82,6 +89,8 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 
 def _output(spec: JudgeSpec, output: OutputSpec) -> dict[str, Any]:
+    from live_eval.judging import score_name
+
     return {
         "score": score_name(spec.name, output.name),
         **fields_of(output, "title", "unit", "low", "high", "scale", "higher_is_better", "optional"),

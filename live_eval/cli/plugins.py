@@ -7,7 +7,6 @@ import click
 from live_eval.cli._help import Command
 from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
-from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
 
 __all__ = ["command"]
 
@@ -16,6 +15,8 @@ __all__ = ["command"]
 @json_option
 def command(as_json: bool) -> None:
     """List plugins, and report broken ones."""
+    from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
+
     rows = [
         {
             **fields_of(plugin, "name", "distribution", "problem"),

@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from live_eval import registry
 from live_eval.cli import FAILED, _options
-from live_eval.cli._cluster import connected_to, judging_on, ray_flag
+from live_eval.cli._flags import judge_flags, ray_flag
 from live_eval.cli._help import Command
 from live_eval.cli._listing import print_listing
-from live_eval.cli._progress import ScoringProgress
-from live_eval.cli._stored_settings import judge_flags, judges_table, print_judges_keys
-from live_eval.run.stop_signals import StopSignals
-from live_eval.scoring.judge_runner import check_named, judge_options
-from live_eval.scoring.scoring_run import score_run
 
 if TYPE_CHECKING:
     from live_eval.scoring.scoring_run import JudgeSummary
@@ -54,6 +48,14 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
 
     Exit status: 0; 3 if a judge failed on a turn, or a named one could not run; 2 for wrong usage.
     """
+    from live_eval import registry
+    from live_eval.cli._cluster import connected_to, judging_on
+    from live_eval.cli._progress import ScoringProgress
+    from live_eval.cli._stored_settings import judges_table, print_judges_keys
+    from live_eval.run.stop_signals import StopSignals
+    from live_eval.scoring.judge_runner import check_named, judge_options
+    from live_eval.scoring.scoring_run import score_run
+
     click.get_current_context().with_resource(StopSignals())
     table = judges_table(run, flags)
     options = judge_options(table)

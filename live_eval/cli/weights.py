@@ -5,19 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from live_eval.cli._help import CommandGroup
 from live_eval.cli._listing import fields_of, print_listing
 from live_eval.cli._options import json_option
-from live_eval.cli._transfers import transfer_bars
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
-from live_eval.judging import JudgeSpec, OptionSpec
 from live_eval.redaction import mask_halves
-from live_eval.registry import JUDGES, find_plugins
-from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_requirements
 from live_eval.text.suggestions import did_you_mean
 from live_eval.weights import (
     FoundWeights,
@@ -28,7 +24,9 @@ from live_eval.weights import (
     weights_at,
     weights_folder,
 )
-from live_eval.weights.fetching import fetch_weights, published_at
+
+if TYPE_CHECKING:
+    from live_eval.judging import JudgeSpec, OptionSpec
 
 __all__ = ["command"]
 
@@ -74,6 +72,8 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
     An interrupted download is resumed. HF_ENDPOINT replaces https://huggingface.co; a token in HF_TOKEN is
     sent only there.
     """
+    from live_eval.weights.fetching import published_at
+
     for spec in [_named(name) for name in names]:
         addresses = sorted({mask_halves(published_at(file)).rpartition("/")[0] for file in spec.files})
         click.echo(f"{spec.name}: {spec.title}, about {spec.megabytes} MB", err=True)
@@ -107,6 +107,9 @@ def _path(name: str | None) -> None:
 
 def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
     """Yield the weights that judges can use, with the judge and the option that selects them."""
+    from live_eval.judging import JudgeSpec
+    from live_eval.registry import JUDGES, find_plugins
+
     for plugin in find_plugins(JUDGES):
         if isinstance(plugin.spec, JudgeSpec):
             for option in plugin.spec.options:
@@ -116,6 +119,8 @@ def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
 
 def _load_with_judge(weights: WeightsSpec, path: Path) -> None:
     """Verify weights by loading them with a judge; print a note if no judge can run here."""
+    from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_requirements
+
     problems = []
     for judge, option, mine in _uses():
         if mine.name != weights.name:
@@ -181,6 +186,9 @@ def _row(spec: WeightsSpec, judges: list[str], *, checked: bool) -> dict[str, An
 
 
 def _fetch_with_progress(spec: WeightsSpec, *, again: bool) -> FoundWeights:
+    from live_eval.cli._transfers import transfer_bars
+    from live_eval.weights.fetching import fetch_weights
+
     with transfer_bars() as progress:
         return fetch_weights(spec, again=again, progress=progress)
 

@@ -24,8 +24,8 @@ from live_eval.analysis.turn_taking.trial import Trial
 from live_eval.campaigns.duplex.probes import probes_for, trials_of
 from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.cli import main
+from live_eval.cli._duplex_command import print_duplex
 from live_eval.cli.duplex import command as duplex_command
-from live_eval.cli.duplex import print_duplex
 from live_eval.data import load
 from live_eval.dialect import ClientSpec
 from live_eval.judging import JudgeSpec, Scored

@@ -119,10 +119,12 @@ SUBJECTS = {
 PRIVATE_IMPORTS = {
     ("conformance/test_dialects.py", "clients/dialects/_pipecat_frames"),  # audio inside protobuf messages
     ("loopback/scoring/test_judge_processes.py", "cli/_stored_settings"),  # the jobs that a command stores
+    ("unit/campaigns/latency/test_summary.py", "cli/_latency_command"),  # what a campaign prints
     ("unit/run/test_redacted_settings.py", "cli/_flags"),  # every flag of a run may hold a secret
     ("unit/run/test_redacted_settings.py", "cli/_stored_settings"),
     ("unit/test_docs.py", "cli/_assertions"),  # the values of --assert
     ("unit/test_docs.py", "cli/_help"),  # the groups of commands
+    ("unit/test_docs_code.py", "cli/_duplex_command"),  # what a campaign prints
 }
 
 

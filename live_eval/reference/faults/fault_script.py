@@ -6,13 +6,15 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from live_eval.audio import Codec, CodecName
 from live_eval.errors import UsageError
 from live_eval.impair.language import BoundedValue, DamageItem, ValueUnit, items
 from live_eval.reference.faults.catalogue import FAULTS, MOMENT, SHARE, FaultLayer, FaultName, Moment
 from live_eval.text.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from live_eval.audio import Codec
 
 __all__ = ["NO_FAULTS", "Fault", "FaultSchedule", "FaultScript", "parse_faults"]
 
@@ -108,7 +110,7 @@ class FaultScript:
     def codec(self, agreed: Codec) -> Codec:
         """Return `agreed`, with the sample rate from `FaultName.AUDIO_RATE` if set."""
         fault = self.get(FaultName.AUDIO_RATE)
-        if fault is None or agreed.name is not CodecName.PCM16:
+        if fault is None or agreed.name != "pcm16":
             return agreed
         return replace(agreed, rate_hz=fault.number)
 

@@ -44,7 +44,7 @@ def judges(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> JudgeSpec:
         options=(OptionSpec(name="weights", help="which", default="toy", weights=(toy,)),),
     )
     found = (Plugin(JUDGES, "stranger", "theirs", judge, None),)
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
+    monkeypatch.setattr("live_eval.registry.find_plugins", lambda _: found)
     monkeypatch.setenv("HF_ENDPOINT", publisher.address.replace("//", f"//me:{TOKEN}@"))
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     return judge
@@ -130,7 +130,7 @@ def test_weights_without_an_installed_judge_are_added_untested(
     mine.write_bytes(b"another's")
     lacking = replace(judges, packages=("no_such_package",))
     found = (Plugin(JUDGES, "stranger", "theirs", lacking, None),)
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
+    monkeypatch.setattr("live_eval.registry.find_plugins", lambda _: found)
     result = invoke("add", "toy", str(mine))
     assert result.exit_code == 0, result.output
     assert "toy: not verified: judge stranger cannot run: package no_such_package" in result.stderr
@@ -147,7 +147,7 @@ def test_weights_with_a_known_hash_are_not_loaded(
     pinned = replace(toy, files=(replace(toy.files[0], sha256=sha256(b"another's")),))
     judge = replace(judges, options=(replace(option, weights=(pinned,)),))
     found = (Plugin(JUDGES, "stranger", "theirs", judge, None),)
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
+    monkeypatch.setattr("live_eval.registry.find_plugins", lambda _: found)
     assert invoke("add", "toy", str(mine)).exit_code == 0, "its judge would not have loaded it"
 
 
@@ -164,7 +164,7 @@ def test_an_ambiguous_name_is_reported(judges: JudgeSpec, monkeypatch: pytest.Mo
     other = replace(option.weights[0], title="another")
     second = replace(judges, name="second", options=(replace(option, weights=(other,)),))
     found = [Plugin(JUDGES, spec.name, "theirs", spec, None) for spec in (judges, second)]
-    monkeypatch.setattr("live_eval.cli.weights.find_plugins", lambda _: found)
+    monkeypatch.setattr("live_eval.registry.find_plugins", lambda _: found)
     result = invoke("list")
     assert isinstance(result.exception, UsageError)
     assert "stranger and second use the name 'toy' for different weights" in str(result.exception)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.cli import _flags
+from live_eval.analysis.audit.auditor import PARTS
+from live_eval.audio import MAX_RECORDING_S
+from live_eval.cli import _flags, _options, audit, data
 from live_eval.cli._flag_table import flag_table
 from live_eval.cli._flags import FLAGS, configured, parse_pairs
 from live_eval.cli.run import command
@@ -34,6 +36,16 @@ def test_every_key_has_its_flag_and_every_flag_its_key() -> None:
 def test_the_stored_description_is_that_of_the_models() -> None:
     path = Path(_flags.__file__).with_name("run_flags.json")
     assert json.loads(path.read_text("utf-8")) == flag_table(), "run: python -m live_eval.cli._flag_table"
+
+
+def test_help_contains_the_values_of_modules_that_it_does_not_import() -> None:
+    options = {
+        option.name: option
+        for each in (audit.command, data.command.commands["check"])
+        for option in each.params
+    }
+    assert f"only these parts: {', '.join(PARTS)}." in str(getattr(options["parts"], "help", ""))
+    assert _options.DurationType().convert(options["max_recording"].default, None, None) == MAX_RECORDING_S
 
 
 def test_json_in_a_setting_is_parsed() -> None:

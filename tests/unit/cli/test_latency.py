@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.cli import cli
-from live_eval.cli.latency import print_campaign
+from live_eval.cli._latency_command import print_campaign
 from live_eval.errors import DataError, FailureKind, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.types import Failure

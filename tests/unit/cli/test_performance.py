@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import live_eval.cli.live as live_command
+import live_eval.cli._live_command as live_command
 from live_eval.cli import cli
 from live_eval.cli._performance import print_outcome
 from live_eval.errors import LiveEvalError

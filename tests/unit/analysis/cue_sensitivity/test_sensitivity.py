@@ -256,7 +256,7 @@ def test_without_the_sentence_model_a_note_gives_the_reason(
 ) -> None:
     path = a_run(tmp_path / "run", deaf)
     monkeypatch.setattr(
-        "live_eval.cli.cue_sensitivity.missing_requirements", lambda *_: "needs the weights of X"
+        "live_eval.scoring.judge_runner.missing_requirements", lambda *_: "needs the weights of X"
     )
     asked = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--meaning"])
     assert isinstance(asked.exception, UsageError)

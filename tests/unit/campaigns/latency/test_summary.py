@@ -17,7 +17,7 @@ from live_eval.audio import Audio
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.reply_words import WORDS_FILE, ReplyWords
 from live_eval.campaigns.latency.summary import CampaignSummary, campaign_summary, summary_schema
-from live_eval.cli.latency import print_campaign
+from live_eval.cli._latency_command import print_campaign
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import TurnRecord
 from live_eval.report.latency import write_campaign_page

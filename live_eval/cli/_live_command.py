@@ -1,0 +1,245 @@
+"""Implement ``live-eval live``: talk to an endpoint from the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from live_eval.cli import _options
+from live_eval.cli._flags import configured
+from live_eval.cli._performance import print_outcome
+from live_eval.cli._progress import RunProgress
+from live_eval.cli._screen import console
+from live_eval.cli._stored_settings import print_judges_keys, print_key
+from live_eval.data import Consent, PerformedSet, consent_question
+from live_eval.errors import UsageError
+from live_eval.judging import JudgeSpec
+from live_eval.live.conversation import LiveConversation
+from live_eval.live.devices import find_device, list_devices
+from live_eval.live.lines import Lines
+from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
+from live_eval.live.performance import Performance, plan_performance
+from live_eval.live.quick_scores import QuickScorer, live_judges, live_options, quick_judges
+from live_eval.live.recorded_user import RecordedUser, load_recorded_users
+from live_eval.live.screen import LiveScreen
+from live_eval.live.sound_card import SoundCard, open_sound_card
+from live_eval.live.terminal import Screen, converse, key_help
+from live_eval.live.updates import AudioSide
+from live_eval.recording import RunWriter
+from live_eval.run.plan import Plan, data_facts, make_live_plan, make_plan
+from live_eval.run.run_file import RunConfig
+from live_eval.run.stop_signals import close_lost_terminal, stop_signals
+from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
+from live_eval.session.event_loop import run as run_loop
+from live_eval.text.wording import counted
+from live_eval.types import TurnMode
+
+__all__ = ["live_command"]
+
+_SLOW_DEVICES_MS = 300
+
+
+def live_command(
+    endpoint: str | None,
+    microphone: str | None,
+    loudspeaker: str | None,
+    lists: bool,
+    loopback_test: bool,
+    data: str | None,
+    scripts: str | None,
+    takes: Path | None,
+    consent: str | None,
+    half_duplex: bool,
+    score: bool,
+    plain: bool,
+    out: Path | None,
+    **flags: Any,
+) -> None:
+    """Run ``live-eval live`` with the values of its flags."""
+    if lists:
+        _print_devices()
+        return
+    if loopback_test:
+        _test_loopback(microphone, loudspeaker)
+        return
+    if endpoint is None:
+        raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    if scripts is not None and data is not None:
+        raise UsageError("--perform and --from: expected one of them")
+    config = configured({"endpoint": {"name": endpoint}}, flags)
+    options = live_options(judge_options(config.judges), scripted=bool(scripts or data))
+    judges = _judges(config, options, score=score)
+    folder = out or _options.new_folder(f"{endpoint}-live")
+    performed: PerformedSet | None = None
+    recorded: list[RecordedUser] | None = None
+    if scripts is not None:
+        performed = PerformedSet(takes or folder.with_name(f"{folder.name}-takes"))
+        plan = plan_performance(config.with_data(scripts), performed)
+        find_device(list_devices(), microphone, AudioSide.USER)
+        if not _consents(plan, performed, consent):
+            click.echo("Nothing is recorded or sent without consent.")
+            return
+    elif takes is not None or consent is not None:
+        raise UsageError("--takes and --consent require --perform")
+    else:
+        plan, recorded = _planned(config, data, loudspeaker)
+    print_key(plan.key_recipient)
+    print_judges_keys([spec.name for spec in judges], options)
+    with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
+        delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
+        if recorded is None and performed is None and not half_duplex:
+            click.echo(
+                "Wear headphones: if the microphone hears the reply, it interrupts the reply.", err=True
+            )
+        manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
+        with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
+            scorer = QuickScorer(folder, [spec.name for spec in judges], options) if judges else None
+            if scorer is not None:
+                stack.callback(scorer.close)
+            performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None
+            conversation = LiveConversation(
+                plan,
+                writer,
+                card,
+                device_hz=card.rate_hz,
+                half_duplex=half_duplex,
+                recorded=recorded,
+                performance=performance,
+                scorer=scorer,
+                device_spread_ns=round(delay.spread_ms * 1e6) if delay is not None else 0,
+            )
+            try:
+                with _screen(plan, plain=plain, performs=performed is not None) as screen:
+                    manual = plan.turn_mode is TurnMode.MANUAL
+                    run_loop(
+                        _converse(
+                            conversation,
+                            card,
+                            screen,
+                            manual=manual,
+                            half_duplex=half_duplex,
+                            performance=performance,
+                        )
+                    )
+            finally:
+                data_set = performed.load() if performed is not None else None
+                if data_set is not None:
+                    writer.describe_data(data_facts(data_set))
+                writer.end()
+                click.echo(f"run: {folder}")
+    if performed is not None and data_set is not None:
+        click.echo(f"takes: {performed.folder} ({counted(len(data_set.cases), 'recording')})\n")
+        print_outcome(folder)
+
+
+def _judges(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[JudgeSpec]:
+    """Return the judges that score the conversation, in execution order."""
+    named = config.judges.names if "names" in config.judges.model_fields_set else ()
+    check_named(live_judges(named, options), options)
+    return live_judges([*named, *(quick_judges() if score else ())], options)
+
+
+def _planned(
+    config: RunConfig, data: str | None, loudspeaker: str | None
+) -> tuple[Plan, list[RecordedUser] | None]:
+    """Return the plan and, if `data` is given, the recordings that replace the user's speech."""
+    if data is None:
+        return make_live_plan(config), None
+    plan = make_plan(config.with_data(data))
+    find_device(list_devices(), loudspeaker, AudioSide.REPLY)  # reading the recordings takes longer
+    with RunProgress() as progress:
+        return plan, run_loop(load_recorded_users(plan, progress.preparing))
+
+
+def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:
+    """Ask for the person's consent, and begin the data set; return whether they consent.
+
+    `given_by` is the name of a person who has already consented, or None.
+    """
+    question = consent_question(performed.folder, plan.spec.title)
+    click.echo(question, err=True)
+    if given_by is None:
+        if not sys.stdin.isatty():
+            raise UsageError("expected the person's consent: pass --consent NAME, or use a terminal")
+        given_by = click.prompt(
+            "To consent, type your name or initials; to decline, press enter",
+            "",
+            show_default=False,
+            err=True,
+        )
+    if not given_by.strip():
+        return False
+    given_at = datetime.now(UTC).isoformat(timespec="seconds")
+    performed.begin(Consent(question, given_by.strip(), given_at))
+    return True
+
+
+@contextlib.contextmanager
+def _screen(plan: Plan, *, plain: bool, performs: bool) -> Iterator[Screen]:
+    if plain or not sys.stdout.isatty():
+        yield Lines(click.echo)
+        return
+    keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL, performs=performs)
+    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys, console()) as screen:
+        yield screen
+
+
+async def _converse(conversation: LiveConversation, card: SoundCard, screen: Screen, **settings: Any) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        close_lost_terminal()
+        conversation.stop()
+
+    for number in stop_signals():
+        loop.add_signal_handler(number, stop)
+    await converse(conversation, card, screen, **settings)
+
+
+def _print_devices() -> None:
+    devices = list_devices()
+    if not devices:
+        raise UsageError(
+            "this machine has no audio device: connect one, or stream recordings without devices: "
+            "live-eval run ENDPOINT"
+        )
+    for each in devices:
+        sides = [f"{each.inputs} in"] * bool(each.inputs) + [f"{each.outputs} out"] * bool(each.outputs)
+        default = [
+            name for name, is_it in (("microphone", each.is_input), ("loudspeaker", each.is_output)) if is_it
+        ]
+        marks = f"  (default {' and '.join(default)})" if default else ""
+        click.echo(f"{each.number:3}  {each.name}, {each.host}: {', '.join(sides)}{marks}")
+
+
+def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
+    with open_sound_card(microphone, loudspeaker) as card:
+        click.echo("Playing chirps: hold the microphone next to the loudspeaker …", err=True)
+        delay = run_loop(measure_delay(card))
+        xruns = card.input_xruns + card.output_xruns
+    path = keep_delay(delay)
+    click.echo(_in_words(delay))
+    if xruns:
+        click.echo(f"note: audio was lost {xruns} times; close other programs and rerun", err=True)
+    click.echo(f"stored: {path}")
+
+
+def _in_words(delay: DeviceDelay) -> str:
+    slow = (
+        " Above 300 ms, it is noticeable: use devices with a cable, not Bluetooth."
+        if delay.delay_ms > _SLOW_DEVICES_MS
+        else ""
+    )
+    return (
+        f"{delay.loudspeaker} to {delay.microphone}: {delay.delay_ms:.1f} ms ± {delay.spread_ms:.1f} "
+        f"(median and spread of {delay.repeats} chirps)\n"
+        f"These devices add {delay.delay_ms:.0f} ms to your wait for each reply; latencies exclude it, and "
+        f"the spread widens their error bars by {delay.spread_ms:.1f} ms.{slow}"
+    )
