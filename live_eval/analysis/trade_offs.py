@@ -68,6 +68,7 @@ class TradeOff:
 
     Args:
         name: Name of the score.
+        heading: Its short name for readers.
         higher_is_better: Better direction.
         runs: Runs with both values.
         turns: Turns of these runs with both values.
@@ -75,6 +76,7 @@ class TradeOff:
     """
 
     name: str
+    heading: str
     unit: str
     higher_is_better: bool
     runs: tuple[RunTradeOff, ...]
@@ -158,6 +160,7 @@ def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> Tra
     best_turns = pareto_front([(x, y) for _, _, x, y in values], higher_is_better=higher)
     return TradeOff(
         name=name,
+        heading=column.heading,
         unit=column.unit,
         higher_is_better=higher,
         runs=tuple(

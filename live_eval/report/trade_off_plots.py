@@ -47,13 +47,13 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], link: Callable[[int
             across.percent(turn.latency_ms),
             up.percent(turn.score),
             f"{turn.turn_id} of {runs[turn.run].label}: {number(turn.latency_ms)} ms, "
-            f"{found.name} {number(turn.score, 2)}",
+            f"{found.heading} {number(turn.score, 2)}",
             link(turn.run, turn.turn_id),
         )
         for turn in best_turns
     ]
     best = ", ".join(runs[run.run].label for run in best_runs)
-    score = " ".join(filter(None, (found.name, found.unit, "↑" if found.higher_is_better else "↓")))
+    score = " ".join(filter(None, (found.heading, found.unit, "↑" if found.higher_is_better else "↓")))
     thinned = [f"{len(drawn)} of {len(found.turns)} turns are drawn"] if len(drawn) < len(found.turns) else []
     return Plot(
         title=f"{score} against voice to voice{f'; on the front: {best}' if best else ''}",
@@ -79,7 +79,7 @@ def _run_dot(run: RunTradeOff, found: TradeOff, runs: Sequence[RunView], across:
         f"dot run c{run.run % COLOURS}",
         across.percent(latency),
         up.percent(score),
-        f"{runs[run.run].label}: median {number(latency)} ms (n {run.latency.n}), mean {found.name} "
+        f"{runs[run.run].label}: median {number(latency)} ms (n {run.latency.n}), mean {found.heading} "
         f"{number(score, 2)} (n {run.score.n})",
     )
 

@@ -121,7 +121,7 @@ async def test_a_run_has_its_row_in_the_paper_and_its_score_against_latency(tmp_
     place = [column["title"] for column in table["columns"]].index("BLEU")
     assert ours["cells"][place]["value"] == "20.00"
     [plot] = paper["trade_offs"]
-    assert plot["title"].startswith("bleu ↑ against voice to voice")
+    assert plot["title"].startswith("BLEU ↑ against voice to voice")
     assert {dot["href"] for dot in plot["dots"] if dot["href"]} == {f"#/runs/{run_id}/turns/id_2"}
 
 

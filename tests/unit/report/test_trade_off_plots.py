@@ -14,7 +14,9 @@ def test_several_runs_show_each_score_against_latency(run_folder: Path, slower_r
     page = page_of(run_folder, slower_run_folder)
     assert not page.unbalanced
     text = page.text
-    assert "dnsmos.sig MOS ↑ against voice to voice; on the front: first" in " ".join(text.split())
+    assert "quality of the speech (P.835) MOS ↑ against voice to voice; on the front: first" in " ".join(
+        text.split()
+    )
     dots = [
         attributes for tag, attributes in page.elements if (attributes.get("class") or "").startswith("dot ")
     ]
@@ -28,8 +30,8 @@ def test_several_runs_show_each_score_against_latency(run_folder: Path, slower_r
 
 def test_one_run_shows_its_main_score_against_latency(page: Page) -> None:
     text = " ".join(page.text.split())
-    assert "bleu ↑ against voice to voice" in text
-    assert "dnsmos.sig MOS ↑ against voice to voice" not in text
+    assert "BLEU ↑ against voice to voice" in text
+    assert "quality of the speech (P.835) MOS ↑ against voice to voice" not in text
 
 
 def test_scores_against_latency_are_in_the_json_of_several_runs(
