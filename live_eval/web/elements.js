@@ -53,23 +53,34 @@ export function badge(text, kind = "") {
  * @param {Array<string|{label: string, figure: boolean, sort: string, title: string}>} heads `sort` is the sort
  *     key of a `Listing`.
  * @param {HTMLTableRowElement[]} rows
+ * @param {object} [attributes] With the class `cards`, a row is a card on a narrow screen.
  */
 export function table(caption, heads, rows, attributes = {}) {
   const cells = heads.map((head) => {
     const { label, figure, sort, title } = typeof head === "string" ? { label: head } : head;
     return make("th", { scope: "col", class: figure && "figure", "data-sort": sort, title }, label);
   });
-  return make(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    make(
-      "table",
-      attributes,
-      make("caption", {}, caption),
-      make("thead", {}, make("tr", {}, cells)),
-      make("tbody", {}, rows),
-    ),
+  const made = make(
+    "table",
+    attributes,
+    make("caption", {}, caption),
+    make("thead", {}, make("tr", {}, cells)),
+    make("tbody", {}, rows),
   );
+  if (made.classList.contains("cards")) labelCells(made);
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
+}
+
+/** Give each cell of a table the text of its heading, which narrow screens show in the cell (class `cards`). */
+export function labelCells(table) {
+  const names = [...table.tHead.rows[0].cells].map((head) => {
+    const shown = head.cloneNode(true);
+    for (const hidden of shown.querySelectorAll(".about, .definition, .unseen")) hidden.remove();
+    for (const more of shown.querySelectorAll("small")) more.prepend(" ");
+    return shown.textContent.replace(/\s+/g, " ").trim();
+  });
+  for (const { cells } of table.tBodies[0].rows)
+    if (cells.length === names.length) names.forEach((name, place) => { cells[place].dataset.label = name; });
 }
 
 /** Make a row whose first cell is its heading. */

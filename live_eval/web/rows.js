@@ -2,7 +2,7 @@
 //
 // A row has a `.name`, its values in data-values, its badges in data-status, searchable text in data-search, and an
 // attribute for each filter of the form. Its details are JSON in a script element.
-import { announce, button, make } from "./elements.js";
+import { announce, button, labelCells, make } from "./elements.js";
 import { answerAnywhere } from "./keys.js";
 import { Listing, PAGE, fieldsOf, pageOf, searched } from "./listing.js";
 
@@ -38,6 +38,7 @@ export function listRows(table, { noun, named, details }) {
   // Other rows stay in memory: a table of thousands of rows is slow to lay out.
   const show = (answer) => {
     body.replaceChildren(...answer.rows.flatMap((one) => (one.panel ? [one.row, one.panel] : [one.row])));
+    labelCells(table);
   };
   const parts = { form, frame: table, pages: document.querySelector(".pages"), noun };
   const listing = new Listing(parts, load, show, { first: "order", all: true });

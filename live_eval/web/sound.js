@@ -102,7 +102,7 @@ export function recording(drawing, sounds, signal) {
 function toLastMark(drawing) {
   const { length: heard, marks, load } = drawing;
   const length = Math.max(heard, ...marks.map(({ at_s: at }) => at));
-  const within = (from, to, columns) => load(Math.min(from, heard - SHORTEST_S), Math.min(to, heard), columns);
+  const within = (from, to, columns) => load(Math.max(0, Math.min(from, heard - SHORTEST_S)), Math.min(to, heard), columns);
   return length > heard ? { ...drawing, length, load: within } : drawing;
 }
 

@@ -114,7 +114,7 @@ export class ByEar {
     fill(
       this.frame,
       rows.length
-        ? table(title, heads, rows.map((one) => this.row(one)), { id: "cases" })
+        ? table(title, heads, rows.map((one) => this.row(one)), { id: "cases", class: "cards" })
         : invalid
           ? problem({ message: invalid })
           : make("p", { class: "note" }, "No case matches."),
@@ -141,7 +141,7 @@ export class ByEar {
     });
     const of = cue ? `Means of ${cue}` : `Mean ${this.title(this.metric.name)} by cue`;
     const title = `${of}, over the cases with a value in every run`;
-    const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means" });
+    const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means", class: "cards" });
     if (cue || !shown) fill(this.means, shown);
     else {
       const open = this.means.querySelector("details")?.open ?? rows.length <= MOST_CUES;

@@ -120,7 +120,7 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
     { label: "n", figure: true },
     "summary",
   ];
-  return table(`Values of ${first.name} and ${other.name}, ${estimator}; a value opens its turns`, heads, rows);
+  return table(`Values of ${first.name} and ${other.name}, ${estimator}; a value opens its turns`, heads, rows, { class: "cards" });
 }
 
 function text(value) {

@@ -226,7 +226,7 @@ function showFigures(
         "details",
         { class: "block", open: rows.length <= 14 },
         make("summary", {}, counted(rows.length, "score")),
-        table(`Mean scores, ${estimator}; a name sorts the turns by that score, the lowest first`, heads, rows),
+        table(`Mean scores, ${estimator}; a name sorts the turns by that score, the lowest first`, heads, rows, { class: "cards" }),
       ),
     Object.entries(absent).map(([judge, reason]) =>
       make("p", { class: "warning" }, `${judge} could not run: ${reason}`),

@@ -117,7 +117,7 @@ class RunList {
             "Runs and campaigns, latest first",
             heads,
             runs.map((run) => this.row(run)),
-            { class: "runs" },
+            { class: "runs cards" },
           )
         : make(
             "p",

@@ -95,7 +95,7 @@ export class TurnTable {
             "Turns; a name opens the turn, a value opens it at its audio",
             heads,
             rows.map((row) => this.row(row, times, shown)),
-            { id: "turn-table" },
+            { id: "turn-table", class: "cards" },
           )
         : invalid
           ? problem({ message: invalid })
