@@ -180,7 +180,6 @@ def fill(
     """Load tensors into a network; every parameter and buffer must be included.
 
     Args:
-        network: The network.
         tensors: The checkpoint's tensors; additional tensors are ignored.
         path: Path of the checkpoint, for error messages.
         what: Name of the network, for error messages.

@@ -91,7 +91,6 @@ class CheckedAssertion:
     """The result of an assertion; true if the assertion holds.
 
     Args:
-        holds: Whether the assertion holds.
         value: Measured value in the assertion's unit, or None.
         interval: 95 % interval of the value, or None.
         error_bar_ms: Maximum part of the value due to live-eval's own lateness (p99 of `lag`), or None.

@@ -99,7 +99,6 @@ class RunEstimate:
     """The estimate of a run.
 
     Args:
-        turns: Turns to run.
         unusable: Turns with an unusable recording, which fail immediately.
         preparation_minutes: Minutes before the first turn, if no speech boundaries are known yet.
         minutes: Minutes from the first to the last turn.
@@ -107,7 +106,6 @@ class RunEstimate:
         tokens: Tokens of the endpoint; None if its tokens per second of audio are unknown.
         usd: Cost of the endpoint in US dollars; None if unknown.
         reason: Reason why `usd` is unknown; empty otherwise.
-        assumptions: Assumptions of the estimate.
     """
 
     turns: int

@@ -99,7 +99,6 @@ def rows_of(
     """Return a table's column names, and its rows without audio.
 
     Args:
-        table: Path of the table.
         columns: Columns to read; by default, all columns that contain no audio.
 
     Raises:

@@ -16,7 +16,6 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -
 
     Args:
         both_sides: int16, shape (samples, 2).
-        rate_hz: Sample rate.
         step_ns: Length of audio per peak.
 
     Returns:

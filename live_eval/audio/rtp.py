@@ -115,7 +115,6 @@ class RtpTrack:
         """Place a packet.
 
         Args:
-            packet: The packet.
             samples: Number of samples in the packet, at the codec's rate.
 
         Returns:

@@ -38,7 +38,6 @@ class CampaignDocument:
     Args:
         file_name: File name in the campaign folder.
         schema: Schema version.
-        kind: Kind of campaign.
         what: Description of the folder's content, for messages.
         made: Folder of the generated recordings.
         forms: Patterns of the paths in `made`.

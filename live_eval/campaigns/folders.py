@@ -90,7 +90,6 @@ def delete_campaign(
     """Delete everything that live-eval has written to a campaign folder: its runs, recordings and document.
 
     Args:
-        folder: Folder of the campaign.
         others: Names of files that other parts of live-eval write to campaign and run folders.
         forms: Folders that these parts create in a campaign folder, with the patterns of the paths inside.
 

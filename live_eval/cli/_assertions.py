@@ -22,7 +22,6 @@ def parse_assertions(
 
     Args:
         command: The command that checks the assertions.
-        texts: Assertions to parse.
         scores: Names of the scores of a run's judges.
 
     Raises:

@@ -78,7 +78,6 @@ def stored_settings(
         manifest: The run's manifest.
         given: Tables and keys from the run file and flags.
         trusted: Hosts trusted by the user: ``HOST``, ``HOST:PORT`` or, without encryption, ``ws://HOST``.
-        tables: The tables to return.
         only: The only judge to be used; None for the judges in the table.
 
     Raises:

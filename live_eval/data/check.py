@@ -233,7 +233,6 @@ def check_readable(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> 
     """Check that at least one recording of the selected cases is usable; each unusable one fails a turn.
 
     Args:
-        dataset: The data set.
         cases: Selected cases.
         max_s: Maximum length of a recording in seconds.
 

@@ -32,7 +32,6 @@ class ImpairmentParameter:
     """A parameter of an impairment, written ``NAME=VALUE``.
 
     Args:
-        name: Parameter name.
         layers: Affected layers; network parameters may apply to several transports.
         value: Value type. Its default, if any, applies when the parameter in `needs` is given.
         help: Meaning of the value.

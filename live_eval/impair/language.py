@@ -54,7 +54,6 @@ class BoundedValue:
         low: Minimum.
         high: Maximum.
         choices: Words that are also allowed.
-        default: Default value.
     """
 
     unit: ValueUnit

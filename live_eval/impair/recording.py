@@ -152,7 +152,6 @@ def room_response(rate_hz: int, rt60_ms: float, direct_db: float, seed: int) -> 
     falls by 60 dB in RT60; ``direct_db = 10 log10(h(0)² / Σ h(t)²)``.
 
     Args:
-        rate_hz: Sample rate.
         rt60_ms: Reverberation time in milliseconds, also the length of the response.
         direct_db: Energy of the direct sound relative to the reverberation, in decibels.
         seed: Random seed of the noise.

@@ -38,7 +38,6 @@ class Impairment:
     Args:
         values: The values by key, such as ``"noise"`` or ``"up.loss"``, including defaults: numbers in the
             parameter's unit, or texts.
-        seed: Random seed.
     """
 
     values: Mapping[str, float | str] = field(default_factory=dict)
@@ -118,7 +117,6 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
     Args:
         specs: Texts of the form ``NAME=VALUE,NAME=VALUE…``; `live_eval.impair.PARAMETERS` lists the names.
-        seed: Random seed.
 
     Returns:
         The combined impairment, with defaults for omitted parameters; empty if `specs` is empty.

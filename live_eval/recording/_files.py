@@ -110,7 +110,6 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
     """Return the turns with missing audio, with reasons.
 
     Args:
-        folder: The run folder.
         audio: The run's audio folder.
         kept: Pairs of turn ID and audio file name.
     """

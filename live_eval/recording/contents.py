@@ -60,7 +60,6 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
     """Return a run folder's audio files and cassettes and, for a live run, the user's utterances.
 
     Args:
-        folder: The run folder.
         kinds: Any of ``audio``, ``wire`` and ``user``; all by default.
 
     Raises:
@@ -80,7 +79,6 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
 
     Args:
         db: The run's database.
-        folder: The run folder.
         kinds: ``audio`` or ``wire``; both by default.
 
     Raises:
@@ -119,7 +117,6 @@ def check_new(
     """Reject a folder for a new run or campaign if it is not empty.
 
     Args:
-        folder: Folder to check.
         what: What will be created, for the message.
         begun: Names that an interrupted creation may leave behind; any folders must be empty.
         made: Folders that it may leave behind, with path patterns for their files.

@@ -55,7 +55,6 @@ def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
     locks, and SQLite's logs, which are merged before they are removed.
 
     Args:
-        folder: The run folder.
         others: Names of files that other modules write atomically to the folder.
 
     Raises:
@@ -106,7 +105,6 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
     """Delete all files that live-eval wrote to a run folder, then the folder itself if it is empty.
 
     Args:
-        folder: The run folder.
         others: Names of files that other modules write to the folder.
 
     Returns:

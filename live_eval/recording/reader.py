@@ -38,7 +38,6 @@ class FailedAttempt:
     """A failed attempt at a turn.
 
     Args:
-        turn_id: Turn id.
         attempt: Number of the attempt, from 1.
         retried: Whether another attempt followed.
         wall_ns: Start of dialling, nanoseconds since the Unix epoch.

@@ -133,7 +133,6 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
 
     Args:
         capture: The turn as the session captured it.
-        case: The case.
         user: The user's audio as streamed (at the wire's rate), or None without audio.
         repeat: Repetition of the case, from 0.
         attempt: Number of the attempt, from 1.
@@ -324,7 +323,6 @@ def on_axis(
 
     Args:
         pieces: Each piece's channel, first sample on the axis (negative parts are cut off), and samples.
-        channels: Number of channels.
         bound: Maximum number of samples per channel; later audio is cut off.
 
     Raises:

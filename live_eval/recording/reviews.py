@@ -64,7 +64,6 @@ class ReviewChange:
     """A change to a turn's review; two pages may change different labels of the same turn.
 
     Args:
-        add: Labels to add.
         remove: Labels to remove.
         note: The new note; None to keep the stored one.
     """

@@ -53,9 +53,7 @@ class ScoreRow:
     """A judge's score for a turn.
 
     Args:
-        judge: Judge name.
         version: Judge version.
-        turn_id: Turn id.
         status: ``scored``, ``unscored`` (the judge lacks an input) or ``failed``.
         values: Values by output name; empty if the turn was not scored.
         reason: Reason why the score is missing; empty for a scored turn.

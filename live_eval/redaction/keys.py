@@ -32,8 +32,8 @@ def key_source(given: str) -> str:
     Raises:
         ValueError: It is not. It may be the key itself, so it is redacted from then on.
     """
-    service, slash, name = given.removeprefix(_KEYRING).rpartition("/")
-    if given.startswith(_KEYRING) and service and slash and name:
+    service, _, name = given.removeprefix(_KEYRING).rpartition("/")
+    if given.startswith(_KEYRING) and service and name:
         return given
     if given.startswith(_FILE) and given != _FILE:
         return given

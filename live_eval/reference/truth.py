@@ -46,7 +46,6 @@ class TrueReply:
     Args:
         session_id: The session's id, as sent to the client.
         label: The client's label for the session, from its URL; may be empty.
-        response_id: The response id.
         turn: Number of the response in the session, from 0.
         voice_end_ns: Arrival of the message that contained the end of the user's speech; None without speech.
         voice_end_by: Method that found the end: ``mark``, ``energy``, ``silence``, ``detector`` or
@@ -140,7 +139,6 @@ class TruthKeeper:
     """Collect one session's true times from its events and their send times. Pure.
 
     Args:
-        session_id: The session id.
         label: The client's label for the session.
         paced: Whether the session's audio is one continuous real-time stream.
     """

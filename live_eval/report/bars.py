@@ -85,7 +85,6 @@ def difference_chart(
     Args:
         what: Noun for a row.
         rows: Each row's name, difference in `unit`, and additional values.
-        unit: Unit of the differences.
     """
     ends = [
         end

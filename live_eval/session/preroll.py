@@ -70,7 +70,6 @@ def beginning(
         preroll: Part of the track that arrived before the event.
         arrivals: Arrival of each chunk.
         pcm: Decoded chunks, int16 mono, shape (samples,).
-        rate_hz: Sample rate.
         first_audio_ns: Arrival of the first packet after the event, or None.
         onset_ns: Start of the user's speech, or None. Earlier audio is not part of the reply.
     """

@@ -45,7 +45,6 @@ class Voice:
         """Synthesise English text at 24_000 Hz; the result is empty if there are no words.
 
         Args:
-            text: Text to speak.
             speed: Relative speech rate, 0.5 to 2; 1 is the voice's natural rate.
 
         Raises:

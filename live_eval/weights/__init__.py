@@ -208,7 +208,6 @@ def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
     """Record existing files of the user without moving them.
 
     Args:
-        spec: The weights.
         path: Path of the file, or of the folder with all files.
 
     Raises:
@@ -224,7 +223,6 @@ def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
     """Record paths and hashes of the weights files; paths in the weights folder become relative to it.
 
     Args:
-        spec: The weights.
         paths: Paths of the files in `spec`, by file name.
 
     Raises:

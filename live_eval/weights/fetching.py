@@ -96,7 +96,6 @@ def fetch_weights(
     """Download weights into the weights folder; existing files are kept, and a partial download is resumed.
 
     Args:
-        spec: The weights.
         again: Whether to download all files again, and accept hashes that differ from the record (but never
             from the specification).
         progress: Callback for received data.
@@ -206,7 +205,6 @@ class Download:
         idle_s: Seconds without data after which the transfer is interrupted and retried.
         what: What is expected, for messages.
         instead: The command that uses an existing file, for messages.
-        error: Type of the errors.
     """
 
     session: requests.Session

@@ -90,7 +90,6 @@ def judge_pairs(
 
     Args:
         runs: Run folders by name, all with the same data.
-        plan: Judging plan.
         options: Judge options; omitted ones use the judge's defaults.
         progress: Callback with the names of both runs, the number of completed turns, and the maximum number.
 

@@ -93,7 +93,6 @@ class Experiments(ABC):
     """The experiments with a judge, batch by batch.
 
     Args:
-        settings: Experiment settings.
         outputs: Outputs whose response to degradations is measured.
     """
 

@@ -52,7 +52,6 @@ class Difference:
         difference: Difference ``other − first`` with its interval; n is the number of turn pairs.
         test: Sign-flip test of the scripts' differences.
         p_holm: Holm-corrected p over all tests of a comparison, or None.
-        tests: Number of these tests.
         effect: Cohen's d_z of the scripts' differences.
         cases: Number of cases among the pairs.
         turns: Number of common turns that the metric applies to, including turns without a value.

@@ -18,7 +18,6 @@ def headline(first: str, comparison: RunComparison) -> str:
     """Summarise a comparison in a sentence: differences shown, number not shown, scripts that one needs.
 
     Args:
-        first: Name of the first run.
         comparison: Comparison of another run with the first.
     """
     differences = comparison.differences

@@ -36,7 +36,6 @@ class RunComparison:
     """The differences between a run and the first run.
 
     Args:
-        other: Name of the run.
         settings: Differing settings of the endpoint and the prompt.
         differences: Differences by metric.
         without_flagged: Differences of the latencies, excluding turns flagged in either run.

@@ -68,7 +68,6 @@ class ComparedRun:
         name: Name, unique among the compared runs.
         path: Run folder.
         ended: Whether the run has ended.
-        scripts: Script of each turn.
         contents: Speech and question of each turn.
         tasks: Tasks of the turns.
         timing_version: Version of the latency definitions; None if there are several.

@@ -51,7 +51,6 @@ class Effect:
         between: Mean distance of replies to different styles of a script.
         within: Mean distance of replies to the same recording.
         scale: Mean distance of replies to different scripts.
-        scripts: Number of scripts.
     """
 
     estimate: Estimate

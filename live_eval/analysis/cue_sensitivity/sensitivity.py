@@ -59,7 +59,6 @@ class CueSensitivity:
         seed: Seed for random choices.
         overall: Effect measured by all components together.
         components: Names of the components.
-        measures: Effects by measure.
         attributes: Effect for each attribute of the scripts, by the overall measure, with Holm-corrected p.
         left_out: Number of excluded turns, by reason.
         replies: Number of included replies.

@@ -63,7 +63,6 @@ def check_assertion(
     mean or the maximum fail.
 
     Args:
-        assertion: Assertion to check.
         latency: Metrics of the latency.
         error_bar_ms: Maximum part of a value due to live-eval's own lateness, or None.
         point: Condition of the campaign; empty outside a campaign.

@@ -25,7 +25,6 @@ class Evidence:
     """The data of one turn for published definitions.
 
     Args:
-        turn: Record of the turn.
         log: All messages with stamps, in order.
         both_sides: Audio, int16, shape (samples, 2), user left, endpoint as heard right; sample 0 is spoken
             at ``turn.trace.t0_ns``. None if there is no audio.
@@ -55,7 +54,6 @@ def read_evidence(
 
     Args:
         run: Run that contains the turns.
-        turns: Turns to read.
         recognise: Function that transcribes a turn's reply; None if there is no recogniser.
         no_words: Why there is no recogniser.
     """

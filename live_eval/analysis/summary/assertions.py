@@ -36,7 +36,6 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
     """Parse ``SCORE.mean < NUMBER``, ``LATENCY.STATISTIC < TIME`` or ``failed < SHARE``.
 
     Args:
-        text: Assertion to parse.
         scores: Names of the scores of the run's judges.
 
     Raises:

@@ -43,7 +43,6 @@ class LatencySummary:
     """One latency over the captured turns of a run, in milliseconds; ``connect`` also counts failed turns.
 
     Args:
-        name: Name of the latency.
         measured: The measured turns with a certain end of speech, and the number of turns without this
             latency, by reason.
         without_flagged: The same, excluding turns whose lag exceeds the bound, and without intervals.

@@ -20,7 +20,6 @@ class MainScore:
     """A task's main score.
 
     Args:
-        column: Score.
         mean: Mean over all scored turns of the task.
         missing: Headings of preferred scores that are missing.
     """

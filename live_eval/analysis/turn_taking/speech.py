@@ -189,7 +189,6 @@ class Exchange(NamedTuple):
         speech: Utterance of the user.
         over: Reply that was audible at the start of the utterance, or None.
         until_ns: Start of the next exchange, or the end of the recording.
-        last: Whether this is the last exchange.
         agent: Agent segments that begin within the exchange.
     """
 

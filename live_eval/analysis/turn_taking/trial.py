@@ -52,8 +52,6 @@ class Trial:
 
     Args:
         trial_id: ID, unique in the campaign; the name of the trial's dialogue.
-        probe: Name of the probe.
-        condition: Name of the condition.
         meant: Lower-case words that each show that a correction was understood; empty without a correction.
     """
 
@@ -127,7 +125,6 @@ def trial_result(
     """Judge an attempt at a trial.
 
     Args:
-        trial: The trial.
         playing: Number of the attempt, from 0.
         turns: Turns of the attempt, in order; at least one.
         conversation: Conversation of these turns, in which each `AgentSpeech` is one reply; None if no

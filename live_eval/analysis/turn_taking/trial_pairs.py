@@ -43,7 +43,6 @@ class ConditionDifference:
         pairs: Number of pairs of conclusive trials.
         outcomes: Number of these pairs by the outcomes of both trials.
         passed: Difference of the pass rates, in percentage points.
-        durations: Differences of the durations.
     """
 
     probe: str

@@ -72,7 +72,6 @@ class DuplexCampaign(Campaign):
     The campaign stops if no session of the first drift check succeeds.
 
     Args:
-        plan: Plan of the campaign.
         folder: See `Campaign`.
         resume: See `Campaign`.
 

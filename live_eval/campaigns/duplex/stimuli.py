@@ -94,7 +94,6 @@ class Noise:
 
     Args:
         dbfs: RMS level.
-        seed: Seed of the noise.
     """
 
     kind: NoiseKind

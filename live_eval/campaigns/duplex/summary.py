@@ -183,7 +183,6 @@ class DuplexComparison:
     Args:
         campaigns: The two campaigns.
         notes: Notes on the comparison, one sentence each.
-        paired: Differences for each condition.
         profiles: Profile of each campaign's endpoint.
     """
 

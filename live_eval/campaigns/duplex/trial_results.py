@@ -45,7 +45,6 @@ class TrialReader:
     the run.
 
     Args:
-        folder: Run folder.
         trials: Trials of the campaign.
     """
 

@@ -52,7 +52,6 @@ class LatencyCampaign(Campaign):
     was captured.
 
     Args:
-        plan: Plan of the campaign.
         folder: See `Campaign`.
         resume: See `Campaign`.
 

@@ -59,7 +59,6 @@ class PointRecord:
         turns: Turns of the run, in commit order.
         started_at: Start of the run, ISO 8601 in UTC; empty if there is no run.
         outages: Note on outages of the endpoint; empty if there were none.
-        outage_spans: Outages of the run.
         error: Reason why the run cannot be read; empty if it can.
     """
 

@@ -27,7 +27,6 @@ class TurnCounts:
     """Turn counts for a condition.
 
     Args:
-        n: All turns.
         captured: Turns that did not fail.
         failed: Failed turns, by kind of failure.
         no_answer: Failed turns to which the endpoint did not respond.

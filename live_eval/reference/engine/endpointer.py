@@ -48,7 +48,6 @@ class SpeechChange:
     """A change between speech and silence.
 
     Args:
-        kind: Kind of the change.
         speech_ms: Onset if speech started, otherwise end of the speech so far.
         heard_ms: Length of audio processed at the time of detection.
     """

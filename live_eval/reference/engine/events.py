@@ -269,10 +269,8 @@ class AudioPiece:
     """A chunk of reply audio.
 
     Args:
-        response: The response.
         payload: The chunk, encoded by the protocol.
         samples: Number of samples, at `rate_hz`.
-        rate_hz: Sample rate.
         onset_sample: Index of the reply's first audible sample, or None for silence.
         onset_by: Source of the onset: ``constructed``, ``given`` or ``detector``.
         ends: For each known sample of the reply, whether audible output could end with it.

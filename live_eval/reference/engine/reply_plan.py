@@ -77,7 +77,6 @@ class WireReply:
     Args:
         text: Text of the reply or piece.
         chunks: Audio chunks; empty for a text reply.
-        rate_hz: Sample rate.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
         onset_by: Source of the onset: ``constructed``, ``given`` or ``detector``.
         begins: For each sample of the reply so far, whether audible output could start with it.

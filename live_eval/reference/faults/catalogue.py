@@ -118,7 +118,6 @@ class FaultDescription:
     """A fault.
 
     Args:
-        name: Fault name.
         layer: Layer on which the fault acts.
         value: Argument type. Omitting an argument without a default changes the fault's effect.
         help: Effect of the fault.

@@ -28,7 +28,6 @@ class Fault:
     """A fault in a script. ``str()`` returns the canonical form that `parse_faults` accepts.
 
     Args:
-        name: Fault name.
         value: Argument: a number (milliseconds, bytes, a code, one in N, percent), a text, or None.
         moment: Event that triggers a one-time fault; None if it occurs at a session time.
         after_ms: Time of a one-time fault, measured from the opening of the session.

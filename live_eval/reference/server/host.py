@@ -49,7 +49,6 @@ class SessionHost:
         responder: The source of replies; closed by `close`.
         token: Bearer token required from clients, or None to accept any client.
         truth: File for the true times, or None.
-        clock: The clock of all sessions.
         most_sessions: Maximum number of open sessions.
         most_handshakes: Maximum number of requested sessions that are not open yet.
     """
@@ -96,7 +95,6 @@ class SessionHost:
         """Return the settings for a requested session.
 
         Args:
-            request: The request.
             parameters: The dialect's URL parameters.
             known: Whether the client is already authenticated.
 

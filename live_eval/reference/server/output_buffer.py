@@ -45,7 +45,6 @@ class ReplyPlayer:
 
     Args:
         media: The track.
-        clock: The clock.
         idle: What to send between replies.
         notify: Called before a response's first packet, and when the response has been played.
         packet_sent: Called with each reply piece and its packet's send time.

@@ -24,7 +24,6 @@ class Side:
         index: Position on the page, and colour number.
         note: Remark, such as the impairment; empty for none.
         trials: Trials with repetitions.
-        conditions: Metrics of each condition.
         profile: The endpoint's profile.
     """
 

@@ -130,7 +130,6 @@ class VoteFile:
     incomplete by a crash was never acknowledged, so it is ignored and overwritten by the next line.
 
     Args:
-        path: The file.
         most_listeners: Maximum number of listeners.
         most_of_a_browser: Maximum number of listeners per browser, except the owner's.
         most_bytes: Maximum size. Changes that would exceed it are refused, so that the file stays readable.
@@ -189,7 +188,6 @@ class VoteFile:
         """Add a listener; no-op if already joined with this key.
 
         Args:
-            listener: Name of the listener.
             at: The current time, ISO 8601 in UTC.
             key: Text that only this listener's browser can produce; `OWNER` for the studio's owner.
 
@@ -241,7 +239,6 @@ class VoteFile:
         """Undo a listener's last valid vote and reopen its trial.
 
         Args:
-            listener: Name of the listener.
             at: The current time, ISO 8601 in UTC.
             key: See `join`.
 

@@ -20,7 +20,6 @@ class Condition:
     Args:
         name: Name, unique among the probe's conditions.
         lines: Function that maps the variant number to the utterances of a trial.
-        variants: Number of variants.
         meant: Function that maps the variant number to lower-case words, each of which shows that the
             correction was understood; None if there is no correction.
         every_variant: Whether each variant is used at least once.
@@ -53,7 +52,6 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[TrialScri
     """Return the trials of a campaign, condition by condition.
 
     Args:
-        probes: Probes to run.
         repeat: Number of trials per condition. Trials cycle through the variants; the seed determines the
             first.
         seed: Seed for the first variant; the choice does not depend on the other probes.
