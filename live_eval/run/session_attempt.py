@@ -58,17 +58,6 @@ class SessionAttempts:
         Raises:
             StoreError: A cassette cannot be written.
         """
-        first, *later = await self._records(jobs, attempt, due_ns, unusable, on_ready)
-        return [replace(first, trace=replace(first.trace, intended_ns=due_ns)), *later]
-
-    async def _records(
-        self,
-        jobs: Sequence[Job],
-        attempt: int,
-        due_ns: int | None,
-        unusable: Failure | None,
-        on_ready: Callable[[], None] | None,
-    ) -> list[TurnRecord]:
         playable: list[PlayableCase] = []
         try:
             for job in jobs if unusable is None else ():
@@ -91,9 +80,10 @@ class SessionAttempts:
             raise  # no more turns can be recorded
         except Exception as error:
             records, unusable = [], Failure(FailureKind.INTERNAL, self._redact(describe(error)))
-        if unusable is None:
-            return records
-        return [*records, *skipped_turns(jobs, attempt, unusable, self.clock, after=records)]
+        if unusable is not None:
+            records += skipped_turns(jobs, attempt, unusable, self.clock, after=records)
+        first, *later = records
+        return [replace(first, trace=replace(first.trace, intended_ns=due_ns)), *later]
 
     def _order(
         self, jobs: Sequence[Job], playable: Sequence[PlayableCase], due_ns: int | None
