@@ -1,5 +1,6 @@
+import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parents[1]
 ECHOMIND_DEMO = ROOT.parent / "shared" / "echomind-demo"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without the garbage collector, since they and the imported modules are permanent."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
