@@ -11,6 +11,7 @@ from live_eval.analysis.greeting_summary import greetings_of
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.observations import latency
 from live_eval.analysis.summary.score_table import ScoreCell, ScoreTable
+from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, vocal_sound_latencies
 from live_eval.audio.peaks import PEAK_NS
 from live_eval.judging import TURN_FAILED, JudgeRole
 from live_eval.recording import TurnRecord
@@ -73,6 +74,17 @@ class TurnView:
     def latencies(self) -> dict[str, Latency]:
         """The latencies, or the reasons for missing ones."""
         return {name: latency(self.record.timing, name) for name in LATENCIES}
+
+    @property
+    def vocal_sounds(self) -> dict[str, Latency]:
+        """The latencies from the last word and the last sound, or the reasons for missing ones."""
+        turn = self.record
+        return vocal_sound_latencies(turn.case, turn.trace.boundaries, turn.timing.voice_to_voice)
+
+    @property
+    def shown_latencies(self) -> dict[str, Latency]:
+        """The latencies for a page, with those of a vocal sound if it is the cue."""
+        return self.latencies | (self.vocal_sounds if has_vocal_sound(self.record.case) else {})
 
     @property
     def latency_ms(self) -> dict[str, float | None]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.score_table import ScoreColumn
 
 __all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
@@ -43,7 +42,7 @@ def _cue(of: str, whose: str) -> tuple[ExportColumn, ...]:
     )
 
 
-_LATENCY_MEANINGS = {
+_LATENCIES = {
     "connect": "dialling to session ready",
     "endpointing": "end of the user's speech to the endpoint's report of it",
     "first_byte": "end of the user's speech to the first audio of the reply",
@@ -51,6 +50,9 @@ _LATENCY_MEANINGS = {
     "lead_silence": "`first_byte` to `voice_to_voice`",
     "transcript": "end of the user's speech to the first text of the reply",
     "barge_in_stop": "the user speaks over the reply to its last audible sample",
+    "voice_to_voice_from_last_word": "end of the last word to the first audible sample of the reply, for "
+    "turns whose cue is a sound of the speaker",
+    "voice_to_voice_from_last_sound": "`voice_to_voice` of these turns, under the name of their summary",
 }
 TOKENS = ("input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens", "cached_tokens")
 _RESPONSE = (
@@ -109,8 +111,8 @@ _FIRST = (
     ExportColumn("reply_text", "text", "the endpoint's transcript of the reply"),
     ExportColumn("chosen", "text", "letter of the option that the reply chooses"),
     ExportColumn("heard_text", "text", "the endpoint's transcript of the user's speech"),
-    *(ExportColumn(f"latency_ms.{name}", "number", f"{_LATENCY_MEANINGS[name]}, ms") for name in LATENCIES),
-    *(ExportColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in LATENCIES),
+    *(ExportColumn(f"latency_ms.{name}", "number", f"{meaning}, ms") for name, meaning in _LATENCIES.items()),
+    *(ExportColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in _LATENCIES),
     ExportColumn("lag_ms", "number", "error bar of the latencies, ms"),
     ExportColumn("flagged", "boolean", "whether the lag exceeds 20 ms"),
     ExportColumn("uncertain", "boolean", "whether the end of the user's speech is uncertain"),

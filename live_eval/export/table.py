@@ -59,6 +59,7 @@ class ExportTable:
 
 def _row(view: TurnView, review: Review | None) -> dict[str, Any]:
     turn, cells = view.record, view.scores
+    latencies = view.latencies | view.vocal_sounds
     return {
         "turn_id": turn.turn_id,
         "captured": turn.captured,
@@ -71,8 +72,8 @@ def _row(view: TurnView, review: Review | None) -> dict[str, Any]:
         "reply_text": turn.reply_text,
         "chosen": view.chosen,
         "heard_text": turn.heard_text,
-        "latency_ms": view.latency_ms,
-        "latency_reason": {name: found.reason or None for name, found in view.latencies.items()},
+        "latency_ms": {name: milliseconds(found.ns) for name, found in latencies.items()},
+        "latency_reason": {name: found.reason or None for name, found in latencies.items()},
         "lag_ms": milliseconds(turn.timing.lag_ns),
         "flagged": turn.timing.flagged,
         "uncertain": turn.timing.uncertain,

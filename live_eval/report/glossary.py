@@ -51,6 +51,15 @@ _LATENCIES = (
 DEFINITIONS = (
     *_LATENCIES,
     (
+        "voice to voice from last word",
+        "of turns whose cue is a sound of the speaker (sigh, breath, sob …): from the end of the last word "
+        "to the first audible sample of the reply, also if the end of speech is uncertain",
+    ),
+    (
+        "voice to voice from last sound",
+        "of the same turns: voice to voice, also if the end of speech is uncertain",
+    ),
+    (
         "cue sensitivity",
         "how much replies differ between styles of a script, beyond their difference between repeats of one "
         "recording, relative to replies to other scripts: 0 if another style changes no more than a repeat, "

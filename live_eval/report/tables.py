@@ -31,6 +31,7 @@ from live_eval.types import Task
 
 __all__ = [
     "LATENCY_TITLES",
+    "TITLES_OF_A_TURN",
     "RunView",
     "audit_table",
     "columns_of",
@@ -60,6 +61,7 @@ LATENCY_TITLES = {
     "transcript": "transcript",
     "barge_in_stop": "barge-in stop",
 }
+TITLES_OF_A_TURN = {**LATENCY_TITLES, **VOCAL_SOUND_TITLES}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +142,8 @@ def _latency_row(
 
 def _definition_of(title: str) -> str:
     """Return the link to a term's definition on the page; empty if it has none."""
-    return f"#{term_id(title)}" if title in defined_terms() else ""
+    term = title.replace(",", "")
+    return f"#{term_id(term)}" if term in defined_terms() else ""
 
 
 def score_table(runs: Sequence[RunView]) -> Table:

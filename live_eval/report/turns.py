@@ -15,7 +15,7 @@ from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.report.cells import number
 from live_eval.report.embedded_audio import MOST_STEPS, drawn_envelope
 from live_eval.report.pages import script_json
-from live_eval.report.tables import LATENCY_TITLES, RunView
+from live_eval.report.tables import TITLES_OF_A_TURN, RunView
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Variant
 
@@ -141,8 +141,8 @@ def _details(view: TurnView, scores: Mapping[str, ScoreCell], steps: int) -> dic
         "failure": [failure.kind.value, failure.message] if failure else None,
         "warnings": [[warning.kind.value, warning.message] for warning in turn.warnings],
         "latencies": [
-            [LATENCY_TITLES[name], rounded(milliseconds(found.ns), 1), found.reason]
-            for name, found in view.latencies.items()
+            [TITLES_OF_A_TURN[name], rounded(milliseconds(found.ns), 1), found.reason]
+            for name, found in view.shown_latencies.items()
             if name != "barge_in_stop" or found.ns is not None
         ],
         "lag": [rounded(turn.timing.lag_ns / 1e6, 1), turn.timing.flagged],

@@ -15,7 +15,7 @@ from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.judging import Need
 from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.registry import installed_judges
-from live_eval.report.tables import LATENCY_TITLES
+from live_eval.report.tables import TITLES_OF_A_TURN
 from live_eval.studio.transcript import seconds_after, transcript_of, zero_ns_of
 from live_eval.types import Failure
 
@@ -56,11 +56,11 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
         "latencies": [
             {
                 "name": name,
-                "title": LATENCY_TITLES[name],
+                "title": TITLES_OF_A_TURN[name],
                 "ms": milliseconds(found.ns),
                 "reason": found.reason or None,
             }
-            for name, found in view.latencies.items()
+            for name, found in view.shown_latencies.items()
         ],
         "lag_ms": milliseconds(timing.lag_ns),
         "flagged": timing.flagged,

@@ -14,8 +14,10 @@ from live_eval.analysis.summary.latencies import LatencySummary, summarise_value
 from live_eval.analysis.summary.observations import Observation
 from live_eval.data import VOCAL_SOUNDS
 from live_eval.judging import TURN_FAILED
+from live_eval.timing import Latency
+from live_eval.types import Case, SpeechBoundaries
 
-__all__ = ["VOCAL_SOUND_TITLES", "has_vocal_sound", "summarise_vocal_sounds"]
+__all__ = ["VOCAL_SOUND_TITLES", "has_vocal_sound", "summarise_vocal_sounds", "vocal_sound_latencies"]
 
 VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
     {
@@ -25,11 +27,29 @@ VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
 )
 
 _NO_WORD = "the end of the last word is unknown"
+_NO_SOUND = "the cue is no sound of the speaker"
 
 
-def has_vocal_sound(turn: Observation) -> bool:
+def has_vocal_sound(turn: Observation | Case) -> bool:
     """Return whether the turn's cue is a vocal sound."""
     return turn.cue is not None and turn.cue.attribute in VOCAL_SOUNDS
+
+
+def vocal_sound_latencies(
+    case: Case, boundaries: SpeechBoundaries | None, voice_to_voice: Latency
+) -> dict[str, Latency]:
+    """Return both latencies of a turn, by name; missing ones for another cue."""
+    if not has_vocal_sound(case):
+        return dict.fromkeys(VOCAL_SOUND_TITLES, Latency(None, _NO_SOUND))
+    word = voice_to_voice
+    if voice_to_voice.ns is not None:
+        after_word_ns = _after_last_word_ns(boundaries)
+        word = (
+            Latency(None, _NO_WORD)
+            if after_word_ns is None
+            else Latency(voice_to_voice.ns + after_word_ns, voice_to_voice.reason)
+        )
+    return dict(zip(VOCAL_SOUND_TITLES, (word, voice_to_voice), strict=True))
 
 
 def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySummary]:
@@ -46,19 +66,20 @@ def _summary(name: str, turns: Sequence[Observation]) -> LatencySummary:
     missing: Counter[str] = Counter()
     for turn in turns:
         since_sound = turn.milliseconds("voice_to_voice")
-        after_word = 0.0 if name == "voice_to_voice_from_last_sound" else _after_last_word(turn)
+        after_word_ns = (
+            0 if name == "voice_to_voice_from_last_sound" else _after_last_word_ns(turn.boundaries)
+        )
         if since_sound is None:
             missing[turn.timing.voice_to_voice.reason if turn.captured else TURN_FAILED] += 1
-        elif after_word is None:
+        elif after_word_ns is None:
             missing[_NO_WORD] += 1
         else:
-            found.append((since_sound + after_word, turn))
+            found.append((since_sound + after_word_ns / 1e6, turn))
     return summarise_values(name, found, dict(missing.most_common()))
 
 
-def _after_last_word(turn: Observation) -> float | None:
-    """Return the time from the end of the last word to the end of speech, in milliseconds, or None."""
-    boundaries = turn.boundaries
+def _after_last_word_ns(boundaries: SpeechBoundaries | None) -> int | None:
+    """Return the time from the end of the last word to the end of speech, or None."""
     if boundaries is None or boundaries.words_end_ns is None:
         return None
-    return (boundaries.voice_end_ns - boundaries.words_end_ns) / 1e6
+    return boundaries.voice_end_ns - boundaries.words_end_ns

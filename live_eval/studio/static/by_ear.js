@@ -136,7 +136,7 @@ export class ByEar {
       const score = this.metrics.find(({ name }) => name === metric);
       const shown = (value) => this.show(value, score);
       const name = cue ? (score.heading ? headingOf(score) : words(metric)) : this.choosing(of);
-      const range = interval && make("small", {}, ` [${interval.map((end) => shown(end)).join(", ")}]`);
+      const range = interval && make("small", {}, ` [${interval.map((end) => number(end, score.unit === "ms" ? 0 : 2)).join(", ")}]`);
       return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));
     });
     const of = cue ? `Means of ${cue}` : `Mean ${this.title(this.metric.name)} by cue`;

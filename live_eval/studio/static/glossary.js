@@ -24,5 +24,5 @@ export async function glossary() {
 }
 
 function plain(name) {
-  return name.replaceAll("-", " ");
+  return name.replaceAll("-", " ").replaceAll(",", "");
 }

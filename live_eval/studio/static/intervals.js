@@ -4,6 +4,7 @@ const STARTS = {
   endpointing: "end",
   first_byte: "end",
   voice_to_voice: "end",
+  voice_to_voice_from_last_sound: "end",
   transcript: "end",
   lead_silence: "byte",
   barge_in_stop: "barge",

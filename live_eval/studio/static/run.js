@@ -164,13 +164,15 @@ function showFigures(
         `${sorted(id)}?sort=voice_to_voice&descending=1`,
       );
     }),
-    ...Object.entries(latencies.voice_to_voice.n ? {} : sounds).map(([name, { p50, p50_interval: interval, n }]) =>
-      tile(
-        `${words(name)}, p50`,
-        milliseconds(p50),
-        [between(interval, 0), `n ${n}`].filter(Boolean).join(", "),
+    ...Object.entries(sounds)
+      .filter(([, { n }]) => n > 0)
+      .map(([name, { p50, p50_interval: interval, n }]) =>
+        tile(
+          [`${words(name)}, p50`, term(words(name))],
+          milliseconds(p50),
+          [between(interval, 0), `n ${n}`].filter(Boolean).join(", "),
+        ),
       ),
-    ),
     ...main.map(({ task, score, mean, missing }) =>
       tile(
         [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score), about(score)],

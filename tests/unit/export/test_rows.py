@@ -11,6 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.cli import cli
 from live_eval.export.rows import csv_rows, write_rows
 from live_eval.export.table import ExportTable
@@ -36,7 +37,7 @@ def test_every_turn_has_a_row_including_failed_ones(run_folder: Path) -> None:
     assert all(list(row) == list(rows[0]) for row in rows)
     first = rows[0]
     assert first["latency_ms"]["first_byte"] == 400.0  # type: ignore[index]
-    assert list(first["latency_ms"]) == list(LATENCIES)  # type: ignore[call-overload]
+    assert list(first["latency_ms"]) == [*LATENCIES, *VOCAL_SOUND_TITLES]  # type: ignore[call-overload]
     assert first["latency_reason"]["barge_in_stop"] == "the user did not speak over the reply"  # type: ignore[index]
     assert first["scores"] == {"bleu": 0.0, "dnsmos.ovrl": 3.0, "dnsmos.sig": 4.0, "ves": None}
     assert first["score_reason"]["ves"] == "needs the key GEMINI_API_KEY"  # type: ignore[index]

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from live_eval.analysis.summary.run_summary import RunSummary
+from live_eval.analysis.turn_view import TurnView
 from live_eval.data import cue_of
-from live_eval.recording import RunWriter
+from live_eval.export.table import ExportTable
+from live_eval.recording import RunReader, RunWriter, ScoreReader
 from live_eval.report.tables import RunView, latency_table
 from live_eval.types import Case, SpeechBoundaries, Variant
 from tests.support.records import TurnPlan, spoken_turn
@@ -65,6 +67,21 @@ def test_both_have_their_names_in_the_tables_and_no_dash_by_cue(tmp_path: Path) 
     text = " ".join(page_of(tmp_path / "run").text.split())
     assert "voice to voice, from last word, p50 1080 ms" in text
     assert "480 from the last sound" in text
+
+
+def test_a_turn_and_its_export_have_both_under_their_names(tmp_path: Path) -> None:
+    a_run(tmp_path / "run", {"sigh": 600, "sob": None, "whisper": 300})
+    with RunReader.open(tmp_path / "run") as run, ScoreReader.open(tmp_path / "run") as scores:
+        exported = ExportTable(run, scores)
+        rows = list(exported.rows())
+        sigh, _, whisper = (TurnView(turn, exported.scores, run.path) for turn in run.turns())
+    word, sound = "voice_to_voice_from_last_word", "voice_to_voice_from_last_sound"
+    assert [row["latency_ms"][word] for row in rows] == [pytest.approx(1080, abs=0.1), None, None]
+    assert [row["latency_ms"][sound] for row in rows] == pytest.approx([480, 580, None], abs=0.1)
+    assert rows[1]["latency_reason"][word] == "the end of the last word is unknown"
+    assert rows[2]["latency_reason"][sound] == "the cue is no sound of the speaker"
+    assert list(sigh.shown_latencies)[-2:] == [word, sound]
+    assert word not in whisper.shown_latencies
 
 
 def test_other_cues_have_none(tmp_path: Path) -> None:
