@@ -178,7 +178,7 @@ class LiveConversation:
         tell = self._updates.put
         failed: LiveEvalError | None = None
         try:
-            tell(StateChanged(State.STARTING))
+            tell(StateChanged(State.LAUNCHING if self._plan.base_url is None else State.STARTING))
             with undisturbed():
                 async with (
                     running_endpoint(self._plan, self._folder) as base_url,
@@ -267,7 +267,7 @@ class LiveConversation:
             manual=plan.turn_mode is TurnMode.MANUAL,
         )
         self._session = session
-        if self._sessions > 1:
+        if self._sessions > 1 or plan.base_url is None:
             self._updates.put(StateChanged(State.STARTING))
         if user is None:  # a person hears the greeting and decides when to speak
             await session.run(self._microphone.new_speaker())

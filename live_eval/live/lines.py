@@ -36,6 +36,7 @@ __all__ = [
 
 _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
 _STATES = {
+    State.LAUNCHING: "starting the endpoint on this machine; its models load for some seconds …",
     State.STARTING: "connecting …",
     State.TALKING: "ready: speak",
     State.RECORDING: "recording",

@@ -47,7 +47,7 @@ _SCALE_NS = 3_000_000_000  # the end of the bars' scale, fixed so that turns can
 _FRAME = 4  # width in columns
 _FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
 _FEWEST = 3
-_TOLD = (State.DISCONNECTED, State.REPEATING, State.SCORING)
+_TOLD = (State.LAUNCHING, State.DISCONNECTED, State.REPEATING, State.SCORING)
 
 
 class LiveScreen:

@@ -43,8 +43,10 @@ class AudioSide(StrEnum):
 class State(StrEnum):
     """The state of a conversation."""
 
+    LAUNCHING = "launching"
+    """The endpoint is being launched on this machine, and loads its models."""
     STARTING = "starting"
-    """The endpoint is being launched or dialled."""
+    """The endpoint is being dialled."""
     TALKING = "talking"
     """The session is ready, and the user may speak."""
     RECORDING = "recording"

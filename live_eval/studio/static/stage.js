@@ -14,6 +14,7 @@ const SILENT_DB = -90;
 const BLOCKS_PER_STEP = 4; // of the bar that grows while the endpoint thinks
 const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
+  launching: "starting the endpoint …",
   starting: "connecting …",
   disconnected: "disconnected",
   scoring: "waiting for scores; End again to skip them",

@@ -10,6 +10,7 @@ import { Setup } from "./talk_setup.js";
 const inWords = (endpoint) => ({
   idle: "",
   opening: "opening the microphone …",
+  launching: `starting ${endpoint}; its models load for some seconds …`,
   starting: `connecting to ${endpoint} …`,
   recording: "your turn: say the script",
   talking: `${endpoint} is ready: speak`,

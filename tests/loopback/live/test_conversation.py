@@ -26,6 +26,7 @@ from live_eval.live.updates import (
 )
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.faults.fault_script import parse_faults
+from live_eval.reference.server.process import URL_VARIABLE
 from live_eval.reference.settings import Cadence
 from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate
@@ -103,6 +104,24 @@ async def test_a_turn_is_shown_and_stored(tmp_path: Path, utterance: Speech) -> 
     assert boundaries is not None
     tail_ns = spoken.audio.duration_ns - boundaries.voice_end_ns
     assert 0 < tail_ns <= 310 * MS
+
+
+async def test_an_endpoint_that_is_launched_is_shown_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its models load for seconds, and a person waits without knowing for what."""
+    async with reference() as address:
+        monkeypatch.setenv(URL_VARIABLE, f"ws://{address}/v1")
+        plan = await asyncio.to_thread(lambda: make_live_plan(validate({"endpoint": {"name": "reference"}})))
+        writer = await asyncio.to_thread(lambda: RunWriter.create(tmp_path / "run", plan.manifest()))
+        conversation, seen = LiveConversation(plan, writer, Loudspeaker(), device_hz=RATE_HZ), Seen()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(seen.follow(conversation))
+            tasks.create_task(conversation.run())
+            await seen.until_state(State.TALKING)
+            conversation.stop()
+        await asyncio.to_thread(writer.end)
+    assert seen.states == [State.LAUNCHING, State.STARTING, State.TALKING, State.ENDED]
 
 
 async def test_turns_are_kept_when_the_endpoint_disconnects_and_returns(
