@@ -65,6 +65,7 @@ def duplex_command(
         return
     if endpoint is None:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    probes = [name.strip() for names in probes for name in names.split(",")]
     assertions = parse_assertions("duplex", asserts)  # before anything runs
     check_probes(assertions, probes)
     plan = DuplexPlan(

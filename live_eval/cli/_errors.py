@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from live_eval.cli._help import flags_of, typed_name
+from live_eval.cli._help import CommandGroup, flags_of, typed_name
 from live_eval.cli._options import RunFolder
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import alternatives
@@ -18,6 +19,11 @@ _RANGE = re.compile(r"(?P<found>.*) is not in the range (?P<range>[^ ]*)", re.DO
 _CHOICE = re.compile(r"'(?P<found>.*)' is not one of .*", re.DOTALL)
 _MISSING = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') does not exist", re.DOTALL)
 _WRONG_KIND = re.compile(r"(?:File|Directory|Path) (?P<found>'.*') is a (?P<kind>file|directory)", re.DOTALL)
+
+_MOST_COMMANDS = 3
+"""Maximum number of commands suggested for a flag."""
+_MOST_FLAGS = 2
+"""Maximum number of flags suggested for a table or key of the run file."""
 
 _KEY = re.compile(r"^[a-z]+\.[a-z_]+(?=[.: ])")
 
@@ -29,13 +35,7 @@ def in_words(error: click.ClickException) -> str:
     more = "" if ctx is None else f"; see {ctx.command_path} --help"
     match error:
         case click.NoSuchOption():
-            known = () if ctx is None else tuple(flags_of(ctx.command, ctx))
-            argument = _argument_named(error.option_name.lstrip("-"), ctx)
-            if argument:
-                return (
-                    f"unknown flag {error.option_name}: {argument} is an argument, given without a flag{more}"
-                )
-            return f"unknown flag {error.option_name}{did_you_mean(error.option_name, known)}{more}"
+            return f"unknown flag {error.option_name}{_instead(error.option_name, ctx)}{more}"
         case click.BadOptionUsage():
             expected = "no value" if "does not take a value" in message else "a value"
             return f"{error.option_name}: expected {expected}{more}"
@@ -58,6 +58,42 @@ def with_flag(message: str) -> str:
     from live_eval.cli._flags import FLAGS
 
     return _KEY.sub(lambda found: FLAGS.get(found[0], found[0]), message)
+
+
+def _instead(flag: str, ctx: click.Context | None) -> str:
+    """Suggest what to write instead of an unknown flag: an argument, another flag or another command."""
+    if ctx is None:
+        return ""
+    if argument := _argument_named(flag.lstrip("-"), ctx):
+        return f": {argument} is an argument, given without a flag"
+    known = tuple(flags_of(ctx.command, ctx))
+    if near := did_you_mean(flag, known):
+        return near
+    from live_eval.cli._flags import FLAGS
+
+    meant = dict.fromkeys(
+        name
+        for key, name in FLAGS.items()
+        if flag.lstrip("-") in (key.partition(".")[0], key.partition(".")[2].replace("_", "-"))
+        and name in known
+    )
+    if 0 < len(meant) <= _MOST_FLAGS:
+        return f" (did you mean {alternatives(list(meant))}?)"
+    others = [name for name, command in _commands(ctx) if flag in flags_of(command, ctx)]
+    return f": a flag of {alternatives(others)}" if 0 < len(others) <= _MOST_COMMANDS else ""
+
+
+def _commands(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands and subcommands of the program, with what the user types for them."""
+    group = ctx.find_root().command
+    for name in group.list_commands(ctx) if isinstance(group, click.Group) else ():
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            default = command.default if isinstance(command, CommandGroup) else None
+            for each, inner in command.commands.items():
+                yield f"`live-eval {name}`" if each == default else f"`live-eval {name} {each}`", inner
+        elif command is not None:
+            yield f"`live-eval {name}`", command
 
 
 def _argument_named(name: str, ctx: click.Context | None) -> str:

@@ -102,6 +102,13 @@ class CommandGroup(click.Group):
     def with_default(self, args: list[str]) -> list[str]:
         """Return the arguments, with the default subcommand in front if they name none."""
         names_one = bool(args) and args[0] in self.commands
+        if (
+            not names_one
+            and len(args) > 1
+            and not args[1].startswith("-")
+            and did_you_mean(args[0], self.commands)
+        ):
+            return args  # the subcommand's name is misspelt, since no default takes two arguments
         return args if self.default is None or names_one else [self.default, *args]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -50,7 +50,7 @@ _measure = Command(
             ["--probe", "probes"],
             multiple=True,
             metavar="NAME",
-            help="Run only this probe; repeatable. --list describes them.",
+            help="Run only this probe, or these (A,B,…); repeatable. --list describes them.",
         ),
         click.Option(
             ["--repeat"],

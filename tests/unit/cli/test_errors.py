@@ -26,6 +26,20 @@ from live_eval.recording import RunWriter
         ),
         ("run opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("run --lmit 3", "unknown flag --lmit (did you mean --limit?); see live-eval run --help"),
+        (
+            "run --cluster",
+            "unknown flag --cluster (did you mean --ray or --timing-bound?); see live-eval run --help",
+        ),
+        ("run --names wer", "unknown flag --names (did you mean --judges?); see live-eval run --help"),
+        ("run --perform x", "unknown flag --perform: a flag of `live-eval live`; see live-eval run --help"),
+        (
+            "live x --probe y",
+            "unknown flag --probe: a flag of `live-eval duplex`; see live-eval live",
+        ),
+        (
+            "duplex compar a b",
+            "unknown command 'compar' (did you mean compare?); expected one of compare, me",
+        ),
         ("show", "expected RUN; see live-eval show --help"),
         ("show nothing", "RUN 'nothing': not found; `live-eval runs list` lists runs"),
         ("show latset", "RUN 'latset': not found (did you mean latest?)"),
