@@ -86,7 +86,9 @@ def _instead(flag: str, ctx: click.Context | None) -> str:
 def _commands(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
     """Yield the commands and subcommands of the program, with what the user types for them."""
     group = ctx.find_root().command
-    for name in group.list_commands(ctx) if isinstance(group, click.Group) else ():
+    if not isinstance(group, click.Group):  # doctor runs `run` by itself
+        return
+    for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if isinstance(command, click.Group):
             default = command.default if isinstance(command, CommandGroup) else None

@@ -31,7 +31,8 @@ def command(
 ) -> None:
     """Compare runs with the paper's published tables.
 
-    RUNS are folders of scored runs. The output has three tables (understanding and reasoning; the speech of
+    RUNS are folders of scored runs. With one run of `run --preset`, its runs with the other prompts are
+    included. The output has three tables (understanding and reasoning; the speech of
     responses; their text) with your runs, their intervals and the published rows, and breakdowns by question
     type and by attribute. Without --out and --format, the tables are also printed.
     """
@@ -41,6 +42,8 @@ def command(
         raise UsageError(f"--json and --format {form}: expected one of them")
     form = "json" if as_json else form
     wanted = _options.format_to_write(_FORMS, form, output)
+    if len(runs) == 1:
+        runs = _with_other_prompts(runs[0])
     board = build_board(runs, all_prompts=all_prompts)
     text = render(board, cast("BoardFormat", wanted))
     if output is None and wanted == "html":
@@ -51,3 +54,27 @@ def command(
         file.write(text)
     if output != _options.STDOUT:
         click.echo(f"leaderboard: {output}" if wanted == "html" else f"wrote {output}", err=True)
+
+
+def _with_other_prompts(run: Path) -> tuple[Path, ...]:
+    """Return a run with the runs that `run --preset` wrote next to it for the preset's other prompts."""
+    from live_eval.recording import RUN_FILE, RunReader, part_of, text_of
+    from live_eval.run.presets import PRESETS, read_preset
+
+    def origin(folder: Path) -> tuple[str | None, str | None]:
+        with RunReader.open(folder) as reader:
+            task = part_of(part_of(reader.manifest, "config"), "task")
+            return text_of(reader.manifest, "preset"), text_of(task, "prompt")
+
+    preset, prompt = origin(run)
+    name, end = run.resolve().name, f"-{prompt}"
+    if preset not in PRESETS or not name.endswith(end):
+        return (run,)
+    found = []
+    for each in read_preset(preset)["task"]["prompt"].split(","):
+        place = run.with_name(f"{name.removesuffix(end)}-{each}")
+        if each == prompt or ((place / RUN_FILE).exists() and origin(place) == (preset, each)):
+            found.append(place)
+    if len(found) > 1:
+        click.echo(f"note: all prompts of --preset {preset}: {', '.join(map(str, found))}", err=True)
+    return tuple(found) or (run,)

@@ -201,8 +201,9 @@ def select(
         unknown = [value for value in wanted if value.casefold() not in present]
         if unknown:
             spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
+            folder = f" (data_{unknown[0]})" if what == "part" else ""
             raise UsageError(
-                f"no case with the {what} {', '.join(map(repr, unknown))}"
+                f"no case with the {what} {', '.join(map(repr, unknown))}{folder}"
                 f"{did_you_mean(unknown[0], spelled)}; expected one of {limited(spelled, ', ', 60)}"
             )
         keys = {value.casefold() for value in wanted}

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli
+from live_eval.cli.leaderboard import _with_other_prompts
+from live_eval.recording import RunWriter
 
 
 def test_the_tables_are_printed_with_intervals_and_published_rows(
@@ -29,3 +31,20 @@ def test_the_tables_are_printed_with_intervals_and_published_rows(
     assert ours.strip()
     assert lines[heading + 6].startswith("GPT-4o-Audio ")
     assert (tmp_path / "leaderboard.html").exists()
+
+
+def test_one_run_of_a_preset_brings_its_other_prompts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stored(name: str, prompt: str, preset: str = "echomind") -> Path:
+        manifest = {"preset": preset, "config": {"task": {"prompt": prompt}}}
+        RunWriter.create(tmp_path / name, manifest).end()
+        return tmp_path / name
+
+    first, newest = stored("paper-no", "no"), stored("paper-enhance", "enhance")
+    stored("paper-basic", "basic", preset="")
+    assert _with_other_prompts(newest) == (first, newest)
+    assert f"note: all prompts of --preset echomind: {first}, {newest}" in capsys.readouterr().err
+    alone = stored("mine", "no")
+    assert _with_other_prompts(alone) == (alone,)
+    assert capsys.readouterr().err == ""
