@@ -66,7 +66,7 @@ def python(installed: Path, *arguments: str, cwd: Path) -> str:
 async def check_run(installed: Path, name: str, base_url: str, folder: Path, *flags: str) -> None:
     """Record a turn with an endpoint and check the stored turn."""
     endpoint = ["--endpoint", name, "--base-url", base_url, *flags]
-    common = ["--limit", "1", "--no-report", "--judges", "bleu", "--out", "run"]
+    common = ["--limit", "1", "--no-report", "--word-times", "off", "--judges", "bleu", "--out", "run"]
     await asyncio.to_thread(python, installed, "-m", "live_eval", "run", *endpoint, *common, cwd=folder)
     await asyncio.to_thread(check_stored, folder / "run", name)
 

@@ -5,19 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from live_eval.errors import StoreError
 from live_eval.recording import RunReader, RunWriter
+from live_eval.reference.server.process import ReferenceProcess
 from live_eval.studio import start_api
 from tests.support.studio import studio
 
-SETTINGS = {"data": {"limit": 2}, "turns": {"concurrency": 1}, "judges": {"names": []}}
+SETTINGS = {"data": {"limit": 2}, "turns": {"mode": "manual", "concurrency": 1}, "judges": {"names": []}}
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """An endpoint without models, which answers with a tone."""
+    async with ReferenceProcess(calibrate=True, log_folder=tmp_path_factory.mktemp("endpoint")) as process:
+        yield process.base_url
 
 
 async def send(browser: aiohttp.ClientSession, path: str, body: Any = None) -> tuple[int, Any]:
@@ -53,12 +62,15 @@ def has_recorded(folder: Path) -> bool:
     return False
 
 
-async def test_a_run_is_started_stopped_and_resumed(tmp_path: Path) -> None:
-    async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_run_is_started_stopped_and_resumed(endpoint: str, tmp_path: Path) -> None:
+    addresses = {"reference": endpoint}
+    async with studio(tmp_path, parts=[start_api.add_routes], addresses=addresses) as browser:
         status, preview = await send(browser, "/api/start/command", SETTINGS)
         assert status == 200
         assert preview["command"].startswith(
-            "live-eval run reference --limit=2 --concurrency=1 --judges= --out="
+            f"live-eval run reference --base-url={endpoint} --limit=2 --turn-mode=manual --concurrency=1"
+            " --judges= --out="
         )
         status, begun = await send(browser, "/api/start", SETTINGS)
         assert (status, begun["running"], begun["status"]) == (200, True, None)
@@ -106,12 +118,13 @@ async def test_the_run_in_progress_ends_with_the_studio(tmp_path: Path) -> None:
     assert turns >= 1
 
 
-async def test_the_run_in_progress_ends_with_a_studio_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_run_in_progress_ends_with_a_studio_that_is_killed(endpoint: str, tmp_path: Path) -> None:
     """The kernel closes the pipe of a killed studio, and its run stores the turns in progress."""
     folder = tmp_path / "run"
     run = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "live_eval", "run", "reference", "--limit=4", "--concurrency=1", "--judges="),
-        *(f"--out={folder}", "--until-stdin-ends"),
+        *(sys.executable, "-m", "live_eval", "run", "reference", f"--base-url={endpoint}", "--limit=4"),
+        *("--turn-mode=manual", "--concurrency=1", "--judges=", f"--out={folder}", "--until-stdin-ends"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
