@@ -66,7 +66,7 @@ trust_option = Option(
 
 def _option(key: str, row: Mapping[str, Any]) -> click.Option:
     """Return the flag for a key. Its value is validated later, together with the run file."""
-    flag, dest = row["flag"], key.replace(".", "__")
+    flag, dest = row["flag"], _dest(key)
     shown: dict[str, Any] = {
         "help": row["help"],
         "panel": PANELS[key.partition(".")[0]],
@@ -169,6 +169,36 @@ def configured(values: Mapping[str, Any], flags: Mapping[str, Any]) -> RunConfig
     from live_eval.run.run_file import validate  # imports pydantic
 
     return validate(overlay(values, flags), flags=FLAGS)
+
+
+def reject_endpoint_flags(flags: Mapping[str, Any], named_by: str) -> None:
+    """Reject flags of one endpoint in a command with several.
+
+    Args:
+        named_by: What makes the command use several endpoints, for the message.
+
+    Raises:
+        UsageError: A flag is given.
+    """
+    own = [flag for key, flag in FLAGS.items() if key.startswith("endpoint.") and flags.get(_dest(key))]
+    if own:
+        raise UsageError(f"{named_by}: write a run file for each endpoint, instead of {', '.join(own)}")
+
+
+def _dest(key: str) -> str:
+    return key.replace(".", "__")
+
+
+def names_of(targets: Sequence[str]) -> list[str]:
+    """Return a name for each of several endpoints or run files.
+
+    Raises:
+        UsageError: Two targets have the same name.
+    """
+    names = [Path(target).stem if Path(target).suffix else target for target in targets]
+    if len(set(names)) < len(names):
+        raise UsageError(f"expected endpoints or run files with different names, got {', '.join(targets)}")
+    return names
 
 
 def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:

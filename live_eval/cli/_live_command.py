@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -13,30 +12,36 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._flags import configured
+from live_eval.cli._flags import names_of
 from live_eval.cli._performance import print_outcome
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
+from live_eval.cli._shared_live import (
+    HEADPHONES,
+    converse,
+    judges_of,
+    read_target,
+    spread_ns,
+    talk_to_several,
+)
 from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
-from live_eval.judging import JudgeSpec
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
 from live_eval.live.performance import Performance, plan_performance
-from live_eval.live.quick_scores import QuickScorer, live_judges, live_options, quick_judges
+from live_eval.live.quick_scores import QuickScorer, live_options
 from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
-from live_eval.live.sound_card import SoundCard, open_sound_card
-from live_eval.live.terminal import Screen, converse, key_help
+from live_eval.live.sound_card import open_sound_card
+from live_eval.live.terminal import Screen, key_help
 from live_eval.live.updates import AudioSide
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, data_facts, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
-from live_eval.run.stop_signals import close_lost_terminal, stop_signals
-from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
+from live_eval.scoring.judge_runner import judge_options
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.wording import counted
 from live_eval.types import TurnMode
@@ -47,7 +52,7 @@ _SLOW_DEVICES_MS = 300
 
 
 def live_command(
-    endpoint: str | None,
+    endpoints: tuple[str, ...],
     microphone: str | None,
     loudspeaker: str | None,
     lists: bool,
@@ -57,6 +62,7 @@ def live_command(
     takes: Path | None,
     consent: str | None,
     half_duplex: bool,
+    blind: bool,
     score: bool,
     plain: bool,
     out: Path | None,
@@ -69,14 +75,32 @@ def live_command(
     if loopback_test:
         _test_loopback(microphone, loudspeaker)
         return
-    if endpoint is None:
+    if not endpoints:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    if len(endpoints) > 1:
+        if data is not None or scripts is not None:
+            raise UsageError(f"{'--from' if data is not None else '--perform'} requires a single endpoint")
+        talk_to_several(
+            endpoints,
+            microphone,
+            loudspeaker,
+            flags,
+            half_duplex=half_duplex,
+            blind=blind,
+            score=score,
+            plain=plain,
+            out=out,
+        )
+        return
+    if blind:
+        raise UsageError("--blind requires several endpoints")
+    [endpoint] = endpoints
     if scripts is not None and data is not None:
         raise UsageError("--perform and --from: expected one of them")
-    config = configured({"endpoint": {"name": endpoint}}, flags)
+    config = read_target(endpoint, flags)
     options = live_options(judge_options(config.judges), scripted=bool(scripts or data))
-    judges = _judges(config, options, score=score)
-    folder = out or _options.new_folder(f"{endpoint}-live")
+    judges = judges_of(config, options, score=score)
+    folder = out or _options.new_folder(f"{names_of(endpoints)[0]}-live")
     performed: PerformedSet | None = None
     recorded: list[RecordedUser] | None = None
     if scripts is not None:
@@ -95,9 +119,7 @@ def live_command(
     with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
         if recorded is None and performed is None and not half_duplex:
-            click.echo(
-                "Wear headphones: if the microphone hears the reply, it interrupts the reply.", err=True
-            )
+            click.echo(HEADPHONES, err=True)
         manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
         with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
             scorer = QuickScorer(folder, [spec.name for spec in judges], options) if judges else None
@@ -113,13 +135,13 @@ def live_command(
                 recorded=recorded,
                 performance=performance,
                 scorer=scorer,
-                device_spread_ns=round(delay.spread_ms * 1e6) if delay is not None else 0,
+                device_spread_ns=spread_ns(delay),
             )
             try:
                 with _screen(plan, plain=plain, performs=performed is not None) as screen:
                     manual = plan.turn_mode is TurnMode.MANUAL
                     run_loop(
-                        _converse(
+                        converse(
                             conversation,
                             card,
                             screen,
@@ -137,13 +159,6 @@ def live_command(
     if performed is not None and data_set is not None:
         click.echo(f"takes: {performed.folder} ({counted(len(data_set.cases), 'recording')})\n")
         print_outcome(folder)
-
-
-def _judges(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[JudgeSpec]:
-    """Return the judges that score the conversation, in execution order."""
-    named = config.judges.names if "names" in config.judges.model_fields_set else ()
-    check_named(live_judges(named, options), options)
-    return live_judges([*named, *(quick_judges() if score else ())], options)
 
 
 def _planned(
@@ -189,18 +204,6 @@ def _screen(plan: Plan, *, plain: bool, performs: bool) -> Iterator[Screen]:
     keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL, performs=performs)
     with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys, console()) as screen:
         yield screen
-
-
-async def _converse(conversation: LiveConversation, card: SoundCard, screen: Screen, **settings: Any) -> None:
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        close_lost_terminal()
-        conversation.stop()
-
-    for number in stop_signals():
-        loop.add_signal_handler(number, stop)
-    await converse(conversation, card, screen, **settings)
 
 
 def _print_devices() -> None:

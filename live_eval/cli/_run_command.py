@@ -20,7 +20,7 @@ from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
 from live_eval.cli._estimate import assumptions_of, print_estimate
-from live_eval.cli._flags import FLAGS, configured, overlay
+from live_eval.cli._flags import configured, names_of, overlay, reject_endpoint_flags
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
@@ -197,15 +197,10 @@ def _simultaneous_requests(
     Raises:
         UsageError: The targets or flags do not suit simultaneous runs.
     """
-    names = [Path(target).stem if Path(target).suffix else target for target in targets]
-    if len(set(names)) < len(names) or len(names) < 2:
-        raise UsageError(
-            f"--simultaneous: expected two or more endpoints or run files with different names, got "
-            f"{', '.join(targets) or 'none'}"
-        )
-    own = [FLAGS[key] for key in FLAGS if key.startswith("endpoint.") and flags[key.replace(".", "__")]]
-    if own:
-        raise UsageError(f"--simultaneous: write a run file for each endpoint, instead of {', '.join(own)}")
+    names = names_of(targets)
+    if len(names) < 2:
+        raise UsageError("--simultaneous: expected two or more endpoints or run files")
+    reject_endpoint_flags(flags, "--simultaneous")
     requests: dict[str, _Request] = {}
     for name, target in zip(names, targets, strict=True):
         given = flags["output__out"]

@@ -58,7 +58,7 @@ command = Command(
     "live",
     callback=_live,
     params=[
-        click.Argument(["endpoint"], required=False),
+        click.Argument(["endpoints"], nargs=-1, metavar="[ENDPOINT]..."),
         click.Option(["--list-devices", "lists"], is_flag=True, help="List audio devices, and exit."),
         click.Option(
             ["--loopback-test"],
@@ -90,6 +90,11 @@ command = Command(
         ),
         click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(
+            ["--blind"],
+            is_flag=True,
+            help="With several endpoints, draw their order and show letters instead of names until the end.",
+        ),
+        click.Option(
             ["--score"],
             is_flag=True,
             help="Score each reply after it has ended, without delaying the next, by judges that need only "
@@ -108,11 +113,13 @@ command = Command(
         ),
         *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
     ],
-    help="""Talk to ENDPOINT with a microphone and loudspeakers.
+    help="""Talk to ENDPOINT with a microphone and loudspeakers, or to two to four endpoints at once.
 
     Shows levels, the words of both sides and the latencies of each turn, and records the conversation.
     Keys: m mutes the microphone; space or enter ends your turn (only with `--turn-mode manual`); h toggles
-    half-duplex; r reconnects; q quits. Needs the extra `mic`, and PortAudio.
+    half-duplex; r reconnects; q quits. With several endpoints, each of which is an endpoint or a run file, 1
+    to 4 choose which one you hear, 0 plays all in turn, and v with a number votes (v0: tie). Needs the extra
+    `mic`, and PortAudio.
 
     Exit status: 0; 2 if a device or the endpoint failed.""",
 )

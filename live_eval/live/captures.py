@@ -13,11 +13,12 @@ from live_eval.run.plan import Job
 from live_eval.session.capture import TurnCapture
 from live_eval.timing import play
 
-__all__ = ["LiveCapture", "LiveCaptures", "UserAudio"]
+__all__ = ["LiveCapture", "LiveCaptures", "TurnNumbers", "UserAudio"]
 
 _SECOND_NS = 1_000_000_000
 _TAIL_NS = 300_000_000  # recorded after the utterance
 _MOST_NS = 600 * _SECOND_NS
+_SAME_NS = 400_000_000  # below the shortest time from one utterance to the next, above the sessions' offsets
 
 
 class UserAudio:
@@ -87,22 +88,45 @@ class LiveCapture:
         return self.user[: (boundaries.voice_end_ns + _TAIL_NS) * self.rate_hz // _SECOND_NS]
 
 
+class TurnNumbers:
+    """Number the turns of simultaneous sessions with one user by the time when the user began to speak."""
+
+    def __init__(self) -> None:
+        self._began_ns: list[int] = []
+
+    def of(self, t0_ns: int) -> int:
+        """Return the number, from 1, of the turn whose utterance began at `t0_ns`."""
+        for number, began_ns in enumerate(self._began_ns, 1):
+            if abs(t0_ns - began_ns) < _SAME_NS:
+                return number
+        self._began_ns.append(t0_ns)
+        return len(self._began_ns)
+
+
 class LiveCaptures:
     """The turns of a session, numbered in order of first appearance.
 
     Args:
         session: Session number, from 1.
         turns_before: Number of turns in the run before the session.
+        numbers: Numbers that are shared with other sessions; None to continue after `turns_before`.
         jobs: Jobs of the streamed cases; None for a person.
     """
 
     def __init__(
-        self, user: UserAudio, *, session: int, turns_before: int = 0, jobs: Sequence[Job] | None = None
+        self,
+        user: UserAudio,
+        *,
+        session: int,
+        turns_before: int = 0,
+        numbers: TurnNumbers | None = None,
+        jobs: Sequence[Job] | None = None,
     ) -> None:
         self.user = user
         """The user's audio in the session."""
         self._session = session
         self._turns_before = turns_before
+        self._numbers = numbers
         self._jobs = jobs
         self._indexes: dict[int, int] = {}  # keyed by the time of the turn's first sample
 
@@ -117,7 +141,7 @@ class LiveCaptures:
         until_ns = min((later for later in self._indexes if later > t0_ns), default=now_ns)
         return LiveCapture(
             capture=capture,
-            number=self._turns_before + index + 1,
+            number=self._turns_before + index + 1 if self._numbers is None else self._numbers.of(t0_ns),
             session=self._session,
             index=index,
             user=self.user.between(t0_ns, _end_ns(capture, t0_ns, until_ns)),

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from live_eval.clock import Clock, SystemClock
 from live_eval.errors import FailureKind, LiveEvalError
-from live_eval.live.captures import LiveCaptures, UserAudio
+from live_eval.live.captures import LiveCaptures, TurnNumbers, UserAudio
 from live_eval.live.live_session import LiveSession
 from live_eval.live.microphone import Microphone
 from live_eval.live.performance import Performance
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.recorded_user import RecordedUser
 from live_eval.live.recorder import LiveRecorder
-from live_eval.live.reply import AudioSink, HeardAudio
+from live_eval.live.reply import AudioSink, HeardAudio, IncomingReply
 from live_eval.live.updates import State, StateChanged, Update, UpdateQueue
 from live_eval.live.watcher import Watcher
 from live_eval.recording import RunWriter
@@ -56,6 +56,7 @@ class LiveConversation:
             no-op, and the conversation ends after the last recording.
         performance: Performance that receives the audio from `push`; the conversation ends after it.
         scorer: Scorer of stored turns; None for no scores.
+        numbers: Turn numbers that are shared with simultaneous conversations of the same person.
         delay_ns: Delay after a sample's capture until it counts as spoken; see
             `live_eval.session.live_speaker`.
         device_spread_ns: Measured variation of the device delay, part of the error bar.
@@ -72,6 +73,7 @@ class LiveConversation:
         recorded: Sequence[RecordedUser] | None = None,
         performance: Performance | None = None,
         scorer: QuickScorer | None = None,
+        numbers: TurnNumbers | None = None,
         delay_ns: int = 120_000_000,
         device_spread_ns: int = 0,
         clock: Clock | None = None,
@@ -89,6 +91,7 @@ class LiveConversation:
         )
         self._recorded = recorded
         self._performance = performance
+        self._numbers = numbers
         self._greetings = Greetings.of(plan)
         self._updates = UpdateQueue()
         self._watcher = Watcher(self._microphone)
@@ -113,19 +116,22 @@ class LiveConversation:
 
     # -- Control -----------------------------------------------------------------------------------------
 
-    def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
+    def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_plays: bool | None = None) -> None:
         """Accept a microphone block on arrival.
 
         Args:
             pcm: int16 mono, shape (samples,), at `device_hz`.
             at_ns: Arrival time on the conversation's clock.
+            reply_plays: Whether a reply is audible, which mutes the microphone with half-duplex; None if only
+                this conversation's reply is audible.
         """
         if self._performance is not None:
             self._microphone.measure(pcm)
             self._performance.push(np.zeros_like(pcm) if self._microphone.muted else pcm)
         elif self._recorded is None:
-            plays = self._session is not None and self._session.reply.is_playing(at_ns)
-            self._microphone.push(pcm, at_ns, reply_plays=plays)
+            if reply_plays is None:
+                reply_plays = self._session is not None and self._session.reply.is_playing(at_ns)
+            self._microphone.push(pcm, at_ns, reply_plays=reply_plays)
 
     def mute(self, muted: bool) -> None:
         """Mute or unmute the microphone; the endpoint receives silence while it is muted."""
@@ -161,6 +167,11 @@ class LiveConversation:
         self._watcher.device_xruns = (input, output)
 
     # -- Events ------------------------------------------------------------------------------------------
+
+    @property
+    def reply(self) -> IncomingReply | None:
+        """The endpoint's reply in the last session; None before the first."""
+        return self._session.reply if self._session is not None else None
 
     def updates(self) -> AsyncIterator[Update]:
         """Yield updates until the conversation has ended. Supports one reader."""
@@ -257,6 +268,7 @@ class LiveConversation:
                 UserAudio(plan.spec.input_rate_hz),
                 session=self._sessions,
                 turns_before=self._turns,
+                numbers=self._numbers,
                 jobs=user.jobs if user is not None else None,
             ),
             self._recorder,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.live.updates import (
     AudioSide,
     EchoDetected,
+    FromEndpoint,
+    HeardChanged,
     LatencyMeasured,
     QuickScores,
     SpeechDetected,
@@ -17,6 +19,7 @@ from live_eval.live.updates import (
     TakeChecked,
     TranscriptPiece,
     Update,
+    Voted,
     Xruns,
 )
 from live_eval.registry import installed_judges
@@ -48,23 +51,50 @@ _STATES = {
 
 
 class Lines:
-    """A `Screen` that prints updates as lines."""
+    """A `Screen` that prints updates as lines.
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    Args:
+        labels: Names or letters of several endpoints, in the order of presentation.
+    """
+
+    def __init__(self, write: Callable[[str], None], labels: Sequence[str] = ()) -> None:
         self._write = write
+        self._labels = labels
+        self._user: SpeechDetected | None = None  # what several endpoints report of one person
         self._xruns: Xruns | None = None
 
     def show(self, update: Update) -> None:
         """Print an update's line, if any; xruns are printed at most once per turn."""
+        if isinstance(update, FromEndpoint):
+            self._show(update.update, f"{self._labels[update.place]}: ")
+        else:
+            self._show(update)
+
+    def _show(self, update: Update, label: str = "") -> None:
         if isinstance(update, Xruns):
             self._xruns = update
             return
-        lines = [in_words(update)]
+        if label and isinstance(update, SpeechDetected):
+            if self._user is not None and update.speaking is self._user.speaking:
+                return
+            self._user, label = update, ""
+        lines = [self._in_words(update)]
         if isinstance(update, LatencyMeasured) and self._xruns is not None:
             lines.append(in_words(self._xruns))
             self._xruns = None
         for line in filter(None, lines):
-            self._write(plain(line))
+            self._write(plain(f"{label}{line}"))
+
+    def _in_words(self, update: Update) -> str:
+        match update:
+            case HeardChanged():
+                return f"you hear {'all in turn' if update.place is None else self._labels[update.place]}"
+            case Voted():
+                if update.number is None:
+                    return "no vote: two replies are needed, and the winner's must be one of them"
+                winner = "tie" if update.winner is None else self._labels[update.winner]
+                return f"vote on turn {update.number}: {winner}"
+        return in_words(update)
 
 
 def in_words(update: Update) -> str:

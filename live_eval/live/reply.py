@@ -83,6 +83,13 @@ class HeardAudio:
             self._pieces.append((start_ns, pcm[: (at_ns - start_ns) * rate_hz // _SECOND_NS], rate_hz))
         self._queue.drop(at_ns)
 
+    def pending(self, at_ns: int) -> tuple[NDArray[np.int16], int]:
+        """Return the audio that is heard after `at_ns`, int16 mono, shape (samples,), and its rate."""
+        if not self._pieces or self.until_ns <= at_ns:
+            return np.zeros(0, np.int16), 1
+        rate_hz = self._pieces[-1][2]
+        return self.between(at_ns, self.until_ns, rate_hz).astype(np.int16), rate_hz
+
     def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
         """Return the audio heard from `begin_ns` to `end_ns`, shape (samples,), at `rate_hz`.
 

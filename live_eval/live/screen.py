@@ -38,7 +38,7 @@ from live_eval.live.updates import (
     Xruns,
 )
 
-__all__ = ["LiveScreen"]
+__all__ = ["LiveScreen", "latency_bar", "meter"]
 
 _LINES = 14
 _METER = 30  # width in characters, for 60 dB
@@ -130,8 +130,8 @@ class LiveScreen:
         """Return the current contents of the screen."""
         meters = Table.grid(padding=(0, 1))
         who = "muted" if self._levels.muted else "you speak" if self._speaks else "you"
-        meters.add_row(who.ljust(9), _meter(self._levels.user), f"{self._levels.user:4.0f} dB")
-        meters.add_row("reply", _meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
+        meters.add_row(who.ljust(9), meter(self._levels.user), f"{self._levels.user:4.0f} dB")
+        meters.add_row("reply", meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
         below: list[Text | Table] = []
         if self._turn is not None:
             below += [Text(), _waterfall(self._turn)]
@@ -172,7 +172,8 @@ def _rows(part: Text | Table, width: int) -> int:
     return max(1, math.ceil(part.cell_len / max(1, width - _FRAME)))
 
 
-def _meter(level: float) -> Text:
+def meter(level: float) -> Text:
+    """Return the meter of a level in dBFS."""
     full = round(max(0.0, min(1.0, (level + 60) / 60)) * _METER)
     style = "red" if level > -3 else "green"
     return Text("█" * full, style=style) + Text("░" * (_METER - full), style="dim")
@@ -197,13 +198,17 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
     parts = {name: ns for name, ns in turn.reply_steps.items() if ns > 0}
     begin = 0
     for name, ns in parts.items():
-        at, end = (min(_BAR - 1, each * _BAR // _SCALE_NS) for each in (begin, begin + ns))
-        bar = Text(" " * at) + Text("█" * max(1, end - at), style="blue")
-        table.add_row(name.replace("_", " "), bar, f"{ns / 1e6:.0f} ms")
+        table.add_row(name.replace("_", " "), latency_bar(ns, begin), f"{ns / 1e6:.0f} ms")
         begin += ns
     if stopped(turn):
         table.add_row("", Text(stopped(turn), style="yellow"), "")
     return table
+
+
+def latency_bar(ns: int, begin_ns: int = 0) -> Text:
+    """Return the bar of a latency that begins at `begin_ns`, on the common scale; empty for 0 or less."""
+    at, end = (min(_BAR - 1, each * _BAR // _SCALE_NS) for each in (begin_ns, begin_ns + ns))
+    return Text(" " * at) + Text("█" * max(1, end - at) if ns > 0 else "", style="blue")
 
 
 def _take(asked: TakeAsked, checked: TakeChecked | None) -> list[Text]:

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.performance import Performance, TakeChoice
+from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import State, StateChanged, Update
 
@@ -25,6 +26,7 @@ _CHOICES = {
     "r": TakeChoice.REPEAT,
     "s": TakeChoice.SKIP,
 }
+_PLACES: Mapping[str, int | None] = {"0": None, **{str(place + 1): place for place in range(4)}}
 _MOST_BYTES = 1024
 _POLL_S = 0.005
 
@@ -37,12 +39,15 @@ class Screen(Protocol):
         ...
 
 
-def key_help(*, manual: bool, performs: bool = False) -> str:
-    """Return the key help for manual turns, automatic turns or a performance."""
+def key_help(*, manual: bool, performs: bool = False, endpoints: int = 1) -> str:
+    """Return the key help for manual turns, automatic turns, a performance or several endpoints."""
     if performs:
         return "enter end or accept take · r repeat · s skip · q quit"
     end_turn = "space end turn · " if manual else ""
-    return f"m mute · {end_turn}h half-duplex · r reconnect · q quit"
+    several = ""
+    if endpoints > 1:
+        several = f"1–{endpoints} hear · 0 all in turn · v1–v{endpoints} vote · v0 tie · "
+    return f"{several}m mute · {end_turn}h half-duplex · r reconnect · q quit"
 
 
 class Keyboard:
@@ -50,7 +55,7 @@ class Keyboard:
 
     def __init__(
         self,
-        conversation: LiveConversation,
+        conversation: LiveConversation | SharedConversation,
         *,
         manual: bool,
         half_duplex: bool,
@@ -60,7 +65,7 @@ class Keyboard:
         self._performance = performance
         self._manual = manual
         self._half_duplex = half_duplex
-        self._muted = False
+        self._muted = self._votes = False
 
     def press(self, key: str) -> None:
         """Handle a key; ignore unassigned keys."""
@@ -69,6 +74,9 @@ class Keyboard:
                 self._performance.end_take()
             self._performance.choose(_CHOICES[key])
             return
+        votes, self._votes = self._votes, key == "v"
+        if isinstance(self._conversation, SharedConversation) and key in _PLACES:
+            (self._conversation.vote if votes else self._conversation.hear)(_PLACES[key])
         match key:
             case "m":
                 self._muted = not self._muted
@@ -126,7 +134,7 @@ def reading_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
 
 
 async def converse(
-    conversation: LiveConversation,
+    conversation: LiveConversation | SharedConversation,
     card: SoundCard,
     screen: Screen,
     *,

@@ -15,6 +15,8 @@ from live_eval.types import Failure
 __all__ = [
     "AudioSide",
     "EchoDetected",
+    "FromEndpoint",
+    "HeardChanged",
     "LatencyMeasured",
     "Levels",
     "QuickScores",
@@ -27,6 +29,7 @@ __all__ = [
     "TranscriptPiece",
     "Update",
     "UpdateQueue",
+    "Voted",
     "Xruns",
 ]
 
@@ -261,6 +264,44 @@ class Xruns:
         return bool(self.input or self.output or self.underruns or self.overruns)
 
 
+@dataclass(frozen=True, slots=True)
+class HeardChanged:
+    """The room hears another endpoint.
+
+    Args:
+        place: Place of the endpoint; None if all are heard in turn.
+    """
+
+    place: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """Somebody has voted on the replies to a turn.
+
+    Args:
+        number: Turn number; None if no turn has two replies yet, or the chosen reply is missing.
+        winner: Place of the best reply; None for a tie.
+        wins: Number of turns won by each endpoint.
+    """
+
+    number: int | None
+    winner: int | None
+    wins: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FromEndpoint:
+    """An update of one of several simultaneous conversations.
+
+    Args:
+        place: Place of the endpoint in the order of presentation, from 0.
+    """
+
+    place: int
+    update: Update
+
+
 Update: TypeAlias = (
     StateChanged
     | Levels
@@ -273,6 +314,9 @@ Update: TypeAlias = (
     | TakeChecked
     | EchoDetected
     | Xruns
+    | HeardChanged
+    | Voted
+    | FromEndpoint
 )
 
 
@@ -289,7 +333,8 @@ class UpdateQueue:
 
     def put(self, update: Update) -> None:
         """Add an update."""
-        if not isinstance(update, Levels) or self._updates.qsize() < self._most_unread:
+        told = update.update if isinstance(update, FromEndpoint) else update
+        if not isinstance(told, Levels) or self._updates.qsize() < self._most_unread:
             self._updates.put_nowait(update)
 
     async def read(self) -> AsyncIterator[Update]:

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from live_eval.errors import DataError
-from live_eval.files import read_rows
+from live_eval.files import atomic_text, csv_line, read_rows
 
-__all__ = ["Vote", "Votes", "read_votes"]
+__all__ = ["Vote", "VoteRow", "Votes", "read_votes", "write_votes"]
 
 _NEEDED = ("case_id", "first", "second", "winner")
 _OPTIONAL = ("rater",)
 _SHOWN_ROWS = 8
+
+
+class VoteRow(NamedTuple):
+    """A row of the file; `winner` is ``tie`` or the name of a run."""
+
+    case_id: str
+    first: str
+    second: str
+    winner: str
+
+
+def write_votes(path: Path, rows: Iterable[VoteRow]) -> None:
+    """Write a file for `read_votes`, replacing an earlier one.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with atomic_text(path) as file:
+        file.write(csv_line(VoteRow._fields))
+        for row in rows:
+            file.write(csv_line(row))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Any
 from live_eval.live.lines import in_words, main_scores
 from live_eval.live.updates import (
     EchoDetected,
+    FromEndpoint,
+    HeardChanged,
     LatencyMeasured,
     Levels,
     QuickScores,
@@ -18,6 +20,7 @@ from live_eval.live.updates import (
     TakeChecked,
     TranscriptPiece,
     Update,
+    Voted,
     Xruns,
 )
 from live_eval.text.wording import counted
@@ -74,6 +77,12 @@ def as_json(update: Update) -> dict[str, Any]:
                 "late": update.late,
                 "text": in_words(update),
             }
+        case HeardChanged(place):
+            return {"type": "heard", "endpoint": place}
+        case Voted(number, winner, wins):
+            return {"type": "vote", "number": number, "winner": winner, "wins": list(wins)}
+        case FromEndpoint(place, of_endpoint):
+            return {**as_json(of_endpoint), "endpoint": place}
 
 
 def _turn(turn: LatencyMeasured) -> dict[str, Any]:

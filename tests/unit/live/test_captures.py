@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from live_eval.live.captures import LiveCaptures, UserAudio
+from live_eval.live.captures import LiveCaptures, TurnNumbers, UserAudio
 from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.timing import ResponseRecord, TurnTrace
 
@@ -62,3 +62,21 @@ def test_the_users_audio_ends_shortly_after_the_reply_or_at_the_next_turn() -> N
     turns.number(capture(2_000, ends_ms=2_800), 9_000 * MS)
     interrupted = turns.number(capture(0, ends_ms=1_000, reply_ms=2_000), 9_000 * MS)
     assert len(interrupted.user) == 2_000
+
+
+def test_sessions_with_one_user_agree_on_the_numbers_of_turns() -> None:
+    numbers = TurnNumbers()
+    first, second = (LiveCaptures(UserAudio(1_000), session=1, numbers=numbers) for _ in range(2))
+    late = LiveCaptures(UserAudio(1_000), session=2, numbers=numbers)
+    found = [
+        each.number(capture(t0_ms, ends_ms=t0_ms + 500), 9_000 * MS).number
+        for each, t0_ms in (
+            (first, 0),
+            (second, 12),
+            (second, 2_190),
+            (first, 2_000),
+            (late, 4_000),
+            (first, 4_001),
+        )
+    ]
+    assert found == [1, 1, 2, 2, 3, 3]

@@ -11,6 +11,7 @@ from blockbuster import BlockBuster
 
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.performance import Performance, TakeChoice
+from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.terminal import HANG_UP, Keyboard, key_help, reading_keys
 
 pty = pytest.importorskip("pty", reason="needs pseudo-terminals")
@@ -72,6 +73,17 @@ def test_keys_of_a_performance() -> None:
     ]
     assert conversation.calls == [("stop",)]
     assert "accept take" in key_help(manual=False, performs=True)
+
+
+def test_keys_choose_the_endpoint_that_is_heard_and_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, int | None]] = []
+    monkeypatch.setattr(SharedConversation, "hear", lambda _, place: calls.append(("hear", place)))
+    monkeypatch.setattr(SharedConversation, "vote", lambda _, place: calls.append(("vote", place)))
+    keyboard = Keyboard(object.__new__(SharedConversation), manual=False, half_duplex=False)
+    for key in "21v20v0vx3":
+        keyboard.press(key)
+    assert calls == [("hear", 1), ("hear", 0), ("vote", 1), ("hear", None), ("vote", None), ("hear", 2)]
+    assert pressed("12v1") == []  # a conversation with one endpoint
 
 
 def test_the_first_h_switches_off_half_duplex_that_was_on() -> None:

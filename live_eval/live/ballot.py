@@ -1,0 +1,79 @@
+"""Votes on the replies of several endpoints to one utterance, as a file for ``live-eval arena``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+from live_eval.analysis.arena.vote_file import VoteRow, write_votes
+from live_eval.errors import UsageError
+from live_eval.live.updates import LatencyMeasured, Voted
+
+__all__ = ["Ballot"]
+
+
+class Ballot:
+    """Votes on the turns of several runs; a second vote on a turn replaces the first.
+
+    Args:
+        runs: Names of the runs, in the order in which the endpoints are presented.
+    """
+
+    def __init__(self, runs: Sequence[str]) -> None:
+        self._runs = tuple(runs)
+        self._cases: dict[int, tuple[str, set[int]]] = {}  # by number: the case, and who has replied
+        self._votes: dict[int, int | None] = {}
+
+    def replied(self, place: int, turn: LatencyMeasured) -> None:
+        """Add an endpoint's reply; failed turns cannot be voted on."""
+        _, places = self._cases.setdefault(turn.number, (turn.record.case.case_id, set()))
+        if turn.record.failure is None:
+            places.add(place)
+        else:
+            places.discard(place)
+
+    def vote(self, winner: int | None) -> Voted:
+        """Vote on the latest turn with at least two replies.
+
+        Args:
+            winner: Place of the best reply; None for a tie. A reply that is missing cannot win.
+        """
+        complete = [number for number, (_, places) in self._cases.items() if len(places) > 1]
+        number = max(complete, default=None)
+        if number is not None and (winner is None or winner in self._cases[number][1]):
+            self._votes[number] = winner
+        else:
+            number = None
+        return Voted(number, winner, self.wins)
+
+    @property
+    def wins(self) -> tuple[int, ...]:
+        """The number of turns won by each endpoint."""
+        winners = list(self._votes.values())
+        return tuple(winners.count(place) for place in range(len(self._runs)))
+
+    def __len__(self) -> int:
+        return len(self._votes)
+
+    def rows(self) -> list[VoteRow]:
+        """Return the votes by pair of runs; a winner beats each other reply to the turn."""
+        rows = []
+        for number, winner in sorted(self._votes.items()):
+            case_id, places = self._cases[number]
+            for first, second in combinations(sorted(places), 2):
+                if winner in (None, first, second):
+                    word = "tie" if winner is None else self._runs[winner]
+                    rows.append(VoteRow(case_id, self._runs[first], self._runs[second], word))
+        return rows
+
+    def write(self, path: Path) -> None:
+        """Write the votes so far.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        try:
+            write_votes(path, self.rows())
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from error

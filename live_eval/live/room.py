@@ -1,0 +1,126 @@
+"""Play the replies of several endpoints in one room: a chosen endpoint's, or all in turn. Pure.
+
+If all are heard, the reply whose audio arrives first is played first; the others are held until the replies
+before them have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.live.reply import AudioSink, IncomingReply
+from live_eval.live.updates import AudioSide
+from live_eval.playout import PlayoutQueue
+
+__all__ = ["EndpointSink", "Room"]
+
+_LOUD = 300  # peak of about -40 dBFS
+
+
+class Room:
+    """The output device, shared by several endpoints.
+
+    Args:
+        replies: Return the current reply of each endpoint, None before its first session.
+        now_ns: The conversation's clock.
+    """
+
+    def __init__(
+        self,
+        sink: AudioSink,
+        replies: Callable[[], Sequence[IncomingReply | None]],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self.heard: int | None = 0
+        """The chosen endpoint; None if all are heard in turn."""
+        self._sink = sink
+        self._replies = replies
+        self._now_ns = now_ns
+        self._waiting: dict[int, list[tuple[NDArray[np.int16], int]]] = {}  # in order; the first one plays
+        self._playing = PlayoutQueue()
+
+    def plays(self, at_ns: int) -> bool:
+        """Return whether the room hears a reply or waits for the rest of one."""
+        return bool(self._waiting) or at_ns < self._playing.due_ns or self._is_speaking(self.heard, at_ns)
+
+    def choose(self, heard: int | None) -> None:
+        """Switch to another endpoint, whose reply continues from now, or to all in turn."""
+        if heard == self.heard:
+            return
+        self.heard = heard
+        self.silence()
+        reply = self._replies()[heard] if heard is not None else None
+        if reply is not None and heard is not None:
+            pcm, rate_hz = reply.heard.pending(self._now_ns())
+            if len(pcm):
+                self._play(pcm, rate_hz)
+
+    def silence(self) -> None:
+        """Drop the audio that the room has not heard yet."""
+        self._waiting.clear()
+        self._playing.drop(self._now_ns())
+        self._sink.drop()
+
+    def play(self, endpoint: int, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool) -> None:
+        """Accept audio of an endpoint's reply."""
+        if self.heard is not None:
+            if self.heard == endpoint:
+                self._play(pcm, rate_hz, paced=paced)
+            return
+        held = self._waiting.get(endpoint)
+        if held is None:
+            if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) <= _LOUD:
+                return  # silence of a track between replies
+            held = self._waiting.setdefault(endpoint, [])
+        if next(iter(self._waiting)) == endpoint:
+            self._play(pcm, rate_hz)
+        else:
+            held.append((pcm, rate_hz))
+
+    def drop(self, endpoint: int) -> None:
+        """Drop the rest of an endpoint's reply."""
+        if self.heard is not None:
+            if self.heard == endpoint:
+                self.silence()
+        elif self._waiting and next(iter(self._waiting)) == endpoint:
+            self._playing.drop(self._now_ns())
+            self._sink.drop()
+        else:
+            self._waiting.pop(endpoint, None)
+
+    def advance(self, at_ns: int) -> None:
+        """Continue with the next reply once the one that plays has arrived. Call frequently."""
+        while self._waiting and not self._is_speaking(next(iter(self._waiting)), at_ns):
+            del self._waiting[next(iter(self._waiting))]
+            for held in self._waiting.values():
+                for pcm, rate_hz in held:
+                    self._play(pcm, rate_hz)
+                held.clear()
+                break
+
+    def _is_speaking(self, endpoint: int | None, at_ns: int) -> bool:
+        reply = self._replies()[endpoint] if endpoint is not None else None
+        return reply is not None and reply.is_speaking(at_ns)
+
+    def _play(self, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        self._playing.push(self._now_ns(), len(pcm), rate_hz)
+        self._sink.play(AudioSide.REPLY, pcm, rate_hz, paced=paced)
+
+
+class EndpointSink:
+    """One endpoint's `AudioSink` in a room."""
+
+    def __init__(self, room: Room, endpoint: int) -> None:
+        self._room = room
+        self._endpoint = endpoint
+
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        """See `AudioSink.play`."""
+        self._room.play(self._endpoint, pcm, rate_hz, paced=paced)
+
+    def drop(self) -> None:
+        """See `AudioSink.drop`."""
+        self._room.drop(self._endpoint)

@@ -1,0 +1,189 @@
+"""Let a person talk to several endpoints at once: one microphone, one output device, a session with each.
+
+Each endpoint has its own `LiveConversation`, which stores its own run. They agree on the numbers of the
+turns, so that the runs can be compared. If one ends or fails, the others continue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from live_eval.clock import Clock, SystemClock
+from live_eval.errors import FailureKind, LiveEvalError
+from live_eval.live.ballot import Ballot
+from live_eval.live.captures import TurnNumbers
+from live_eval.live.conversation import LiveConversation
+from live_eval.live.reply import AudioSink
+from live_eval.live.room import EndpointSink, Room
+from live_eval.live.standings import Standing
+from live_eval.live.updates import (
+    FromEndpoint,
+    HeardChanged,
+    LatencyMeasured,
+    SpeechDetected,
+    State,
+    StateChanged,
+    Update,
+    UpdateQueue,
+)
+from live_eval.session.event_loop import ungrouped
+from live_eval.types import Failure
+
+__all__ = ["Join", "SharedConversation"]
+
+_TICK_NS = 20_000_000
+
+Join = Callable[[AudioSink, TurnNumbers], LiveConversation]
+"""Function that returns a conversation with an endpoint, given its sink and the shared turn numbers."""
+
+
+class SharedConversation:
+    """Conversations of one person with several endpoints; its methods are those of `LiveConversation`.
+
+    Args:
+        joins: Makes the conversation with each endpoint, in the order of presentation.
+        sink: Output device of the room.
+        ballot: Receives the turns and the votes on them.
+        standings: Receive each endpoint's state and figures.
+    """
+
+    def __init__(
+        self,
+        joins: Sequence[Join],
+        sink: AudioSink,
+        ballot: Ballot,
+        standings: Sequence[Standing],
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._room = Room(sink, lambda: [each.reply for each in self._conversations], self._clock.now_ns)
+        numbers = TurnNumbers()
+        self._conversations = [
+            join(EndpointSink(self._room, place), numbers) for place, join in enumerate(joins)
+        ]
+        self._ballot = ballot
+        self._standings = standings
+        self._updates = UpdateQueue()
+        self._errors: list[LiveEvalError] = []
+        self._gone: set[int] = set()
+
+    # -- Control -----------------------------------------------------------------------------------------
+
+    def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
+        """See `LiveConversation.push`."""
+        plays = self._room.plays(at_ns)
+        for each in self._conversations:
+            each.push(pcm, at_ns, reply_plays=plays)
+
+    def mute(self, muted: bool) -> None:
+        """See `LiveConversation.mute`."""
+        for each in self._conversations:
+            each.mute(muted)
+
+    def half_duplex(self, on: bool) -> None:
+        """Set whether the microphone is muted while the room hears a reply."""
+        for each in self._conversations:
+            each.half_duplex(on)
+
+    def commit(self) -> None:
+        """See `LiveConversation.commit`."""
+        for each in self._conversations:
+            each.commit()
+
+    def reconnect(self) -> None:
+        """Start another session with each endpoint whose session has ended."""
+        for each in self._conversations:
+            each.reconnect()
+
+    def stop(self) -> None:
+        """See `LiveConversation.stop`."""
+        for each in self._conversations:
+            each.stop()
+
+    def count_device_xruns(self, input: int, output: int) -> None:
+        """See `LiveConversation.count_device_xruns`."""
+        for each in self._conversations:
+            each.count_device_xruns(input, output)
+
+    def hear(self, place: int | None) -> None:
+        """Choose the endpoint that the room hears, by its place; None for all, one after the other."""
+        if place is None or place < len(self._conversations):
+            self._room.choose(place)
+            self._updates.put(HeardChanged(place))
+
+    def vote(self, winner: int | None) -> None:
+        """Vote for the best reply to the latest turn, by its place; None for a tie."""
+        if winner is None or winner < len(self._conversations):
+            self._updates.put(self._ballot.vote(winner))
+
+    # -- Events ------------------------------------------------------------------------------------------
+
+    def updates(self) -> AsyncIterator[Update]:
+        """Yield the updates of all endpoints (`FromEndpoint`) until the conversation has ended."""
+        return self._updates.read()
+
+    async def run(self) -> None:
+        """Run all conversations until `stop`.
+
+        Raises:
+            LiveEvalError: No conversation was possible; the first error.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                ticking = tasks.create_task(self._tick())
+                await asyncio.gather(
+                    *(self._converse(place, each) for place, each in enumerate(self._conversations))
+                )
+                ticking.cancel()
+        finally:
+            self._updates.put(StateChanged(State.ENDED))
+        if len(self._errors) == len(self._conversations):
+            raise self._errors[0]
+
+    async def _converse(self, place: int, conversation: LiveConversation) -> None:
+        """Run a conversation and pass on its updates; its failure does not end the others."""
+        following = asyncio.ensure_future(self._follow(place, conversation))
+        try:
+            with ungrouped():
+                await conversation.run()
+        except LiveEvalError as error:
+            self._errors.append(error)
+            state = StateChanged(State.DISCONNECTED, Failure(FailureKind.INTERNAL, str(error)))
+            self._standings[place].follow(state)
+            self._updates.put(FromEndpoint(place, state))
+            self._on_state(place, state)
+        finally:
+            await following
+
+    async def _follow(self, place: int, conversation: LiveConversation) -> None:
+        async for update in conversation.updates():
+            self._standings[place].follow(update)
+            match update:
+                case LatencyMeasured():
+                    self._ballot.replied(place, update)
+                case StateChanged():
+                    self._on_state(place, update)
+                case SpeechDetected(True) if self._room.heard is None:
+                    self._room.silence()
+            self._updates.put(FromEndpoint(place, update))
+
+    def _on_state(self, place: int, changed: StateChanged) -> None:
+        """Report that no endpoint is left, so that a screen without keys can end the conversation."""
+        if changed.state in (State.STARTING, State.TALKING):
+            self._gone.discard(place)
+        elif changed.state is State.DISCONNECTED:
+            self._gone.add(place)
+            if len(self._gone) == len(self._conversations):
+                self._updates.put(changed)
+
+    async def _tick(self) -> None:
+        """Continue with the next reply in the room once the previous one has ended."""
+        due_ns = self._clock.now_ns()
+        while True:
+            due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
+            await self._clock.sleep_until(due_ns)
+            self._room.advance(due_ns)

@@ -1,0 +1,78 @@
+"""The figures of several endpoints, turn by turn, next to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from live_eval.live.updates import LatencyMeasured, Levels, SpeechDetected, State, StateChanged, Update
+from live_eval.types import Failure
+
+__all__ = ["Standing"]
+
+
+@dataclass(slots=True)
+class Standing:
+    """One endpoint's state and figures; `follow` updates them.
+
+    Args:
+        label: Name or, if names are hidden, letter.
+        turns: Latest figures of each turn, by number.
+        failure: Reason why the endpoint is missing; None while it is connected.
+    """
+
+    label: str
+    turns: dict[int, LatencyMeasured] = field(default_factory=dict)
+    state: State = State.STARTING
+    failure: Failure | None = None
+    replying: bool = False
+    awaited: bool = False
+
+    def follow(self, update: Update) -> None:
+        """Take over an update of the endpoint's conversation."""
+        match update:
+            case StateChanged():
+                if not (update.state is State.ENDED and self.failure is not None):
+                    self.state, self.failure = update.state, update.failure
+                self.replying = self.awaited = False
+            case Levels():
+                self.replying = update.replying
+                self.awaited = self.awaited and not update.replying
+            case SpeechDetected():
+                self.awaited = not update.speaking
+            case LatencyMeasured():
+                self.turns[update.number] = update
+                self.awaited = self.awaited and update.record.failure is None
+
+    @property
+    def in_words(self) -> str:
+        """The state of the endpoint."""
+        if self.state is not State.TALKING:
+            return self.state.value
+        return "speaking" if self.replying else "thinking" if self.awaited else "listening"
+
+    def voice_to_voice_ms(self, number: int) -> float | None:
+        """Return the voice-to-voice latency of a turn; None if it has failed or was not answered."""
+        turn = self.turns.get(number)
+        if turn is None or turn.record.failure is not None:
+            return None
+        ns = turn.record.timing.voice_to_voice.ns
+        return None if ns is None else ns / 1e6
+
+    @property
+    def so_far(self) -> str:
+        """Median, minimum and maximum voice-to-voice latency of the turns so far."""
+        known = [ms for number in self.turns if (ms := self.voice_to_voice_ms(number)) is not None]
+        if not known:
+            return "–"
+        return f"{median(known):.0f} ms ({min(known):.0f} to {max(known):.0f}, {len(known)})"
+
+    def turn_in_words(self, number: int) -> str:
+        """Return a turn's voice-to-voice latency, or the reason why it is missing."""
+        turn, ms = self.turns.get(number), self.voice_to_voice_ms(number)
+        if ms is not None:
+            return f"{ms:.0f} ms"
+        if turn is None:
+            return "…" if self.failure is None else "–"
+        failure = turn.record.failure
+        return failure.kind.value if failure is not None else turn.record.timing.voice_to_voice.reason

@@ -1,0 +1,171 @@
+"""`live-eval live A B` with a simulated sound card."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from numpy.typing import NDArray
+
+from live_eval.audio import read_audio, resample
+from live_eval.cli import cli
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.live.updates import AudioSide
+from live_eval.recording import RunReader
+
+SPEECH = Path("live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac").resolve()
+RATE_HZ = 16_000
+BLOCK = RATE_HZ // 100
+
+
+class Card:
+    """A sound card whose user speaks once."""
+
+    rate_hz = RATE_HZ
+    microphone = loudspeaker = SimpleNamespace(name="simulated")
+    input_xruns = output_xruns = 0
+    stalled = False
+    problem = ""
+
+    def __init__(self) -> None:
+        speech = resample(read_audio(SPEECH).audio, RATE_HZ).int16()
+        self._pcm = np.concatenate((np.zeros(3 * RATE_HZ, np.int16), speech))
+        self._began_s = time.monotonic()
+        self._at = 0
+
+    def blocks(self) -> Iterator[tuple[NDArray[np.int16], int]]:
+        while self._at < (time.monotonic() - self._began_s) * RATE_HZ:
+            piece = self._pcm[self._at : self._at + BLOCK]
+            self._at += BLOCK
+            yield np.pad(piece, (0, BLOCK - len(piece))), time.monotonic_ns()
+
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        pass
+
+    def drop(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of an endpoint that answers any speech."""
+    command = [sys.executable, "-m", "live_eval", "endpoint", "--port", "0", "--until-stdin-ends"]
+    log = tmp_path_factory.mktemp("endpoint") / "log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            [*command, "--reply-audio", str(SPEECH)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield f"ws://127.0.0.1:{json.loads(process.stdout.readline())['port']}/v1"
+        process.stdin.close()
+
+
+def talk(*arguments: str, stops: Callable[[], bool]) -> Result:
+    """Run the command until a condition holds; then interrupt it."""
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 40
+        while not stops() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    done = CliRunner().invoke(cli, ["live", *arguments])
+    thread.join()
+    return done
+
+
+def stored(name: str, turns: int) -> bool:
+    """Return whether a run has this many turns."""
+    try:
+        with RunReader.open(Path(name)) as run:
+            return len(run) >= turns
+    except LiveEvalError:
+        return False
+
+
+@pytest.fixture(autouse=True)
+def _simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIVE_EVAL_DEVICES", str(tmp_path / "devices.json"))
+    monkeypatch.setattr(
+        "live_eval.cli._shared_live.open_sound_card", lambda *_: contextlib.nullcontext(Card())
+    )
+
+
+def run_file(name: str, base_url: str) -> str:
+    Path(f"{name}.toml").write_text(f'[endpoint]\nname = "reference"\nbase_url = "{base_url}"\n')
+    return f"{name}.toml"
+
+
+def test_one_person_talks_to_two_endpoints_and_one_that_is_dead(endpoint: str) -> None:
+    quick = run_file("quick", endpoint)
+    slow = run_file("slow", f"{endpoint}?delay_ms=1500")
+    dead = run_file("dead", "ws://127.0.0.1:9/v1")
+    done = talk(
+        *(quick, slow, dead, "--out", "talk"),
+        stops=lambda: stored("talk-quick", 1) and stored("talk-slow", 1),
+    )
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines.count("you speak") == 1
+    assert any(line.startswith("quick: turn 1: voice to voice") for line in lines)
+    assert any(line.startswith("slow: turn 1: voice to voice") for line in lines)
+    assert any(line.startswith("dead: disconnected: connection_refused") for line in lines)
+    assert "differences: live-eval compare talk-quick talk-slow talk-dead --common" in lines
+    assert any(line.split()[:1] == ["dead"] and "–" in line for line in lines)
+    with RunReader.open(Path("talk-slow")) as run:
+        assert run.manifest["simultaneous_with"] == ["quick", "dead"]
+        assert run.manifest["source"] == "live"
+
+
+def test_names_are_hidden_until_the_end(endpoint: str) -> None:
+    files = [run_file(name, endpoint) for name in ("left", "right")]
+    done = talk(*files, "--blind", "--out", "talk", stops=lambda: stored("talk-left", 1))
+    assert done.exit_code == 0, done.output
+    during, _, after = done.stdout.partition("\n\n")
+    assert "A: ready: speak" in during
+    assert "B: ready: speak" in during
+    assert "left" not in during
+    assert "left" in after
+    assert "right" in after
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reference", "openai", "--from", "sample"], "--from requires a single endpoint"),
+        (["reference", "openai", "--perform", "sample"], "--perform requires a single endpoint"),
+        (["reference", "--blind"], "--blind requires several endpoints"),
+        (["reference", "reference"], "endpoints or run files with different names, got reference, reference"),
+        (["reference", "openai", "--model", "m"], "a run file for each endpoint, instead of --model"),
+        ([*"abcde"], "expected at most 4 endpoints, got 5"),
+    ],
+)
+def test_what_several_endpoints_do_not_support_is_refused(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(cli, ["live", *arguments])
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+
+
+def test_endpoints_that_end_turns_in_different_ways_are_refused() -> None:
+    Path("manual.toml").write_text('[endpoint]\nname = "reference"\n[turns]\nmode = "manual"\n')
+    done = CliRunner().invoke(cli, ["live", "reference", "manual.toml"])
+    assert "end turns in different ways: pass --turn-mode" in str(done.exception)

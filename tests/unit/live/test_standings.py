@@ -1,0 +1,38 @@
+"""The figures of several endpoints."""
+
+import pytest
+
+from live_eval.errors import FailureKind
+from live_eval.live.standings import Standing
+from live_eval.live.updates import Levels, SpeechDetected, State, StateChanged
+from live_eval.types import Failure
+from tests.unit.live.test_ballot import turn
+
+
+def test_the_state_and_the_figures_follow_the_updates() -> None:
+    standing = Standing("a")
+    assert (standing.in_words, standing.so_far, standing.turn_in_words(1)) == ("starting", "–", "…")
+    standing.follow(StateChanged(State.TALKING))
+    assert standing.in_words == "listening"
+    standing.follow(SpeechDetected(speaking=False))
+    assert standing.in_words == "thinking"
+    standing.follow(Levels(-90.0, -20.0, replying=True))
+    assert standing.in_words == "speaking"
+    standing.follow(Levels(-90.0, -90.0))
+    assert standing.in_words == "listening"
+    standing.follow(turn(1))
+    standing.follow(turn(2, fails=True))
+    assert standing.voice_to_voice_ms(1) == pytest.approx(580, abs=0.1)
+    assert [standing.turn_in_words(number) for number in (1, 2)] == ["580 ms", "no_response"]
+    assert standing.so_far == "580 ms (580 to 580, 1)"
+
+
+def test_a_failed_endpoint_stays_missing_until_it_is_back() -> None:
+    standing = Standing("a")
+    failure = Failure(FailureKind.CLOSED, "gone")
+    standing.follow(StateChanged(State.DISCONNECTED, failure))
+    standing.follow(StateChanged(State.ENDED))
+    assert (standing.in_words, standing.failure) == ("disconnected", failure)
+    assert standing.turn_in_words(1) == "–"
+    standing.follow(StateChanged(State.TALKING))
+    assert standing.failure is None
