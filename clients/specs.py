@@ -10,6 +10,7 @@ from live_eval.types import TurnMode
 
 __all__ = [
     "AZURE",
+    "DEEPGRAM",
     "EXOTEL",
     "FASTRTC_WEBRTC",
     "GEMINI_LIVE",
@@ -288,6 +289,21 @@ HUME = _websocket(
     limits="endpoint.extra.config_id sets model, voice and prompt (default: Hume's); the chat ends "
     "after 2 minutes without speech",
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
+)
+
+DEEPGRAM = _websocket(
+    name="deepgram",
+    title="Deepgram Voice Agent",
+    dialect=f"{_DIALECTS}.deepgram:DeepgramAgent",
+    base_url="wss://agent.deepgram.com/v1",
+    model="gpt-4o-mini",
+    voice="aura-2-thalia-en",
+    transcription_model="nova-3",
+    key_variable="DEEPGRAM_API_KEY",
+    turn_modes=(TurnMode.SERVER_VAD,),
+    limits="a pipeline of recogniser, language model and voice; endpoint.extra.agent selects a stored agent",
+    docs_url="https://developers.deepgram.com/docs/voice-agent",
+    emulation=Emulation(base_path="/v1"),
 )
 
 # -- Bots ----------------------------------------------------------------------------------------------

@@ -52,6 +52,12 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.CANCELLED: NO_TURN_EVENTS,
         Situation.INCOMPLETE: NO_TURN_EVENTS,
     },
+    "deepgram": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.RATE_LIMIT: "it is refused in the handshake",
+        Situation.INCOMPLETE: "it never says so",
+        Situation.SESSION_EXPIRED: "no cap is documented",
+    },
     "hume": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",

@@ -42,6 +42,7 @@ class Family:
         continuous: Whether its turns are found by energy.
         error_is_fatal: Whether the endpoint's errors end the connection.
         closed: The failure if the endpoint closes the connection during a reply.
+        expired: The failure at the session's duration limit; a service without a message for it just closes.
     """
 
     spec: ClientSpec
@@ -50,6 +51,7 @@ class Family:
     continuous: bool = False
     error_is_fatal: bool = False
     closed: FailureKind = FailureKind.CLOSED
+    expired: FailureKind = FailureKind.SESSION_EXPIRED
 
 
 FAMILIES = (
@@ -58,8 +60,9 @@ FAMILIES = (
     Family(spec=client("gemini-live"), base="", error_is_fatal=True, closed=FailureKind.ENDPOINT_ERROR),
     Family(spec=client("openai-live"), continuous=True),
     Family(spec=client("moshi"), base="", lossy=True, continuous=True),
+    Family(spec=client("deepgram"), expired=FailureKind.CLOSED),
 )
-WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if not family.continuous)
+WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if TurnMode.MANUAL in family.spec.turn_modes)
 
 
 def each(families: tuple[Family, ...] = FAMILIES) -> pytest.MarkDecorator:
@@ -306,7 +309,7 @@ async def test_session_expired(family: Family, tmp_path: Path) -> None:
     async with endpoint(tmp_path, session_limit_s=1, notice_s=0) as served:
         record = await hold(served, family, user_turn(family, speech_ms=2_000))
     assert record.failure is not None
-    assert record.failure.kind is FailureKind.SESSION_EXPIRED
+    assert record.failure.kind is family.expired
 
 
 async def test_gemini_moves_to_another_connection(tmp_path: Path) -> None:

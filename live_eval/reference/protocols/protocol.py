@@ -18,6 +18,7 @@ __all__ = [
     "MOST_MESSAGE_BYTES",
     "MessageError",
     "ServerProtocol",
+    "TextMessage",
     "check_length",
     "decode_audio",
     "parse_json",
@@ -30,6 +31,10 @@ MOST_MESSAGE_BYTES = 21 * 1024 * 1024
 _MAX_AUDIO_BYTES = 15 * 1024 * 1024
 _MAX_COMMAND_CHARACTERS = 1024 * 1024
 _MAX_VALUES = 20_000
+
+
+class TextMessage(bytes):
+    """A message to send as text, in a dialect whose audio is binary."""
 
 
 class ServerProtocol(ABC):

@@ -20,6 +20,7 @@ from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.faults.catalogue import FaultLayer
 from live_eval.reference.faults.handshake import ConnectionFaults
+from live_eval.reference.protocols.deepgram import DEEPGRAM_CONFIG, DeepgramProtocol
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GEMINI_REFUSALS, GeminiProtocol, SessionStore
 from live_eval.reference.protocols.moshi import (
     MOSHI_CONFIG,
@@ -77,7 +78,7 @@ class Route:
         header: A required header in lower case, and text that it must contain.
         parameters: The dialect's own URL parameters; all others are endpoint settings.
         subprotocols: WebSocket subprotocols that clients may offer.
-        binary: Whether the endpoint sends binary messages.
+        binary: Whether the endpoint sends binary messages, except for each `TextMessage`.
         most_bytes: Maximum message size; a longer message closes the connection with code 1009.
         exclusive: Whether sessions run one at a time while other clients stay connected and wait.
         refusals: Close code by HTTP status for refusals sent after the handshake; a refusal with any other
@@ -130,6 +131,13 @@ ROUTES = (
         dialect="openai-live",
         path="/v1/live/sessions",
         protocol=lambda engine, opening: OpenAiLiveProtocol(engine, opening.expires_at),
+    ),
+    Route(
+        dialect="deepgram",
+        path="/v1/agent/converse",
+        protocol=lambda engine, opening: DeepgramProtocol(engine),
+        config=DEEPGRAM_CONFIG,
+        binary=True,
     ),
     Route(
         dialect="moshi",

@@ -20,7 +20,7 @@ KEY_PARAMETER = "key"
 """URL parameter in which Gemini's clients send the key."""
 
 _KEY_HEADERS = ("x-goog-api-key", "api-key")
-_BEARER = "bearer"
+_SCHEMES = ("bearer", "token")  # the latter is Deepgram's
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 
 
@@ -86,6 +86,6 @@ def _is_signed(request: web.Request, token: bytes) -> bool:
 
 def _presented(request: web.Request) -> list[str]:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    found = [given.strip()] if scheme.lower() == _BEARER else []
+    found = [given.strip()] if scheme.lower() in _SCHEMES else []
     found += [request.headers[name] for name in _KEY_HEADERS if name in request.headers]
     return [*found, *request.query.getall(KEY_PARAMETER, [])]

@@ -18,6 +18,7 @@ from live_eval.clock import Clock
 from live_eval.http.connection_rate import ConnectionRate
 from live_eval.http.connections import Connections, LimitedSite
 from live_eval.reference.faults.handshake import ConnectionFaults
+from live_eval.reference.protocols.protocol import TextMessage
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.resets import reset_on_close
 from live_eval.sockets.stamps import ArrivalStamps
@@ -182,7 +183,7 @@ class SocketChannel:
         socket: The open WebSocket.
         framing: Provides the timestamp of each received message.
         stream: The socket's transport.
-        binary: Whether to send binary messages.
+        binary: Whether to send binary messages, except for each `TextMessage`.
     """
 
     def __init__(
@@ -212,7 +213,8 @@ class SocketChannel:
         """Send a message, or drop it if the connection has ended. Return the send time."""
         # `receive` reports the end of the connection.
         with contextlib.suppress(ConnectionError):
-            await self._socket.send_frame(message, self._kind)
+            kind = WSMsgType.TEXT if isinstance(message, TextMessage) else self._kind
+            await self._socket.send_frame(message, kind)
         return self._stream.written_ns
 
     async def close(self, code: int, reason: str) -> None:

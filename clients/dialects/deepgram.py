@@ -1,0 +1,248 @@
+"""Deepgram Voice Agent over WebSocket, ``wss://agent.deepgram.com/v1/agent/converse``.
+
+Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram/deepgram-api-specs) and SDK
+(``deepgram/agent/v1``, deepgram-sdk 7.17). Behaviour and decisions:
+
+* The server sends ``Welcome``; ``Settings`` is the answer, and ``SettingsApplied`` opens the session. The key
+  is sent as ``Authorization: Token``.
+* ``endpoint.extra`` is merged over ``Settings``. Its ``agent`` may be the ID of a stored agent, which then
+  sets prompt, models and voice. Without a ``greeting``, the agent waits for the user.
+* ``model`` is the language model of ``agent.think``, at OpenAI unless ``extra`` names another provider;
+  ``voice`` is the model of ``agent.speak``, and ``transcription_model`` that of ``agent.listen``. A Flux
+  model needs version v2 of the listener; its thresholds are turn detection settings (``eot_threshold``, …).
+* **Audio has no response IDs**, so we number the replies: a reply lasts from its first text or audio to
+  ``AgentAudioDone``.
+* ``UserStartedSpeaking`` is sent for every utterance. During a reply, it means that the reply was cut off:
+  audio still on its way is dropped until the next text or ``AgentAudioDone``.
+* ``ConversationText`` contains one sentence of the reply, or the user's whole utterance, which counts as the
+  accepted turn. Text after ``AgentAudioDone`` in the same turn belongs to the reply that has ended.
+* ``LatencyReport`` contains the service's own latencies in seconds; it is logged.
+* It is not documented which errors end the connection: an error is fatal before the session is ready, or if
+  the connection ends after it.
+
+There are no manual turns, incomplete responses, usage or rate-limit messages. The service closes a session
+that receives no audio for about ten seconds, so silence is sent between turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.toolkit import (
+    EventDialect,
+    Fields,
+    ResponseTracker,
+    TrackedResponse,
+    given,
+    merged,
+    refuse_settings,
+    send_json,
+    websocket_url,
+)
+from live_eval.dialect import (
+    Committed,
+    Dial,
+    EndpointProblem,
+    EndpointSettings,
+    InputTranscript,
+    Interrupted,
+    Message,
+    Output,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    Send,
+    SpeechStarted,
+)
+from live_eval.errors import FailureKind, UsageError
+from live_eval.timing import ResponseStatus
+
+__all__ = ["DeepgramAgent"]
+
+_RATE_HZ = 24_000
+_CODEC = Codec(CodecName.PCM16, _RATE_HZ)
+_AUDIO = {
+    "input": {"encoding": "linear16", "sample_rate": _RATE_HZ},
+    "output": {"encoding": "linear16", "sample_rate": _RATE_HZ, "container": "none"},
+}
+_FLUX = "flux"
+
+
+class DeepgramAgent(EventDialect):
+    """The protocol state of one session; a `Dialect`.
+
+    Raises:
+        UsageError: The Voice Agent does not support these settings, or the base URL is not a URL.
+    """
+
+    needs_continuous_input = True  # as documented
+    before_ready = frozenset({"Welcome", "SettingsApplied", "Error", "Warning"})
+    ignored = frozenset(
+        {
+            "AgentStartedSpeaking",
+            "AgentThinking",
+            "FrustrationDetected",
+            "FunctionCallCancelled",
+            "FunctionCallResponse",
+            "History",
+            "LatencyReport",
+        }
+    )
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._url = websocket_url(settings.base_url, "agent/converse", {})
+        self._asked = merged(_asked(settings), settings.extra)
+        if self._asked["audio"] != _AUDIO:
+            raise UsageError(f"endpoint.extra.audio: expected {_AUDIO} (the formats in use), or no value")
+        self.handlers = {
+            "Welcome": self._on_welcome,
+            "SettingsApplied": self._on_applied,
+            "UserStartedSpeaking": self._on_user_speaks,
+            "ConversationText": self._on_text,
+            "AgentAudioDone": self._on_audio_done,
+            "FunctionCallRequest": self._on_function_call,
+            "Warning": self._on_warning,
+            "Error": self._on_error,
+        }
+        self._replies = ResponseTracker()
+        self._request_id: str | None = None
+        self._user_items = 0
+        self._answered = False  # whether the current turn has had a reply
+        self._drops = False  # whether audio belongs to a reply that was cut off
+        self._error: str | None = None  # the last one, if no reply followed it
+
+    def dial(self) -> Dial:
+        key = self.settings.key
+        return Dial(self._url, {"Authorization": f"Token {key.reveal()}"} if key is not None else {})
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        return (Send(pcm),)
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Handle an event, or audio."""
+        if isinstance(message, str):
+            return super().received(message, at_ns)
+        if len(message) % 2:
+            return (self.malformed(f"expected samples of 16 bits, got {len(message)} bytes"),)
+        if not message or self._drops:
+            return ()
+        if not self.ready:
+            return (self.warning("ignored audio: it arrived before the session was ready"),)
+        outputs: list[Output] = []
+        reply = self._reply(outputs)
+        outputs += reply.received(None, 0, len(message) // 2, _RATE_HZ, at_ns)
+        return (*outputs, ReplyAudio(reply.response_id, message, _CODEC))
+
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        when = "in the session" if self.ready else "before SettingsApplied"
+        text = self.closed_text(when, code, reason)
+        if self._error is not None:
+            return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self._error}", fatal=True)
+        return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
+
+    # -- Messages of the endpoint ------------------------------------------------------------------------
+
+    def _on_welcome(self, event: Fields, at_ns: int) -> list[Output]:
+        self._request_id = event.text("request_id")
+        return [send_json({"type": "Settings", **self._asked})]
+
+    def _on_applied(self, event: Fields, at_ns: int) -> list[Output]:
+        return self.become_ready(self._request_id)
+
+    def _on_user_speaks(self, event: Fields, at_ns: int) -> list[Output]:
+        outputs: list[Output] = [SpeechStarted()]
+        reply = self._replies.audible(at_ns)
+        if reply is not None:
+            reply.interrupted = True
+            outputs.append(Interrupted(reply.response_id))
+            if not reply.done:
+                self._drops = True
+                outputs += self._end(reply, ResponseStatus.CANCELLED, "UserStartedSpeaking")
+        self._answered = False
+        return outputs
+
+    def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
+        text = event.need_text("content")
+        self._drops = False
+        if event.need_text("role") == "user":
+            self._answered = False
+            self._user_items += 1
+            item_id = f"user_{self._user_items}"
+            return [Committed(item_id), InputTranscript(text, True, item_id)]
+        outputs: list[Output] = []
+        last = self._replies.last()
+        reply = last if last is not None and last.done and self._answered else self._reply(outputs)
+        return [*outputs, ReplyText(reply.response_id, text, final=True)]
+
+    def _on_audio_done(self, event: Fields, at_ns: int) -> list[Output]:
+        self._drops = False
+        reply = self._replies.active
+        if reply is None:  # it was cut off
+            return []
+        self._error = None
+        return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
+
+    def _on_function_call(self, event: Fields, at_ns: int) -> list[Output]:
+        ours = [each.text("name") or "" for each in event.children("functions") if each.flag("client_side")]
+        if not ours:  # the service calls them itself
+            return []
+        text = f"the model called {', '.join(ours)}; this client has no functions: remove them from the agent"
+        return [self.warning(text)]
+
+    def _on_warning(self, event: Fields, at_ns: int) -> list[Output]:
+        return [self.warning(_described(event, "a warning"), event.text("code"))]
+
+    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
+        code, text = event.text("code"), self.clean(_described(event, "an error"))
+        if not self.ready:
+            return [self.fatal(FailureKind.NO_SESSION, f"the endpoint refused the session: {text}", code)]
+        self._error = text
+        return [self.warning(text, code)]
+
+    # -- Helpers -----------------------------------------------------------------------------------------
+
+    def _reply(self, outputs: list[Output]) -> TrackedResponse:
+        self._answered = True
+        return self._replies.current(outputs)
+
+    def _end(self, reply: TrackedResponse, status: ResponseStatus, reason: str = "") -> list[Output]:
+        self._replies.end(reply)
+        return [ResponseDone(reply.response_id, status, reason)]
+
+
+def _described(event: Fields, what: str) -> str:
+    parts = filter(None, (event.text("code"), event.text("description")))
+    return ": ".join(parts) or f"{what} without details"
+
+
+def _asked(settings: EndpointSettings) -> dict[str, Any]:
+    """Return the ``Settings`` to send, without the user's ``extra``."""
+    refuse_settings(
+        settings,
+        modality="the Voice Agent always speaks; text output is not supported",
+        turn_mode="the Voice Agent's detector ends turns; remove this setting",
+        max_output_tokens="the Voice Agent has no reply length limit; remove this setting",
+    )
+    if isinstance(settings.extra.get("agent"), str):
+        refuse_settings(
+            settings,
+            instructions="the stored agent in endpoint.extra.agent sets the prompt; remove one of them",
+            turn_detection="the stored agent in endpoint.extra.agent sets the detector; remove one of them",
+        )
+    heard = settings.transcription_model
+    listen = given(
+        type="deepgram", model=heard, version="v2" if heard is not None and _FLUX in heard else None
+    )
+    return {
+        "audio": _AUDIO,
+        "agent": given(
+            language=settings.language,
+            listen={"provider": {**listen, **settings.turn_detection}},
+            think=given(provider=given(type="open_ai", model=settings.model), prompt=settings.instructions),
+            speak={"provider": given(type="deepgram", model=settings.voice)},
+        ),
+    }

@@ -1,0 +1,214 @@
+"""The server side of Deepgram's Voice Agent over a message channel. Sans-I/O.
+
+Message shapes follow Deepgram's API specification (``asyncapi.yml``) and SDK (``deepgram/agent/v1/types``).
+Like Deepgram's server, it sends JSON as text and audio as binary messages, accepts only integers as sample
+rates, and sends ``UserStartedSpeaking`` for every utterance. Known differences: audio is 16-bit PCM without a
+container; greetings, functions, and settings of models and detectors have no effect; each piece of a reply's
+text is a ``ConversationText``; of the updates during a session, only ``UpdatePrompt`` has an effect; the
+error codes are this endpoint's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+
+from live_eval.audio import Codec, CodecName
+from live_eval.reference.engine import events
+from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
+from live_eval.reference.engine.engine import Engine, EngineConfig
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.fault_script import Fault
+from live_eval.reference.protocols.protocol import (
+    MessageError,
+    ServerProtocol,
+    TextMessage,
+    check_length,
+    parse_object,
+)
+from live_eval.timing import ResponseStatus
+
+__all__ = ["DEEPGRAM_CONFIG", "DeepgramProtocol"]
+
+DEEPGRAM_CONFIG = EngineConfig(transcribe=True)
+"""Initial settings of sessions."""
+
+_CLOSE_GOING_AWAY = 1001
+_UPDATES = {"UpdateSpeak": "SpeakUpdated", "UpdateThink": "ThinkUpdated", "UpdateListen": "ListenUpdated"}
+_NO_EFFECT = ("KeepAlive", "FunctionCallResponse")
+
+_Rate = Annotated[StrictInt, Field(ge=8_000, le=48_000)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class _Input(_Model):
+    encoding: Literal["linear16"] = "linear16"
+    sample_rate: _Rate = 24_000
+
+
+class _Output(_Input):
+    container: Literal["none"] = "none"
+
+
+class _Audio(_Model):
+    input: _Input = Field(default_factory=_Input)
+    output: _Output = Field(default_factory=_Output)
+
+
+class _Think(_Model):
+    prompt: str = ""
+
+
+class _Agent(_Model):
+    think: _Think = Field(default_factory=_Think)
+
+
+class _Settings(_Model):
+    """The first message of a client. An agent may also be the ID of a stored one."""
+
+    audio: _Audio = Field(default_factory=_Audio)
+    agent: _Agent | str
+
+
+class DeepgramProtocol(ServerProtocol):
+    """One session."""
+
+    audio_in_base64 = False
+    reports_stops = True
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._applied = False
+
+    def opened(self) -> Sequence[events.Output]:
+        """Welcome the client."""
+        return [_say({"type": "Welcome", "request_id": self.engine.session_id})]
+
+    def expired(self) -> Sequence[events.Output]:
+        """Close the session because it has expired."""
+        return [events.CloseConnection(_CLOSE_GOING_AWAY, "the session has lasted as long as it may")]
+
+    # -- Client messages ---------------------------------------------------------------------------
+
+    def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
+        """Handle a message."""
+        try:
+            if isinstance(message, bytes):
+                return self._audio(message, at_ns)
+            found = parse_object(message)
+            check_length(message, None, ())
+            return self._message(found, at_ns)
+        except MessageError as error:
+            return [events.SendMessage(_error(error.problem.code, error.problem.message))]
+
+    def _audio(self, data: bytes, at_ns: int) -> Sequence[events.Output]:
+        if not self._applied:
+            raise MessageError("SETTINGS_EXPECTED", "Expected Settings before audio.")
+        if len(data) % 2:
+            raise MessageError(
+                "UNPARSABLE_CLIENT_MESSAGE", f"Expected 16-bit samples, got {len(data)} bytes."
+            )
+        return self.engine.audio(data, at_ns) if data else ()
+
+    def _message(self, found: dict[str, Any], at_ns: int) -> Sequence[events.Output]:
+        kind = found.get("type")
+        if kind == "Settings":
+            return self._begin(found)
+        if not self._applied:
+            raise MessageError("SETTINGS_EXPECTED", "Expected Settings as the first message.")
+        match kind:
+            case "UpdatePrompt":
+                prompt = str(found.get("prompt", ""))
+                self.engine.configure(replace(self.engine.config, instructions=prompt))
+                return [_say({"type": "PromptUpdated"})]
+            case "InjectUserMessage":
+                return self._written(str(found.get("content", "")), at_ns)
+            case str() if kind in _UPDATES:
+                return [_say({"type": _UPDATES[kind]})]
+            case str() if kind in _NO_EFFECT:
+                return ()
+        raise MessageError(
+            "UNPARSABLE_CLIENT_MESSAGE", f"Expected a known message type, got {str(kind)[:40]!r}."
+        )
+
+    def _begin(self, found: dict[str, Any]) -> Sequence[events.Output]:
+        if self._applied:
+            raise MessageError("SETTINGS_ALREADY_APPLIED", "Expected Settings only once.")
+        try:
+            asked = _Settings.model_validate(found)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"] if part != "_Agent")
+            raise MessageError("INVALID_SETTINGS", f"{where}: {first['msg']}") from None
+        config = replace(
+            self.engine.config,
+            input_codec=Codec(CodecName.PCM16, asked.audio.input.sample_rate),
+            output_codec=Codec(CodecName.PCM16, asked.audio.output.sample_rate),
+            instructions="" if isinstance(asked.agent, str) else asked.agent.think.prompt,
+        )
+        refused = self.engine.refusal(config)
+        if refused is not None:
+            raise MessageError("INVALID_SETTINGS", refused)
+        self.engine.configure(config)
+        self._applied = True
+        return [_say({"type": "SettingsApplied"})]
+
+    def _written(self, text: str, at_ns: int) -> Sequence[events.Output]:
+        if self.engine.active is not None:
+            return [_say({"type": "InjectionRefused", "message": "The agent is speaking."})]
+        item = Item(self.engine.new_name("item"), Role.USER, [Part(PartKind.TEXT, text)])
+        return [*self.engine.add_item(item), *self.engine.respond(at_ns)]
+
+    # -- Server messages ---------------------------------------------------------------------------
+
+    def render(self, event: events.Event) -> Sequence[bytes | events.CloseConnection]:
+        """Encode an event as messages."""
+        match event:
+            case events.AudioPiece(payload=payload):
+                return (payload,)
+            case events.UserSpeechStarted():
+                return (_text({"type": "UserStartedSpeaking"}),)
+            case events.InputTranscribed(text=str(text)):
+                return (_text({"type": "ConversationText", "role": "user", "content": text}),)
+            case events.TextPiece(text=text):
+                return (_text({"type": "ConversationText", "role": "assistant", "content": text}),)
+            case events.ResponseEnded(response=response):
+                return self._ended(response)
+            case Fault(name=FaultName.MALFORMED):
+                return (TextMessage(b'{"type":"ConversationText","role":'),)
+            case Fault(name=FaultName.UNKNOWN_EVENT):
+                return (_text({"type": "Pirouette"}),)
+            case Fault(name=FaultName.ERROR_EVENT):
+                return (_error("FAILED_TO_THINK", "This endpoint reports an error on purpose."),)
+            case events.Problem(code=code, message=message):
+                return (_error(code, message),)
+            case _:
+                return ()
+
+    def _ended(self, response: events.ServerResponse) -> Sequence[bytes]:
+        match response.status:
+            case ResponseStatus.FAILED:
+                return (_error("FAILED_TO_THINK", response.error_message),)
+            case ResponseStatus.CANCELLED:
+                return ()  # UserStartedSpeaking has told the client
+            case _:
+                return (_text({"type": "AgentAudioDone"}),)
+
+
+def _text(message: dict[str, Any]) -> TextMessage:
+    return TextMessage(orjson.dumps(message))
+
+
+def _say(message: dict[str, Any]) -> events.SendMessage:
+    return events.SendMessage(_text(message))
+
+
+def _error(code: str, description: str) -> TextMessage:
+    return _text({"type": "Error", "code": code, "description": description})

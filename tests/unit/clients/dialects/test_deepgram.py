@@ -1,0 +1,227 @@
+"""Deepgram's Voice Agent: what it sends and reports. Whole sessions: tests/conformance, tests/loopback."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.dialects.deepgram import DeepgramAgent
+from live_eval.dialect import (
+    EndpointProblem,
+    EndpointSettings,
+    Interrupted,
+    Output,
+    ReplyAudio,
+    ReplyText,
+    ResponseDone,
+    ResponseStarted,
+    Send,
+    SessionReady,
+    SpeechStarted,
+)
+from live_eval.errors import FailureKind, UsageError
+from live_eval.timing import ResponseStatus
+from live_eval.types import Modality, Secret, TurnMode
+from tests.support.dialects import problem
+
+BASE = "wss://agent.deepgram.com/v1"
+KEY = "deepgram-5b1e77"
+MS = 1_000_000
+PIECE = bytes(960)
+PCM = Codec(CodecName.PCM16, 24_000)
+
+
+class Endpoint:
+    """Plays the endpoint to a dialect."""
+
+    def __init__(self, *, ready: bool = True, **settings: Any) -> None:
+        self.dialect = DeepgramAgent(EndpointSettings(base_url=BASE, key=Secret(KEY), **settings))
+        (self.start,) = self.say("Welcome", request_id="r1")
+        if ready:
+            assert self.say("SettingsApplied") == [SessionReady("r1", None)]
+
+    @property
+    def asked(self) -> Any:
+        assert isinstance(self.start, Send)
+        return json.loads(self.start.message)
+
+    def say(self, kind: str, at_ms: int = 0, **fields: Any) -> list[Output]:
+        return list(self.dialect.received(json.dumps({"type": kind, **fields}), at_ms * MS))
+
+    def text(self, role: str, content: str, at_ms: int = 0) -> list[Output]:
+        return self.say("ConversationText", at_ms, role=role, content=content)
+
+    def audio(self, at_ms: int = 0, data: bytes = PIECE) -> list[Output]:
+        return list(self.dialect.received(data, at_ms * MS))
+
+
+# -- What is asked for ---------------------------------------------------------------------------------
+
+
+def test_the_key_is_a_token_in_a_header() -> None:
+    dial = Endpoint().dialect.dial()
+    assert dial.url == "wss://agent.deepgram.com/v1/agent/converse"
+    assert dial.headers == {"Authorization": f"Token {KEY}"}
+    assert DeepgramAgent(EndpointSettings(base_url=BASE)).dial().headers == {}
+
+
+def test_settings_name_models_voice_prompt_and_detector() -> None:
+    extra = {
+        "agent": {"think": {"provider": {"type": "anthropic"}}, "greeting": "Hello."},
+        "mip_opt_out": True,
+    }
+    asked = Endpoint(
+        ready=False,
+        model="claude",
+        voice="aura-2-thalia-en",
+        transcription_model="flux-general-en",
+        instructions="Be brief.",
+        turn_detection={"eot_threshold": 0.8},
+        language="en",
+        extra=extra,
+    ).asked
+    assert asked == {
+        "type": "Settings",
+        "mip_opt_out": True,
+        "audio": {
+            "input": {"encoding": "linear16", "sample_rate": 24_000},
+            "output": {"encoding": "linear16", "sample_rate": 24_000, "container": "none"},
+        },
+        "agent": {
+            "language": "en",
+            "greeting": "Hello.",
+            "listen": {
+                "provider": {
+                    "type": "deepgram",
+                    "model": "flux-general-en",
+                    "version": "v2",
+                    "eot_threshold": 0.8,
+                }
+            },
+            "think": {"provider": {"type": "anthropic", "model": "claude"}, "prompt": "Be brief."},
+            "speak": {"provider": {"type": "deepgram", "model": "aura-2-thalia-en"}},
+        },
+    }
+    assert type(asked["audio"]["input"]["sample_rate"]) is int, "Deepgram refuses 24000.0"
+
+
+def test_a_stored_agent_replaces_its_settings() -> None:
+    assert Endpoint(extra={"agent": "a-1"}, voice="aura-2-thalia-en").asked["agent"] == "a-1"
+    with pytest.raises(UsageError, match=r"stored agent .* sets the prompt"):
+        Endpoint(extra={"agent": "a-1"}, instructions="Be brief.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"turn_mode": TurnMode.MANUAL}, "detector ends turns"),
+        ({"modality": Modality.TEXT}, "always speaks"),
+        ({"max_output_tokens": 10}, "no reply length limit"),
+        ({"extra": {"audio": {"input": {"sample_rate": 16_000}}}}, "expected .*24000"),
+    ],
+)
+def test_what_the_service_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Endpoint(**settings)
+
+
+def test_a_frame_is_sent_unchanged() -> None:
+    dialect = Endpoint().dialect
+    assert dialect.frame(b"\x01\x02", 0) == (Send(b"\x01\x02"),)
+    assert dialect.needs_continuous_input
+
+
+# -- Replies -------------------------------------------------------------------------------------------
+
+
+def test_audio_belongs_to_the_reply_of_its_text() -> None:
+    endpoint = Endpoint()
+    assert endpoint.text("assistant", "It is ten.") == [
+        ResponseStarted("reply_1"),
+        ReplyText("reply_1", "It is ten.", final=True),
+    ]
+    assert endpoint.audio() == [ReplyAudio("reply_1", PIECE, PCM)]
+    done = endpoint.say("AgentAudioDone")[-1]
+    assert done == ResponseDone("reply_1", ResponseStatus.COMPLETED)
+
+
+def test_every_utterance_begins_with_a_message_which_is_no_interruption_by_itself() -> None:
+    assert Endpoint().say("UserStartedSpeaking") == [SpeechStarted()]
+
+
+def test_late_audio_of_a_reply_that_was_cut_off_is_dropped() -> None:
+    endpoint = Endpoint()
+    endpoint.text("assistant", "It is ten.")
+    endpoint.audio()
+    assert endpoint.say("UserStartedSpeaking", 10) == [
+        SpeechStarted(),
+        Interrupted("reply_1"),
+        ResponseDone("reply_1", ResponseStatus.CANCELLED, "UserStartedSpeaking"),
+    ]
+    assert endpoint.audio(20) == []
+    endpoint.text("user", "No.")
+    assert endpoint.audio(900)[-1] == ReplyAudio("reply_2", PIECE, PCM)
+
+
+def test_a_reply_that_is_still_played_is_interrupted_after_its_end() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(0, PIECE * 100)  # two seconds
+    endpoint.say("AgentAudioDone", 10)
+    assert endpoint.say("UserStartedSpeaking", 500) == [SpeechStarted(), Interrupted("reply_1")]
+    assert endpoint.audio(2_500)[0] == ResponseStarted("reply_2")
+
+
+def test_text_after_the_audio_belongs_to_the_same_reply() -> None:
+    endpoint = Endpoint()
+    endpoint.text("assistant", "It is ten.")
+    endpoint.say("AgentAudioDone")
+    assert endpoint.text("assistant", "Good night.") == [ReplyText("reply_1", "Good night.", final=True)]
+    endpoint.text("user", "Thanks.")
+    assert endpoint.text("assistant", "Welcome.")[0] == ResponseStarted("reply_2")
+
+
+# -- Problems ------------------------------------------------------------------------------------------
+
+
+def test_refused_settings_end_the_session() -> None:
+    refused = problem(Endpoint(ready=False).say("Error", code="INVALID_SETTINGS", description="think"))
+    assert (refused.kind, refused.fatal, refused.code) == (FailureKind.NO_SESSION, True, "INVALID_SETTINGS")
+
+
+def test_an_error_is_fatal_if_the_connection_ends_after_it() -> None:
+    endpoint = Endpoint()
+    assert not problem(endpoint.say("Error", code="FAILED_TO_THINK", description="no model")).fatal
+    (closed,) = endpoint.dialect.closed(1011, "", 0)
+    assert isinstance(closed, EndpointProblem)
+    assert (closed.kind, closed.fatal) == (FailureKind.ENDPOINT_ERROR, True)
+    assert "FAILED_TO_THINK: no model" in closed.message
+
+    endpoint = Endpoint()
+    endpoint.say("Error", code="FAILED_TO_THINK", description="no model")
+    endpoint.audio()
+    endpoint.say("AgentAudioDone")  # the service went on
+    (closed,) = endpoint.dialect.closed(1000, "", 0)
+    assert isinstance(closed, EndpointProblem)
+    assert closed.kind is FailureKind.CLOSED
+
+
+def test_only_functions_of_the_client_are_reported() -> None:
+    endpoint = Endpoint()
+    functions = [{"id": "f1", "name": "lookup", "arguments": "{}", "client_side": False}]
+    assert endpoint.say("FunctionCallRequest", functions=functions) == []
+    functions += [{"id": "f2", "name": "clock", "arguments": "{}", "client_side": True}]
+    assert "clock" in problem(endpoint.say("FunctionCallRequest", functions=functions)).message
+
+
+def test_half_a_sample_is_malformed() -> None:
+    endpoint = Endpoint()
+    assert problem(endpoint.audio(data=PIECE[:101])).kind is FailureKind.MALFORMED_MESSAGE
+    assert endpoint.audio(data=b"") == []
+
+
+def test_the_key_is_not_in_what_the_endpoint_says() -> None:
+    said = problem(Endpoint().say("Warning", code="W", description=f"key {KEY}"))
+    assert KEY not in said.message
