@@ -75,6 +75,11 @@ def sent_audio(message: Message) -> bytes:
     return pybase64.b64decode(orjson.loads(message)["audio"], validate=True)
 
 
+def sent_raw(message: Message) -> bytes:
+    assert isinstance(message, bytes)
+    return message
+
+
 def sent_by_gemini(message: Message) -> bytes:
     return pybase64.b64decode(orjson.loads(message)["realtimeInput"].get("audio", {}).get("data", ""))
 
@@ -94,7 +99,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "gemini_live": sent_by_gemini,
     "glm": sent_by_glm,
     "pipecat_websocket": sent_to_pipecat,
-    "deepgram": bytes,
+    "deepgram": sent_raw,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(

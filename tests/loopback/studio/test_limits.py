@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ REQUEST = b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, **limits: int) -> AsyncIterator[int]:
+async def served(folder: Path, **limits: Any) -> AsyncIterator[int]:
     """Serve the studio as its command does, and yield its port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     app = studio.application((folder,), Guard(Secret(TOKEN)))
