@@ -180,8 +180,10 @@ def _print_standings(
     shown = {key: heading for key, heading in columns.items() if any(row[key] for row in rows)}
     click.echo()
     print_listing(rows, shown, as_json=False)
-    folders = " ".join(str(party.folder) for party in parties)
-    click.echo(f"differences: live-eval compare {folders} --common")
+    spoken = [str(party.folder) for party, each in zip(parties, standings, strict=True) if each.turns]
+    folders = " ".join(spoken)
+    if len(spoken) > 1:
+        click.echo(f"differences: live-eval compare {folders} --common")
     if len(ballot):
         ballot.write(votes)
         click.echo(f"votes: live-eval arena {folders} --common --no-judge --votes {votes}")

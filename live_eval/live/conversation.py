@@ -89,6 +89,8 @@ class LiveConversation:
             delay_ns=delay_ns,
             half_duplex=half_duplex,
         )
+        self.audible = True
+        """Whether the person hears the endpoint; only then is an echo of its reply possible."""
         self._recorded = recorded
         self._performance = performance
         self._numbers = numbers
@@ -302,7 +304,7 @@ class LiveConversation:
                 continue
             for update in self._watcher.levels(due_ns, heard, replying=replying):
                 self._updates.put(update)
-            search = self._watcher.echo_search(due_ns, heard)
+            search = self._watcher.echo_search(due_ns, heard) if self.audible else None
             if search is not None:
                 echo = await asyncio.get_running_loop().run_in_executor(self._thread, search)
                 if echo is not None:

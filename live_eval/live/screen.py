@@ -7,12 +7,12 @@ from collections import deque
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live as Display
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from live_eval.live.drawing import Drawing
 from live_eval.live.lines import (
     duration,
     in_words,
@@ -61,7 +61,7 @@ class LiveScreen:
     def __init__(self, title: str, keys: str, console: Console | None = None) -> None:
         self._title = title
         self._keys = keys
-        self._display = Display(console=console or Console(), auto_refresh=False, screen=False)
+        self._drawing = Drawing(self.render, console)
         self._transcript: deque[tuple[AudioSide | None, str]] = deque(maxlen=_LINES)
         self._pieces = dict.fromkeys(AudioSide, "")
         self._levels = Levels(-90.0, -90.0)
@@ -74,11 +74,11 @@ class LiveScreen:
         self._checked: TakeChecked | None = None
 
     def __enter__(self) -> Self:
-        self._display.start()
+        self._drawing.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._display.stop()
+        self._drawing.stop()
 
     def show(self, update: Update) -> None:
         """Handle an update."""
@@ -113,7 +113,7 @@ class LiveScreen:
                 line = in_words(update)
                 if line:
                     self._transcript.append((None, line))
-        self._display.update(self.render(), refresh=True)
+        self._drawing.changed()
 
     def _add_piece(self, piece: TranscriptPiece) -> None:
         if piece.final:
@@ -157,7 +157,7 @@ class LiveScreen:
 
     def _latest(self, said: list[Text], below: list[Text | Table]) -> list[Text]:
         """Return the latest lines that fit on the screen."""
-        width, height = self._display.console.size
+        width, height = self._drawing.console.size
         room = height - _FIXED_ROWS - sum(_rows(part, width) for part in below)
         rows = [_rows(text, width) for text in said]
         while len(said) > 1 and (len(said) > _LINES or sum(rows[-len(said) :]) > max(room, _FEWEST)):

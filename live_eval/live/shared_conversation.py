@@ -65,6 +65,7 @@ class SharedConversation:
         self._conversations = [
             join(EndpointSink(self._room, place), numbers) for place, join in enumerate(joins)
         ]
+        self._set_audible()
         self._ballot = ballot
         self._standings = standings
         self._updates = UpdateQueue()
@@ -113,7 +114,12 @@ class SharedConversation:
         """Choose the endpoint that the room hears, by its place; None for all, one after the other."""
         if place is None or place < len(self._conversations):
             self._room.choose(place)
+            self._set_audible()
             self._updates.put(HeardChanged(place))
+
+    def _set_audible(self) -> None:
+        for place, each in enumerate(self._conversations):
+            each.audible = place == self._room.heard  # replies that are heard later have other times
 
     def vote(self, winner: int | None) -> None:
         """Vote for the best reply to the latest turn, by its place; None for a tie."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live as Display
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from live_eval.live.drawing import Drawing
 from live_eval.live.lines import in_words, plain
 from live_eval.live.screen import latency_bar, meter
 from live_eval.live.standings import Standing
@@ -45,7 +45,7 @@ class SharedScreen:
 
     def __init__(self, standings: Sequence[Standing], keys: str, console: Console | None = None) -> None:
         self._keys = keys
-        self._display = Display(console=console or Console(), auto_refresh=False, screen=False)
+        self._drawing = Drawing(self.render, console)
         self._standings = standings
         self._said: deque[Text] = deque(maxlen=_LINES)
         self._pieces = [dict.fromkeys(AudioSide, "") for _ in standings]
@@ -57,11 +57,11 @@ class SharedScreen:
         self._speaks = False
 
     def __enter__(self) -> Self:
-        self._display.start()
+        self._drawing.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._display.stop()
+        self._drawing.stop()
 
     def show(self, update: Update) -> None:
         """Handle an update."""
@@ -74,7 +74,7 @@ class SharedScreen:
                 self._wins = update.wins
                 if update.number is not None:
                     self._voted[update.number] = update.winner
-        self._display.update(self.render(), refresh=True)
+        self._drawing.changed()
 
     def _show_endpoint(self, place: int, update: Update) -> None:
         standing = self._standings[place]

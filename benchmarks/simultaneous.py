@@ -1,0 +1,189 @@
+"""What pairing conditions in time gains, and what it costs in accuracy.
+
+Two scripted endpoints differ by 50 ms; the delay of both, or of the second alone, drifts by several hundred
+milliseconds. They run one after the other and simultaneously, and the benchmark prints the width of the
+interval of the paired difference of `first_byte`. Shared drift stands for a provider's load or a network;
+drift of one endpoint alone cannot cancel.
+
+With ``--accuracy``, it prints the error of `first_byte` against the true times with one and with three
+simultaneous endpoints instead, next to the lateness of a bare timer. Run that on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import soundfile
+
+from live_eval.analysis.comparison.run_comparison import compare_runs
+from live_eval.analysis.comparison.series import read_runs
+from live_eval.calibrate import timer_lateness
+from live_eval.clock import SystemClock
+from live_eval.dialect import EndpointSettings
+from live_eval.recording import RunReader, RunWriter
+from live_eval.reference.engine.signals import calibration_speech
+from live_eval.reference.server.process import ReferenceProcess
+from live_eval.reference.truth import read_truth
+from live_eval.run.observers import Observer
+from live_eval.run.plan import Plan, make_plan
+from live_eval.run.run_file import validate
+from live_eval.run.simultaneous import SimultaneousRun, onset_spreads_ms, run_simultaneously
+from live_eval.session.event_loop import run, undisturbed
+from live_eval.types import Case
+
+RATE_HZ = 24_000
+DIFFERENCE_MS = 50
+DRIFT_MS = 300
+PERIOD_S = 45.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted(Plan):
+    """A plan whose endpoint's delay is a function of the time at which a session is dialled."""
+
+    delay_ms: Callable[[], float]
+    label: str
+
+    def settings(self, base_url: str, case: Case | None = None) -> EndpointSettings:
+        """As `Plan.settings`."""
+        settings = Plan.settings(self, base_url, case)
+        name = f"{self.label}-{case.case_id if case is not None else ''}"
+        query = f"delay_ms={round(self.delay_ms())}&reply_ms=200&label={name}"
+        return replace(settings, base_url=f"{settings.base_url}?{query}")
+
+
+def data(folder: Path, cases: int) -> Path:
+    """Write a data set of marked speech, and return its manifest."""
+    speech = calibration_speech(500, RATE_HZ)
+    end_ms = speech.voice_end_sample * 1000 / RATE_HZ
+    rows = []
+    for number in range(cases):
+        soundfile.write(folder / f"{number}.wav", speech.audio.int16(), RATE_HZ)
+        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", "onset_ms": 0})
+        rows[-1] |= {"voice_end_ms": end_ms, "words_end_ms": end_ms}
+    path = folder / "manifest.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    return path
+
+
+def scripted(base_url: str, manifest: Path, label: str, delay_ms: Callable[[], float]) -> Scripted:
+    """Return a plan for an endpoint with these delays."""
+    plan = make_plan(
+        validate(
+            {
+                "endpoint": {"name": "reference", "base_url": base_url},
+                "data": {"path": str(manifest)},
+                "turns": {"concurrency": 1, "word_times": "off"},
+            }
+        )
+    )
+    given = {field.name: getattr(plan, field.name) for field in fields(Plan)}
+    return Scripted(**given, delay_ms=delay_ms, label=label)
+
+
+def drifting(base_ms: float, *, drifts: bool) -> Callable[[], float]:
+    """Return a delay that swings with the time of day if it drifts."""
+    if not drifts:
+        return lambda: base_ms + DRIFT_MS
+    return lambda: base_ms + DRIFT_MS * (1 + math.sin(2 * math.pi * time.monotonic() / PERIOD_S))
+
+
+async def play(folder: Path, plans: Sequence[Scripted]) -> list[Path]:
+    """Run plans simultaneously, and return their folders."""
+    folders = [folder / plan.label for plan in plans]
+    manifests = [plan.manifest() for plan in plans]
+    writers = [RunWriter.create(out, made) for out, made in zip(folders, manifests, strict=True)]
+    runs = [
+        SimultaneousRun(plan=plan, writer=writer, folder=out, observer=Observer())
+        for plan, writer, out in zip(plans, writers, folders, strict=True)
+    ]
+    await run_simultaneously(runs)
+    for writer in writers:
+        writer.end()
+        writer.close()
+    return folders
+
+
+async def gain(cases: int) -> None:
+    """Print the widths of the intervals."""
+    print(f"{cases} cases, true difference {DIFFERENCE_MS} ms, drift ±{DRIFT_MS} ms over {PERIOD_S:g} s")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        manifest = data(folder, cases)
+        async with ReferenceProcess(calibrate=True, log_folder=folder) as process:
+            for drift, of_first in (("shared", True), ("of the second endpoint", False)):
+                for together in (False, True):
+                    out = folder / f"{of_first}-{together}"
+                    plans = [
+                        scripted(process.base_url, manifest, "a", drifting(100, drifts=of_first)),
+                        scripted(process.base_url, manifest, "b", drifting(100 + DIFFERENCE_MS, drifts=True)),
+                    ]
+                    if together:
+                        folders = await play(out, plans)
+                    else:
+                        folders = [each for plan in plans for each in await play(out, [plan])]
+                    compared = compare_runs(read_runs(folders), ["first_byte"]).as_json()
+                    found = compared["comparisons"][0]["metrics"]["first_byte"]
+                    low, high = found["interval"]
+                    spreads = onset_spreads_ms(folders) if together else []
+                    apart = f"; speech began within {max(spreads):.0f} ms" if spreads else ""
+                    print(
+                        f"drift {drift}, {'simultaneous' if together else 'one after the other'}: "
+                        f"{found['difference']:+.0f} ms, interval {low:.0f} to {high:.0f}, "
+                        f"width {high - low:.0f} ms{apart}"
+                    )
+
+
+async def accuracy(cases: int) -> None:
+    """Print the errors of `first_byte` against the true times."""
+    clock = SystemClock()
+    for endpoints in (1, 3):
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            manifest = data(folder, cases)
+            truth = folder / "truth.jsonl"
+            with undisturbed():
+                floor = await timer_lateness(clock)
+            async with ReferenceProcess(calibrate=True, truth=truth, log_folder=folder) as process:
+                pick = np.random.default_rng(0).uniform
+                plans = [
+                    scripted(process.base_url, manifest, f"run{place}", functools.partial(pick, 100, 600))
+                    for place in range(endpoints)
+                ]
+                folders = await play(folder, plans)
+            known = {reply.label: reply for reply in read_truth(truth).replies}
+            errors = []
+            for out in folders:
+                with RunReader.open(out) as stored:
+                    for turn in stored.turns():
+                        true = known.get(f"{out.name}-{turn.case.case_id}")
+                        ours_ns = turn.timing.first_byte.ns
+                        if true is not None and ours_ns is not None and true.first_byte_ns is not None:
+                            errors.append((ours_ns - true.first_byte_ns) / 1e6)
+            found = np.asarray(errors)
+            print(
+                f"{endpoints} at once, {len(found)} turns: first_byte bias {found.mean():.2f}, "
+                f"p50 {np.percentile(abs(found), 50):.2f}, p99 {np.percentile(abs(found), 99):.2f} ms "
+                f"(bare timer p99 {np.percentile(floor, 99) / 1e6:.2f})"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--cases", type=int, default=24)
+    parser.add_argument("--accuracy", action="store_true")
+    given = parser.parse_args()
+    run((accuracy if given.accuracy else gain)(given.cases))
+
+
+if __name__ == "__main__":
+    main()
