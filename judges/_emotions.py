@@ -27,17 +27,17 @@ def _fits(emotions: str, why: str) -> Fitting:
     return Fitting(frozenset(emotions.split()), why)
 
 
-_FRIENDLY = "shows who speaks, not how they feel: plain or friendly"
-_CONCERN = "not well: calm, with concern; cheer would pass over it"
-_SURROUNDINGS = "surroundings without a mood: plain or friendly"
-_OUT = "an outing: plain, or sharing the pleasure"
-_CHILDREN = "children about: plain or warm"
-_HURT = "hurt: softly, with them or steady"
-_CROWD = "a crowd that celebrates: its joy or its excitement"
+_FRIENDLY = "indicates who is speaking, not how they feel: neutral or friendly"
+_CONCERN = "the speaker is unwell: calm and concerned; cheerfulness would ignore that"
+_SURROUNDINGS = "the surroundings set no mood: neutral or friendly"
+_OUT = "an outing: neutral, or sharing the enjoyment"
+_CHILDREN = "children nearby: neutral or warm"
+_HURT = "distress: gentle and sympathetic, or steady"
+_CROWD = "a celebrating crowd: sharing its joy or excitement"
 
 FITTING: Mapping[str, Fitting] = MappingProxyType(
     {
-        "neutral": _fits("happy neutral", "nothing to answer: plain or friendly"),
+        "neutral": _fits("happy neutral", "no cue to respond to: neutral or friendly"),
         "male": _fits("happy neutral", _FRIENDLY),
         "female": _fits("happy neutral", _FRIENDLY),
         "child": _fits("happy neutral", _FRIENDLY),
@@ -47,23 +47,25 @@ FITTING: Mapping[str, Fitting] = MappingProxyType(
         "vocal fatigue": _fits("neutral sad", _CONCERN),
         "breathless": _fits("neutral sad", _CONCERN),
         "sobbing": _fits("neutral sad", _HURT),
-        "happy": _fits("happy surprised", "shared joy, or delight at the news; not unmoved"),
+        "happy": _fits(
+            "happy surprised", "shares the joy, or is delighted at the news; an unmoved voice does not fit"
+        ),
         "sad": _fits("neutral sad", _HURT),
-        "surprise": _fits("happy neutral surprised", "shared wonder, glad of it, or composed"),
-        "angry": _fits("neutral sad", "de-escalates: steady, or sorry for them; never angry back"),
-        "fear": _fits("neutral sad", "reassures: steady, or feeling with them; never afraid too"),
-        "disgust": _fits("disgusted neutral", "sober, or sharing the aversion"),
-        "shout": _fits("", "joy or rage: the words decide, the volume does not"),
-        "whisper": _fits("neutral sad", "kept low; lively voices would break the hush"),
-        "fast pace": _fits("happy neutral", "haste without a mood: plain or friendly"),
-        "slow pace": _fits("happy neutral", "leisure without a mood: plain or friendly"),
+        "surprise": _fits("happy neutral surprised", "shares the surprise, is pleased, or stays composed"),
+        "angry": _fits("neutral sad", "de-escalates: steady, or sympathetic; never angry in return"),
+        "fear": _fits("neutral sad", "reassures: steady, or sympathetic; never afraid as well"),
+        "disgust": _fits("disgusted neutral", "matter-of-fact, or sharing the disgust"),
+        "shout": _fits("", "a shout can express joy or rage: only the words tell"),
+        "whisper": _fits("neutral sad", "subdued; a lively voice would break the hush"),
+        "fast pace": _fits("happy neutral", "haste sets no mood: neutral or friendly"),
+        "slow pace": _fits("happy neutral", "a leisurely pace sets no mood: neutral or friendly"),
         "cough": _fits("neutral sad", _CONCERN),
-        "sigh": _fits("neutral sad", "weary or let down: calm, feeling with them"),
-        "laughter": _fits("happy neutral surprised", "laughs along; plain where the laugh was bitter"),
-        "yawn": _fits("happy neutral", "tired: gentle, or amused"),
+        "sigh": _fits("neutral sad", "weary or disappointed: calm and sympathetic"),
+        "laughter": _fits("happy neutral surprised", "laughs along; neutral if the laugh is bitter"),
+        "yawn": _fits("happy neutral", "tiredness: gentle, or amused"),
         "moan": _fits("neutral sad", _CONCERN),
         "wind": _fits("happy neutral", _SURROUNDINGS),
-        "thunderstorm": _fits("neutral sad", "a danger: calm, with concern"),
+        "thunderstorm": _fits("neutral sad", "danger: calm and concerned"),
         "rain": _fits("happy neutral", _SURROUNDINGS),
         "driving a car": _fits("happy neutral", _SURROUNDINGS),
         "subway": _fits("happy neutral", _SURROUNDINGS),
@@ -74,15 +76,15 @@ FITTING: Mapping[str, Fitting] = MappingProxyType(
         "crowd chatter": _fits("happy neutral", _SURROUNDINGS),
         "children playing": _fits("happy neutral", _CHILDREN),
         "children speaking": _fits("happy neutral", _CHILDREN),
-        "dog barking": _fits("happy neutral surprised", "an interruption: plain, friendly, or taken aback"),
-        "alarm clock": _fits("happy neutral surprised", "an interruption: plain, friendly, or taken aback"),
-        "ringtone": _fits("happy neutral surprised", "an interruption: plain, friendly, or taken aback"),
-        "vehicle honking": _fits("neutral surprised", "traffic: alert or plain"),
-        "happy music": _fits("happy neutral", "the mood of the music, or plain"),
-        "funny music": _fits("happy neutral surprised", "amused, or plain"),
-        "sad music": _fits("neutral sad", "the mood of the music, or plain"),
-        "exciting music": _fits("happy neutral surprised", "the mood of the music, or plain"),
-        "angry music": _fits("neutral", "steady: the music's anger is not to be caught"),
+        "dog barking": _fits("happy neutral surprised", "an interruption: neutral, friendly, or taken aback"),
+        "alarm clock": _fits("happy neutral surprised", "an interruption: neutral, friendly, or taken aback"),
+        "ringtone": _fits("happy neutral surprised", "an interruption: neutral, friendly, or taken aback"),
+        "vehicle honking": _fits("neutral surprised", "traffic: alert or neutral"),
+        "happy music": _fits("happy neutral", "the mood of the music, or neutral"),
+        "funny music": _fits("happy neutral surprised", "amused, or neutral"),
+        "sad music": _fits("neutral sad", "the mood of the music, or neutral"),
+        "exciting music": _fits("happy neutral surprised", "the mood of the music, or neutral"),
+        "angry music": _fits("neutral", "steady: the reply should not adopt the music's anger"),
     }
 )
 """The fitting emotions, by `Cue.attribute`."""

@@ -37,18 +37,18 @@ def recording_detail(turn: JudgedTurn) -> dict[str, float]:
         ``rate_hz``: the reply's original sample rate (8 000 for telephony), and
         ``full_scale_share``: the share of samples at full scale, 0 to 1; near 0 unless the reply is clipped.
     """
-    assert turn.reply is not None  # otherwise it is unrateable
+    assert turn.reply is not None  # otherwise, the turn would be unrateable
     full_scale = np.abs(turn.reply.samples) >= 32767 / 32768
     return {"rate_hz": turn.reply.rate_hz, "full_scale_share": float(full_scale.mean())}
 
 
 def unrateable(turn: JudgedTurn) -> Unscored | Failed | None:
-    """Return why an audio judge cannot rate the reply, or None if it can."""
+    """Return the reason why an audio judge cannot rate the reply, or None if it can."""
     return unusable(turn.reply, "reply", "the reply")
 
 
 def unusable(audio: Audio | None, kind: str, name: str) -> Unscored | Failed | None:
-    """Return why a recording cannot be rated, or None if it can.
+    """Return the reason why a recording cannot be rated, or None if it can.
 
     Args:
         audio: The recording, or None.

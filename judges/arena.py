@@ -45,7 +45,7 @@ class ArenaJudge:
         )
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return why a reply is excluded, or None if it is judged."""
+        """Return the reason why a reply is excluded, or None if it is judged."""
         return unrateable(turn)
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:

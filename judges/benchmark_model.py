@@ -38,7 +38,7 @@ class BenchmarkModel:
         }
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
-        """Return why the model is not asked, or None."""
+        """Return the reason why the model is not asked, or None."""
         item = turn.case.item
         if item is None or item.rule not in _PROMPTS:
             return Unscored("a rule scores this item, not a language model")

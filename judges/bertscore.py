@@ -74,8 +74,7 @@ class BertScore:
                 )
             except Exception as error:
                 raise JudgeError(
-                    f"{found.path}: expected a model that transformers can load: "
-                    f"{type(error).__name__}: {error}"
+                    f"{found.path}: transformers cannot load this model: {type(error).__name__}: {error}"
                 ) from error
         # Some weights are published in bfloat16; in that type, a score would depend on the rest of the batch.
         self._scorer._model.float()
@@ -114,7 +113,7 @@ def baseline_file(model: str) -> Path:
         raise JudgeError(f"the package bert_score is missing: {install_command('torch')}")
     path = folder / "rescale_baseline" / "en" / f"{model}.tsv"
     if not path.is_file():
-        raise JudgeError(f"{path}: expected the baseline of {model}, found no file")
+        raise JudgeError(f"{path}: no baseline file for {model}")
     return path
 
 
@@ -136,12 +135,14 @@ def _config(folder: str) -> Any:
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
         layers = int(config.num_hidden_layers)
     except (OSError, ValueError, AttributeError) as error:
-        raise JudgeError(f"{folder}: expected the folder of a language model: {error}") from error
+        raise JudgeError(f"{folder}: cannot read a language model from this folder: {error}") from error
     if layers < 1:
-        raise JudgeError(f"{folder}: expected a language model with layers, found {layers}")
+        raise JudgeError(f"{folder}: expected a language model with layers, got {layers}")
     if "t5" in folder and "t5" not in config.model_type:
         # bert_score recognises T5 models by path, and would initialise this model at random.
-        raise JudgeError(f'{folder}: expected a path without "t5": bert_score takes such a model for a T5')
+        raise JudgeError(
+            f'{folder}: rename the folder: bert_score treats any path that contains "t5" as a T5 model'
+        )
     return config
 
 

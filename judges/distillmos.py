@@ -78,7 +78,7 @@ class DistillMos:
         """Return the reply at 16_000 Hz, float32 mono, shape (samples,), resampled as in the package."""
         import torch
 
-        assert turn.reply is not None  # otherwise it is unrateable
+        assert turn.reply is not None  # otherwise, the turn would be unrateable
         rate_hz = turn.reply.rate_hz
         if RATE_HZ // math.gcd(rate_hz, RATE_HZ) > _MOST_PHASES:
             return turn.reply_at(RATE_HZ).samples

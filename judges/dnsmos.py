@@ -183,7 +183,7 @@ class Dnsmos:
 
 
 def find_weights(name: str) -> Path:
-    """Return the path of `P835_FILE` or `P808_FILE` in the package `speechmos`, which is not imported.
+    """Return the path of `P835_FILE` or `P808_FILE` in the package `speechmos`, without importing it.
 
     Raises:
         JudgeError: The package or the file is missing, or the file has a wrong hash.
@@ -305,7 +305,7 @@ def _cut_p835(path: Path) -> tuple[Any, Any]:
         front = _part(model, _FRAMES_TENSOR, _QUARTERS_TENSOR, ("strips", "frames", _FRAME))
         back = _part(model, _QUARTERS_TENSOR, _RATINGS_TENSOR, ("windows", 32, _WINDOW_FRAMES // 4, 40))
     except (ValueError, onnx.onnx_cpp2py_export.checker.ValidationError) as error:
-        raise JudgeError(f"{path}: expected the network of DNSMOS P.835: {error}") from error
+        raise JudgeError(f"{path}: cannot load the DNSMOS P.835 network: {error}") from error
     return _session(front), _session(back)
 
 

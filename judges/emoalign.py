@@ -86,7 +86,7 @@ class EmoAlign:
         if unknown:
             raise JudgeError(
                 f"{found.path}: expected a model with the classes {', '.join(EMOTIONS)}; "
-                f"found none of {', '.join(sorted(unknown))}"
+                f"missing: {', '.join(sorted(unknown))}"
             )
         self._references: RecordingCache[Probabilities] = RecordingCache(_MOST_REFERENCES)
 

@@ -85,7 +85,7 @@ def _open_wordnet(folder: Path) -> Any:
         return _Reader(str(folder))
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
-        raise JudgeError(f"{folder}: expected WordNet's files: {problem}. {HOW_TO_GET_IT}") from error
+        raise JudgeError(f"{folder}: cannot read the WordNet files: {problem}. {HOW_TO_GET_IT}") from error
 
 
 def _has_carriage_returns(folder: Path) -> bool:
@@ -104,7 +104,7 @@ def _plain_copy(path: Path, folder: Path) -> Path:
         for file in path.iterdir():
             (folder / file.name).write_bytes(file.read_bytes().replace(b"\r\n", b"\n"))
     except (OSError, zipfile.BadZipFile) as error:
-        raise JudgeError(f"{path}: expected WordNet's files: {error}. {HOW_TO_GET_IT}") from error
+        raise JudgeError(f"{path}: cannot read the WordNet files: {error}. {HOW_TO_GET_IT}") from error
     return folder
 
 

@@ -45,7 +45,7 @@ class Prosody:
 
             self._detector = SwiftF0(threads=1, spin=False)
         except Exception as error:  # onnxruntime's errors have no common base
-            raise JudgeError(f"expected the network of the package swift-f0: {error}") from error
+            raise JudgeError(f"cannot load the network of the package swift-f0: {error}") from error
         self._workers = workers or thread_count()
         self._speakers: RecordingCache[ProsodyMeasures | None] = RecordingCache(_KEPT_SPEAKERS)
 

@@ -51,7 +51,7 @@ class Rubric:
         )
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
-        """Return why the reply is not rated, or None if it is."""
+        """Return the reason why the reply is not rated, or None if it is."""
         return unreadable(turn)
 
     def request(self, turn: JudgedTurn) -> ChatRequest:

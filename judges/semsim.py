@@ -63,7 +63,7 @@ class _EmbeddingJudge:
                 )
             except Exception as error:
                 raise JudgeError(
-                    f"{found.path}: expected a model that sentence-transformers can load: "
+                    f"{found.path}: sentence-transformers cannot load this model: "
                     f"{type(error).__name__}: {error}"
                 ) from error
         # Some weights are published in bfloat16; in that type, a score would depend on the rest of the batch.
@@ -141,7 +141,7 @@ class TranscriptionSemSim(_EmbeddingJudge):
 def _said(turn: JudgedTurn) -> SaidWords | Unscored:
     said = what_was_said(turn)
     if isinstance(said, SaidWords) and not said.text.strip():
-        return Unscored("no words were heard in the reply")
+        return Unscored("no words were recognised in the reply")
     return said
 
 

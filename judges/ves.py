@@ -45,7 +45,7 @@ class Ves:
         self._with_speaker = speaker_audio == "yes"
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return why the reply is not rated, or None if it is."""
+        """Return the reason why the reply is not rated, or None if it is."""
         return unrateable(turn)
 
     def request(self, turn: JudgedTurn) -> ChatRequest:

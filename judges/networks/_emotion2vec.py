@@ -92,7 +92,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise JudgeError(f"{path}: expected a file of an emotion2vec model: {error}") from error
+        raise JudgeError(f"{path}: cannot read this emotion2vec model file: {error}") from error
 
 
 def _config(path: Path) -> Any:
@@ -108,11 +108,11 @@ def _config(path: Path) -> Any:
         audio = config.model_conf.modalities.audio
         name, mode, learned = config.model, audio.extractor_mode, bool(audio.get("learned_alibi", False))
     except (OmegaConfBaseException, YAMLError, AttributeError, TypeError) as error:
-        raise JudgeError(f"{path}: expected the settings of an emotion2vec model: {error}") from error
+        raise JudgeError(f"{path}: cannot read the emotion2vec settings: {error}") from error
     if (name, mode, learned) != ("Emotion2vec", "layer_norm", False):
         raise JudgeError(
             f"{path}: expected an Emotion2vec with extractor_mode layer_norm and learned_alibi false, "
-            f"found {name}, {mode}, {str(learned).lower()}"
+            f"got {name}, {mode}, {str(learned).lower()}"
         )
     return config
 
@@ -130,7 +130,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
             network = make(model_conf=config.model_conf, vocab_size=classes)
     except (AttributeError, TypeError, ValueError, RuntimeError, LookupError) as error:
         raise JudgeError(
-            f"{folder / 'config.yaml'}: expected the settings of an emotion2vec model: {error}"
+            f"{folder / 'config.yaml'}: cannot read the emotion2vec settings: {error}"
         ) from error
     network.modality_encoders["AUDIO"].remove_pretraining_modules()
     network = network.to_empty(device="cpu")

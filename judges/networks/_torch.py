@@ -42,7 +42,7 @@ def torch_device(name: str) -> torch.device:
     try:
         return torch.device(name)
     except RuntimeError as error:
-        raise JudgeError(f"--device {name}: expected cpu or cuda: {error}") from error
+        raise JudgeError(f"--device {name}: expected cpu or cuda, got an invalid device: {error}") from error
 
 
 def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[int]]:
@@ -156,7 +156,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         ) from error
     except Exception as error:  # torch raises many kinds of errors for a broken file
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise JudgeError(f"{path}: expected a checkpoint that torch can load: {reason}") from error
+        raise JudgeError(f"{path}: torch cannot load this checkpoint: {reason}") from error
     for wrapper in _WRAPPERS:
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]
@@ -201,6 +201,6 @@ def fill(
             )
         if list(tensor.shape) != shape:
             raise JudgeError(
-                f"{path}: expected the weights of {what}, found {list(tensor.shape)} for {name} {shape}"
+                f"{path}: expected the weights of {what}, got {list(tensor.shape)} for {name} {shape}"
             )
     network.load_state_dict(given)

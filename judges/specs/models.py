@@ -39,7 +39,7 @@ _audio_model = partial(
     JudgeSpec, packages=("openai",), key_variable="GEMINI_API_KEY", base_url=_GEMINI, model=AUDIO_MODEL
 )
 
-_PROMPT = OptionSpec(name="prompt", help="a prompt file that replaces ours", is_file=True)
+_PROMPT = OptionSpec(name="prompt", help="a prompt file to use instead of the built-in prompt", is_file=True)
 _ECHOMIND = "Zhou et al.: EchoMind (ICLR 2026)"
 
 # The questions, anchors and notes of prompts/rubric.md and prompts/ves.md; a test compares them.
@@ -91,8 +91,8 @@ _EMPATHY = RatingScale(
     (
         "no expression at all: a flat or mechanical voice",
         "expressive, but mostly in the wrong way for this state",
-        "the right direction, but too weak",
-        "suits the state, with minor weaknesses in one respect",
+        "in the right direction, but too weak",
+        "suits the state, with a minor weakness in one respect",
         "intensity, pitch, rhythm and tone all suit the state, and the voice conveys care",
     ),
     "If the state is neutral, a natural, attentive voice suits it, and a strongly emotional one does not.",
@@ -113,8 +113,8 @@ def _rated(name: str, title: str, scale: RatingScale, place: int, *, shows_cue: 
 
 RUBRIC = JudgeSpec(
     name="rubric",
-    version="4",
-    title="how the reply's text fits: context, naturalness, colloquialism, the vocal cue",
+    version="5",
+    title="ratings of the reply's text: context fit, naturalness, colloquialism, relevance to the vocal cue",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.rubric:Rubric",
     outputs=(
@@ -123,7 +123,7 @@ RUBRIC = JudgeSpec(
         _rated("c3", "C3 colloquialism degree", _COLLOQUIALISM, place=70),
         replace(
             _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, shows_cue=True),
-            fits_cue_from=4.0,  # According to the scale's anchors, the reply considers the cue from 4 on.
+            fits_cue_from=4.0,  # By the scale's anchors, a reply rated 4 or 5 takes the cue into account.
         ),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.SCRIPT_TEXT, Need.CUE}),
@@ -136,7 +136,7 @@ RUBRIC = JudgeSpec(
 
 VES = _audio_model(
     name="ves",
-    version="3",
+    version="4",
     title="vocal empathy (VES): how well the reply's delivery responds to the speaker's state",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.ves:Ves",
@@ -173,8 +173,8 @@ VES = _audio_model(
 
 BENCHMARK_MODEL = JudgeSpec(
     name="benchmark_model",
-    version="1",
-    title="open answers to items of other benchmarks, rated by a language model",
+    version="2",
+    title="open answers to other benchmarks' items, rated by a language model",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.benchmark_model:BenchmarkModel",
     outputs=(
@@ -194,7 +194,7 @@ BENCHMARK_MODEL = JudgeSpec(
 
 ARENA = _audio_model(
     name="arena",
-    version="3",
+    version="4",
     title="which of two spoken replies to the same case is better",
     kind=JudgeKind.PAIRWISE,
     implementation="live_eval.judges.arena:ArenaJudge",

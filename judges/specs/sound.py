@@ -102,7 +102,7 @@ NISQA = _local(
         _nisqa(name="noisiness", title="freedom from noise (NISQA)"),
         _nisqa(name="discontinuity", title="freedom from interruptions (NISQA)"),
         _nisqa(name="coloration", title="freedom from coloration (NISQA)"),
-        _nisqa(name="loudness", title="fitness of loudness (NISQA)"),
+        _nisqa(name="loudness", title="appropriateness of loudness (NISQA)"),
     ),
     options=(
         OptionSpec(
@@ -145,7 +145,7 @@ UTMOS = _local(
             title="naturalness (UTMOS22 strong)",
             low=-1.0,
             high=7.0,
-            columns=(_column(title="UTMOS", place=30, note="The paper publishes no UTMOS."),),
+            columns=(_column(title="UTMOS", place=30, note="The paper does not publish UTMOS."),),
         ),
     ),
     options=(
@@ -192,13 +192,13 @@ EMOALIGN = _local(
     outputs=(
         _percent(
             name="top1",
-            title="emotion of the reply is the reference's",
+            title="emotion of the reply matches the reference's",
             columns=(_column(title="EmoAlign", place=40, heat_map=True),),
         ),
         _percent(name="mass", title="probability of the reference's emotion"),
         OutputSpec(
             name="cosine",
-            title="cosine of both sides' emotion probabilities",
+            title="cosine similarity of the two sides' emotion probabilities",
             low=0.0,
             high=1.0,
             optional=True,
@@ -250,7 +250,7 @@ PROSODY = _local(
         _measure("pitch_hz", "median pitch", "Hz", low=40.0, high=1000.0, scale=(50.0, 800.0)),
         _measure("pitch_range", "pitch range, 5th to 95th percentile", "semitones", low=0.0),
         _measure("declination", "slope of the pitch over phrases", "semitones/s"),
-        _measure("pitch_end", "pitch at the end against the median", "semitones"),
+        _measure("pitch_end", "pitch at the end relative to the median", "semitones"),
         _measure("level", "active speech level (ITU-T P.56)", "dBFS", high=6.0, optional=False),
         _measure(
             "level_range", "range of the level of voiced speech, 10th to 95th percentile", "dB", low=0.0

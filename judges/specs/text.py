@@ -61,7 +61,8 @@ def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, Ou
 WER_HEARD = _local(
     name="wer_heard",
     version="2",
-    title="word errors of the vendor's transcript of the input (often not by the model that answers)",
+    title="word errors in the vendor's transcript of the input (often not produced by the model that "
+    "answers)",
     implementation="live_eval.judges.word_error:WordErrorHeard",
     outputs=_error_rates("word error rate of the input transcript"),
     needs=frozenset({Need.HEARD_TEXT, Need.SCRIPT_TEXT}),
@@ -73,7 +74,7 @@ WER_HEARD = _local(
 WER_SPOKEN = _local(
     name="wer_spoken",
     version="3",
-    title="word errors of an offline recogniser's transcript of the reply against the reply's own transcript",
+    title="word errors in an offline recogniser's transcript of the reply against the reply's own transcript",
     implementation="live_eval.judges.word_error:WordErrorSpoken",
     outputs=_error_rates("word error rate of the spoken reply"),
     needs=frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT}),
@@ -135,7 +136,11 @@ METEOR = _local(
     outputs=_similarity("METEOR", 30, "METEOR"),
     needs=_TWO_TEXTS,
     options=(
-        OptionSpec(name="wordnet", help="folder of WordNet's files, if it is not found", weights=(WORDNET,)),
+        OptionSpec(
+            name="wordnet",
+            help="folder with the WordNet files, if they are not found automatically",
+            weights=(WORDNET,),
+        ),
     ),
     packages=("nltk",),
     machine_check="live_eval.judges.text._wordnet:wordnet_lacks",
@@ -175,7 +180,7 @@ BERTSCORE = _local(
             default="bert-base-uncased",
             weights=(BERT_WEIGHTS,),
         ),
-        OptionSpec(name="layer", help="layer whose states are compared, if not the default"),
+        OptionSpec(name="layer", help="layer to compare, if not the default"),
     ),
     on_device=True,
     packages=("bert_score", "torch", "torchaudio", "transformers"),
@@ -225,7 +230,7 @@ _EMBEDDING_PACKAGES = ("sentence_transformers", "torch", "torchaudio")
 SEMSIM = _local(
     name="semsim",
     version="2",
-    title="similarity of meaning of the reply's text and the reference reply",
+    title="semantic similarity of the reply's text and the reference reply",
     implementation="live_eval.judges.semsim:SemSim",
     outputs=(OutputSpec(name="", title="cosine of sentence embeddings, times 100", low=-100.0, high=100.0),),
     needs=_TWO_TEXTS,
@@ -269,13 +274,14 @@ MCQ = _local(
 BENCHMARK_RULES = _local(
     name="benchmark_rules",
     version="2",
-    title="correctness of replies to items of other benchmarks, by their rules and by ours",
+    title="correctness of replies to other benchmarks' items, by the benchmarks' own rules and by "
+    "live-eval's",
     implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
     outputs=(
         _percent(name="official", title="correct by the benchmark's rule", optional=True),
-        _percent(name="ours", title="correct by our rule"),
-        _percent(name="official_parsed", title="replies that the benchmark's rule can read", optional=True),
-        _percent(name="parsed", title="replies that our rule can read"),
+        _percent(name="ours", title="correct by live-eval's rule"),
+        _percent(name="official_parsed", title="replies that the benchmark's rule can parse", optional=True),
+        _percent(name="parsed", title="replies that live-eval's rule can parse"),
     ),
     needs=frozenset(),
     role=JudgeRole.BENCHMARK,
@@ -289,13 +295,13 @@ _WER_COLUMN = _task_column(
     title="WER",
     place=10,
     task=Task.TRANSCRIPTION,
-    note="WER after Whisper's English normaliser; the paper does not show its own.",
+    note="WER after Whisper's English normaliser; the paper does not specify its own.",
 )
 
 TRANSCRIPTION = _local(
     name="transcription",
     version="2",
-    title="word errors of the repeated words against the script",
+    title="word errors in the repeated words against the script",
     implementation="live_eval.judges.word_error:WordErrorSaidBack",
     outputs=_error_rates("word error rate of the repeated words", _WER_COLUMN),
     needs=frozenset({Need.SCRIPT_TEXT}),
@@ -311,7 +317,7 @@ TRANSCRIPTION = _local(
 TRANSCRIPTION_SEMSIM = _local(
     name="transcription_semsim",
     version="2",
-    title="similarity of meaning of the repeated words and the script",
+    title="semantic similarity of the repeated words and the script",
     implementation="live_eval.judges.semsim:TranscriptionSemSim",
     outputs=(
         OutputSpec(

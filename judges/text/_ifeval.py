@@ -31,7 +31,7 @@ def follows(reply: str, instruction: str, values: Mapping[str, Any]) -> bool:
 
     Args:
         reply: The reply's text.
-        instruction: The instruction's id, a key of `RULES`.
+        instruction: The instruction's ID, a key of `RULES`.
         values: The instruction's values, as in the data set; null values are ignored.
 
     Raises:

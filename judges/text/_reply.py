@@ -102,14 +102,14 @@ _LONGEST_REFUSAL_WORDS = 60
 
 
 def incomparable(turn: JudgedTurn) -> Unscored | None:
-    """Return why a reply cannot be compared with the reference reply, or None if it can."""
+    """Return the reason why a reply cannot be compared with the reference reply, or None if it can."""
     if not re.search(r"\w", turn.case.reference_text or ""):
         return Unscored("the reference reply has no words")
     return unreadable(turn)
 
 
 def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:
-    """Return why the words of a turn's reply cannot be rated, or None; `refusals` allows refusals."""
+    """Return the reason why a reply's words cannot be rated, or None; `refusals` allows refusals."""
     text = turn.reply_text or ""
     if not re.search(r"\w", text):
         return Unscored("the reply is empty")

@@ -72,10 +72,10 @@ def read_refusal(reply: str) -> bool:
 def read_bbh(reply: str, item_id: str) -> bool | None:
     """Return the answer to an item of BIG-Bench Hard: yes or option B as True, no or A as False; or None.
 
-    The item's id names its task. Each task has a list of phrases; the first that matches decides.
+    The item's ID names its task. Each task has a list of phrases; the first that matches decides.
 
     Raises:
-        ValueError: The id names none of the four tasks.
+        ValueError: The ID names none of the four tasks.
 
     >>> read_bbh("Yes, you do.", "navigate_3"), read_bbh("So he must be lying.", "web_of_lies_1")
     (True, True)
@@ -84,7 +84,7 @@ def read_bbh(reply: str, item_id: str) -> bool | None:
     tasks = ("sports_understanding", "hyperbaton", "navigate", "web_of_lies")
     task = next((name for name in tasks if name in item_id), None)
     if task is None:
-        raise ValueError(f"expected an id with one of {', '.join(tasks)}, got {item_id!r:.80}")
+        raise ValueError(f"expected an ID with one of {', '.join(tasks)}, got {item_id!r:.80}")
     text = _plain(reply)
     tables = (_tables()["yes_no"], _tables()[task]) if task in _YES_NO_TASKS else (_tables()[task],)
     for how, value, phrase in (row for table in tables for row in table):

@@ -34,7 +34,10 @@ def find_wordnet(chosen: str) -> Path:
     if chosen:
         found = _at(Path(chosen))
         if found is None:
-            raise JudgeError(f"{chosen}: expected WordNet's files. METEOR requires WordNet: {HOW_TO_GET_IT}")
+            raise JudgeError(
+                f"{chosen}: expected a folder with the WordNet files. METEOR requires WordNet: "
+                f"{HOW_TO_GET_IT}"
+            )
         return found
     if recorded_weights(WORDNET) is not None:
         return find_weights(WORDNET).path
@@ -44,7 +47,7 @@ def find_wordnet(chosen: str) -> Path:
         raise JudgeError(f"METEOR requires WordNet: {HOW_TO_GET_IT}")
     sha256 = weights_at(packaged).sha256
     if sha256 != _PACKAGE_SHA256:
-        raise JudgeError(f"{packaged}: expected WordNet with SHA-256 {_PACKAGE_SHA256}, found {sha256}")
+        raise JudgeError(f"{packaged}: expected WordNet with SHA-256 {_PACKAGE_SHA256}, got {sha256}")
     return packaged
 
 

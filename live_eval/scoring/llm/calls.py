@@ -26,7 +26,7 @@ __all__ = ["HOPELESS", "PASSING", "CallFailure", "CallProblem", "ChatAnswer", "C
 
 
 class CallProblem(StrEnum):
-    """Why an LLM judge got no readable response. The `Failed`'s reason begins with this value."""
+    """The reason why an LLM judge got no usable response. The `Failed`'s reason begins with this value."""
 
     AUTHENTICATION = "authentication"
     """The key was refused; no further calls are made."""

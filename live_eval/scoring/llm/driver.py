@@ -43,8 +43,8 @@ __all__ = ["LlmDriver", "together"]
 # maximum length in characters of the unreadable response in a repair request
 _SHOWN_AGAIN = 4_000
 _REPAIR = (
-    "Your answer, above as a JSON string, could not be read, for the reason in this one: {reason}. "
-    "Answer again, with the JSON object alone."
+    "Your answer, quoted above as a JSON string, could not be parsed. The reason, as a JSON string: "
+    "{reason}. Answer again with the JSON object alone."
 )
 
 _Parse: TypeAlias = Callable[[str], Judgement]
@@ -143,7 +143,9 @@ class LlmDriver:
                 asked = replace(asked, temperature=self._settings.temperature)
             return ChatQuestion.of(asked, self._settings.model or asked.model)
         except Exception as error:
-            return self._failed(CallFailure(CallProblem.JUDGE, f"asking: {type(error).__name__}: {error}"))
+            return self._failed(
+                CallFailure(CallProblem.JUDGE, f"building the request: {type(error).__name__}: {error}")
+            )
 
     async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
         """Return the judgement for one response: a stored one if available, else a new one."""
@@ -187,7 +189,7 @@ class LlmDriver:
         try:
             judgement = parse(text)
         except Exception as error:
-            return CallFailure(CallProblem.JUDGE, f"reading: {type(error).__name__}: {error}")
+            return CallFailure(CallProblem.JUDGE, f"parsing the response: {type(error).__name__}: {error}")
         return check_judgement(self._settings.judge, judgement) if self._settings.judge else judgement
 
     async def _known(self, key: str) -> Mapping[str, Any] | None:

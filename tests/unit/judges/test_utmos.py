@@ -145,12 +145,12 @@ def test_weights_are_found_by_name(
 
 
 def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(JudgeError, match="expected a file"):
+    with pytest.raises(JudgeError, match="cannot read this file"):
         Utmos(weights=str(tmp_path / "none.pt"))
     path = tmp_path / "weights.pt"
     for garbage in (b"garbage", b"junk", b"hello\n", b""):
         path.write_bytes(garbage)
-        with pytest.raises(JudgeError, match=r"weights\.pt: expected a checkpoint that torch can load"):
+        with pytest.raises(JudgeError, match=r"weights\.pt: torch cannot load this checkpoint"):
             Utmos(weights=str(path))
     torch.save([1, 2], path)
     with pytest.raises(JudgeError, match="found none"):
