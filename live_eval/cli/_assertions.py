@@ -42,7 +42,7 @@ def _parse_or_redirect(command: _Command, text: str, scores: Collection[str]) ->
             for other in _COMMANDS:
                 if other != command and _is_assertion_of(other, meant, known):
                     message = f"`live-eval {other}` measures {value}, `live-eval {command}` does not"
-                    more = "" if meant == text else f"; there, assert for example {meant!r}"
+                    more = "" if meant == text else f"; with that command, use for example {meant!r}"
                     raise UsageError(f"assertion {text!r}: {message}{more}") from None
         raise
 

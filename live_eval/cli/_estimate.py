@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 _SECONDS = ("reply", "answer", "latency", "boundaries")
 _UNITS = {
-    "reply": "seconds of a reply",
-    "answer": "seconds of an answer to a question",
+    "reply": "length of a reply in seconds",
+    "answer": "length of an answer to a question in seconds",
     "latency": "seconds from the end of a recording to the reply",
-    "speed": "seconds of reply audio that arrive per second",
+    "speed": "seconds of reply audio received per second",
     "boundaries": "seconds to find the speech boundaries of a new recording",
     "words": "words per second of speech",
-    "input_tokens": "tokens per second of audio in",
-    "output_tokens": "tokens per second of audio out",
-    "judge_tokens": "output tokens of each call by a judge",
+    "input_tokens": "tokens per second of input audio",
+    "output_tokens": "tokens per second of output audio",
+    "judge_tokens": "output tokens per judge call",
 }
 """Assumptions and their units."""
 
@@ -44,7 +44,7 @@ def estimate_options() -> list[click.Parameter]:
         Option(
             ["--estimate", "is_estimate"],
             is_flag=True,
-            help="Print turns, time and cost without contacting the endpoint.",
+            help="Estimate turns, time and cost without contacting the endpoint.",
         ),
         price_option("the cost that --estimate prints", rare=True),
         Option(
@@ -52,7 +52,7 @@ def estimate_options() -> list[click.Parameter]:
             rare=True,
             default="",
             metavar="KEY=NUMBER,…",
-            help=f"Assumptions of --estimate: {', '.join(_UNITS)}; it prints their values and units.",
+            help=f"Assumptions of --estimate: {', '.join(_UNITS)}; --estimate prints their values and units.",
         ),
     ]
 
@@ -87,8 +87,8 @@ def print_estimate(estimate: RunEstimate) -> None:
     unusable = estimate.unusable
     rows = {
         "turns": f"{estimate.turns:,}{f', {unusable:,} without a usable recording' if unusable else ''}",
-        "time": f"{_time(estimate.minutes)} with {counted(estimate.concurrency, 'session')} at a time, after "
-        f"up to {_time(estimate.preparation_minutes)} for speech boundaries",
+        "time": f"{_time(estimate.minutes)} with {counted(estimate.concurrency, 'concurrent session')}, "
+        f"after up to {_time(estimate.preparation_minutes)} to find speech boundaries",
         "audio in": _time(estimate.input_minutes),
         "audio out": _time(estimate.output_minutes),
         "tokens": _tokens(estimate.tokens),

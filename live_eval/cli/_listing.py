@@ -80,7 +80,7 @@ def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) 
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; if it is too wide, wrap text columns, or else print each row as a block."""
+    """Print a table; if it is too wide, wrap its text columns or, failing that, print rows as blocks."""
     from rich.padding import Padding
     from rich.text import Text
 

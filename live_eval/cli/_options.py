@@ -228,9 +228,7 @@ class DurationType(click.ParamType[float]):
 
 run_argument: Decorator = click.argument("run", type=RUN)
 runs_argument: Decorator = click.argument("runs", nargs=-1, required=True, type=RUN)
-json_option: Decorator = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON; its keys are stable."
-)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
 retime_option: Decorator = click.option(
     "--retime", is_flag=True, help="Recompute latencies with the current definitions."
 )

@@ -137,7 +137,7 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
         click.echo(
             f"order: swapping the replies changed the verdict for {_share(order['flipped'])} of {order['n']} "
             "pairs; "
-            f"preference for the first place {_estimate(order['position'], 2)} (−1 to 1)"
+            f"preference for the first position {_estimate(order['position'], 2)} (−1 to 1)"
         )
         for reason, count in judge["skipped"].items():
             click.echo(f"{count} without a verdict: {reason}")
@@ -145,7 +145,7 @@ def _print(arena: ArenaResult, shown: Mapping[str, Any]) -> None:
         click.echo(f"by people: {people['votes']} votes from {people['raters']} raters ({people['file']})")
         _print_ratings(people["ratings"])
         click.echo(
-            f"order: preference for the first place {_estimate(people['position'], 2)} (−1 to 1), "
+            f"order: preference for the first position {_estimate(people['position'], 2)} (−1 to 1), "
             "if the order was drawn at random"
         )
         for key, words in (("n_other", "other runs"), ("n_unknown", "cases missing from the runs")):

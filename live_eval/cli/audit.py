@@ -58,14 +58,18 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @_options.seed_option
 @click.option("--labels", type=_FILE, metavar="FILE", help="CSV file of human scores: turn_id, score, …")
-@click.option("--against", metavar="JUDGE", help="Another judge that has scored the run, to compare with.")
+@click.option(
+    "--against", metavar="JUDGE", help="Another judge to compare with; it must have scored the run."
+)
 @click.option(
     "--against-run",
     type=_options.RUN,
     metavar="RUN",
     help="For pairwise judges: compare with this run of the same cases instead of the reference replies.",
 )
-@click.option("--again", is_flag=True, help="Repeat the model calls of earlier audits.")
+@click.option(
+    "--again", is_flag=True, help="Repeat model calls instead of reusing the results of earlier audits."
+)
 @_options.json_option
 @judge_flags(names=False)
 def command(

@@ -46,7 +46,7 @@ __all__ = ["command"]
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
-    help="Processes that run the sessions; 0 for this process. Default: as in a run.",
+    help="Number of processes that run the sessions; 0 for the main process. Default: as in a run.",
 )
 @_options.json_option
 def command(
@@ -59,7 +59,7 @@ def command(
     processes: int | None,
     as_json: bool,
 ) -> None:
-    """Measure the harness's own error against known times.
+    """Measure live-eval's own timing error against known times.
 
     Runs turns against the reference endpoint in a separate process. Its delay and lead silence vary from turn
     to turn; the measured latencies are compared with the times that it logged. An error is measured minus

@@ -28,8 +28,8 @@ __all__ = ["command"]
 _DATA = "big-bench-audio"
 _PER_CATEGORY = 10
 _MEANS = {
-    "hears": "More answers are correct than guesses explain.",
-    "does not hear": "Its answers are as good as guesses. Check the sample rate, the encoding and the "
+    "hears": "More answers are correct than guessing explains.",
+    "does not hear": "Its answers are no better than guesses. Check the sample rate, the encoding and the "
     "channel of the audio that it receives, and listen to the run's recordings.",
     "unclear": "These items do not show whether the endpoint hears the user: add more with --per-category.",
 }
@@ -44,9 +44,9 @@ _MEANS = {
     type=click.IntRange(2, 250),
     default=_PER_CATEGORY,
     show_default=True,
-    help="Number of items of each of the four categories.",
+    help="Number of items from each of the four categories.",
 )
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the run.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder.")
 @_options.json_option
 def command(
     endpoint: str, options: tuple[str, ...], data: str, per_category: int, out: Path | None, as_json: bool
@@ -95,7 +95,7 @@ def _items(data: str, per_category: int) -> list[Case]:
         if case.item is not None and case.item.rule is ScoringRule.FINAL_ANSWER and case.problem is None:
             by_category[case.item.part].append(case)
     if not by_category:
-        raise DataError(f"{data}: expected Big Bench Audio (live-eval data add {_DATA}), found other data")
+        raise DataError(f"{data}: expected Big Bench Audio (live-eval data add {_DATA}), got other data")
     short = [name for name, cases in by_category.items() if len(cases) < per_category]
     if short:
         raise UsageError(
@@ -125,7 +125,7 @@ def _counts(out: Path, chosen: Sequence[Case]) -> dict[str, CategoryCount]:
         correct = round(part.ours.value * part.ours.n / 100)
         counts[part.part] = CategoryCount(part.ours.n, correct, len(case.item.details["answers"]))
     if not counts:
-        raise DataError(f"{out}: no item was answered and scored: live-eval show {out}")
+        raise DataError(f"{out}: no item was answered and scored; for the reasons: live-eval show {out}")
     return counts
 
 
@@ -139,8 +139,8 @@ def _print(check: AudioPathCheck) -> None:
     console.print(table)
     console.print(
         f"\n{check.correct:.0f} % of {check.items} items are correct, 95 % interval {check.interval.low:.0f} "
-        f"to {check.interval.high:.0f}. Guesses are expected to reach {check.by_guessing:.0f} %, and reach "
-        f"at least as many correct answers with a probability of {check.chance:.2g}.",
+        f"to {check.interval.high:.0f}. Guessing would reach {check.by_guessing:.0f} % on average; the "
+        f"probability of at least as many correct answers by guessing is {check.chance:.2g}.",
         markup=False,
         soft_wrap=True,
     )

@@ -57,7 +57,7 @@ _measure = Command(
             type=click.IntRange(1),
             default=8,
             show_default=True,
-            help="Trials of each condition; an interval needs at least 8.",
+            help="Number of trials per condition; an interval needs at least 8.",
         ),
         click.Option(
             ["--assert", "asserts"],
@@ -71,7 +71,7 @@ _measure = Command(
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 
     Runs trials of every probe with ENDPOINT in random order, as one ordinary run in the campaign folder.
-    Void trials, in which the reply ended by itself, are repeated at most twice. With --impair, all trials are
+    Void trials, in which the reply ended naturally, are repeated at most twice. With --impair, all trials are
     repeated with the impairment and compared with the clean run.
 
     `live-eval duplex ENDPOINT` is short for this command. `live-eval duplex compare` compares two campaigns.

@@ -100,7 +100,7 @@ def _duration(name: str) -> _options.DurationType:
     "roots",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Answer the scripts of this data set, besides those of the bundled sample; repeatable.",
+    help="Also answer the scripts of this data set; repeatable.",
 )
 @click.option("--llm-base-url", help="Answer with this OpenAI-compatible chat server instead of scripts.")
 @click.option(
@@ -122,7 +122,7 @@ def _duration(name: str) -> _options.DurationType:
 @_setting("--delay-ms", "Delay from the end of speech to the reply.")
 @_setting("--lead-silence-ms", "Silence before the reply.")
 @_setting("--chunk-ms", "Length of each chunk of reply audio.")
-@_setting("--cadence", "Send chunks all at once, or at the pace of speech.", Cadence)
+@_setting("--cadence", "Send all chunks immediately, or at the pace of speech.", Cadence)
 @_setting("--idle-rtp", "Over WebRTC, between replies: send packets of silence, or none.", IdleRtp)
 @click.option(
     "--calibrate",
@@ -155,7 +155,7 @@ def _duration(name: str) -> _options.DurationType:
     help="Inject this fault; repeatable. WHEN is open, speech, reply or a time such as 1.2s; "
     "turn=N, first=N, every=N or share=P%.",
 )
-@click.option("--fault-seed", default=0, show_default=True, help="Seed of the sessions that share=P% draws.")
+@click.option("--fault-seed", default=0, show_default=True, help="Random seed for share=P%.")
 @click.option("--list-faults", is_flag=True, help="List the faults and exit; with --json, as JSON.")
 @_options.json_option
 @click.option(
@@ -166,7 +166,11 @@ def _duration(name: str) -> _options.DurationType:
 @_setting("--session-limit-s", "Maximum length of a session.")
 @_setting("--notice-s", "Time between the announcement of the end (Gemini's goAway) and the end.")
 @click.option(
-    "--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Threads that run models."
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Number of threads that run models.",
 )
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Stop when standard input ends.")
 def command(

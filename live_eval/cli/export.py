@@ -83,6 +83,6 @@ def _check(form: str, output: Path) -> None:
     if form not in _ROWS and output == _options.STDOUT:
         raise UsageError(f"--format {form} cannot write to standard output: pass --out PATH")
     if form != "hf" and output.is_dir():
-        raise UsageError(f"{output}: expected a file, found a folder")
+        raise UsageError(f"{output}: expected a file, got a folder")
     if form == "inspect" and output.suffix not in _LOG_SUFFIXES:
         raise UsageError(f"{output}: expected the suffix {' or '.join(_LOG_SUFFIXES)}")

@@ -39,7 +39,7 @@ def command(
     from live_eval.report.leaderboard import build_board, render
 
     if as_json and form not in (None, "json"):
-        raise UsageError(f"--json and --format {form}: expected one of them")
+        raise UsageError(f"expected either --json or --format {form}, got both")
     form = "json" if as_json else form
     wanted = _options.format_to_write(_FORMS, form, output)
     if len(runs) == 1:

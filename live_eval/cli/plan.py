@@ -84,8 +84,8 @@ def _print(plan: SamplePlan) -> None:
     unit = {"": "", "of 5": "", "%": " percentage points"}.get(plan.unit, f" {plan.unit}")
     corrected = f", corrected for {aim.tests} tests" if aim.tests > 1 else ""
     click.echo(
-        f"to show a difference of {significant(aim.detect)}{unit} in {plan.metric} with power {aim.power:g} "
-        f"at alpha {aim.alpha:g}{corrected}:"
+        f"to detect a difference of {significant(aim.detect)}{unit} in {plan.metric} with power "
+        f"{aim.power:g} at alpha {aim.alpha:g}{corrected}:"
     )
     for basis in plan.bases:
         ends = basis.scripts_interval

@@ -49,7 +49,7 @@ def command(
     short: bool,
     retime: bool,
 ) -> None:
-    """Write a report of runs: an HTML page, Markdown, CSV or JSON.
+    """Write a report on runs as HTML, Markdown, CSV or JSON.
 
     RUNS are run folders. Several runs are shown side by side and compared with the first one, paired by case.
     The page is a single file that opens offline. It embeds parts of the recordings, so check their licence

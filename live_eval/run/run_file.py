@@ -182,10 +182,10 @@ class TurnsTable(_Table):
         None,
         ge=0,
         le=64,
-        description="processes that run the sessions; 0 for the main process; by default chosen from "
-        "sessions and cores",
+        description="number of processes that run the sessions; 0 for the main process; by default chosen "
+        "from the number of sessions and cores",
     )
-    repeat: int = Field(1, ge=1, description="number of times that each case is run")
+    repeat: int = Field(1, ge=1, description="number of times to run each case")
     retries: int = Field(2, ge=0, description="further attempts after a temporary failure")
     patience: _Duration = Field(
         PATIENCE_S,
@@ -195,7 +195,7 @@ class TurnsTable(_Table):
     )
     connect_timeout: _Duration = Field(15.0, gt=0, description="maximum wait for the connection")
     reply_timeout: _Duration = Field(30.0, gt=0, description="maximum wait for a response to begin")
-    stall_timeout: _Duration = Field(15.0, gt=0, description="maximum wait for more of a response")
+    stall_timeout: _Duration = Field(15.0, gt=0, description="maximum wait for the next part of a response")
     max_reply: _Duration = Field(120.0, gt=0, description="maximum length of a response")
     reply_silence: _Duration = Field(
         1.5, gt=0, description="silence that ends a reply, if the endpoint does not report its end"
@@ -242,23 +242,24 @@ class JudgesTable(_Table):
     names: tuple[str, ...] = Field(
         default_factory=default_judges, description="judges of `live-eval judges`, or none"
     )
-    device: Literal["cpu", "cuda"] = Field("cpu", description="device of judges that use torch")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="device for judges that use torch")
     jobs: int | None = Field(
         None,
         ge=0,
         le=1000,
-        description="processes that run local judges; 0 for this process; by default one per core",
+        description="number of processes that run local judges; 0 for the main process; by default one "
+        "per core",
     )
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="options of judges, as JUDGE.OPTION=VALUE; `live-eval judges JUDGE` lists them",
+        description="judge options, as JUDGE.OPTION=VALUE; `live-eval judges JUDGE` lists them",
     )
     recordings: tuple[Path, ...] = Field(
         (),
         description="folders, besides those of the run and its data, whose recordings judges may send to "
         "models",
     )
-    llm: str | None = Field(None, description="service of LLM judges: `openai` or `gemini`")
+    llm: str | None = Field(None, description="service for LLM judges: `openai` or `gemini`")
     llm_base_url: str | None = Field(None, description="OpenAI-compatible base URL of the judge model")
     llm_model: str | None = Field(None, description="the judge model")
     llm_key_variable: _KeyVariable | None = Field(
@@ -267,14 +268,18 @@ class JudgesTable(_Table):
     llm_key_from: _KeySource | None = Field(
         None, description="another source of that key: file:PATH (mode 600) or keyring:SERVICE/NAME"
     )
-    llm_concurrency: int = Field(8, ge=1, le=1000, description="concurrent calls of the judge model")
-    llm_timeout: _Duration = Field(60.0, gt=0, description="maximum length of a call of the judge model")
-    llm_attempts: int = Field(5, ge=1, le=100, description="maximum attempts of a call")
-    samples: int = Field(1, ge=1, le=100, description="calls of the judge model for each question")
+    llm_concurrency: int = Field(
+        8, ge=1, le=1000, description="number of concurrent calls to the judge model"
+    )
+    llm_timeout: _Duration = Field(60.0, gt=0, description="timeout of a call to the judge model")
+    llm_attempts: int = Field(5, ge=1, le=100, description="maximum number of attempts per call")
+    samples: int = Field(1, ge=1, le=100, description="number of calls to the judge model per question")
     temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature, if not 0")
     max_calls: int | None = Field(None, ge=0, description="maximum number of model calls")
     max_tokens: int | None = Field(None, ge=0, description="maximum number of tokens, sent and received")
-    max_cost: float | None = Field(None, ge=0, description="maximum US dollars; needs the model's price")
+    max_cost: float | None = Field(
+        None, ge=0, description="maximum cost in US dollars; needs the model's price"
+    )
     prices: dict[str, _Price] = Field(default_factory=dict, description=f"prices by model: {PRICE_FORM}")
 
     @field_validator("names", mode="before")

@@ -72,7 +72,7 @@ from live_eval.recording import RunWriter
         ),
         (
             "run openai --base-url wss://example.org:99999/v1",
-            "--base-url 'wss://example.org:99999/v1': expected an address like wss://HOST/v1 with a port",
+            "--base-url 'wss://example.org:99999/v1': expected an address such as wss://HOST/v1 with a port",
         ),
         ("run openai --judges wer", "unknown judge 'wer' (did you mean wer_heard or wer_spoken?)"),
         ("run openai --judges rubric --max-cost 5", "a cost limit requires a price for the model 'gpt-4o', "),
@@ -91,12 +91,12 @@ from live_eval.recording import RunWriter
         ("run openai --voice --limit 1", "--voice: expected a value, got the flag --limit"),
         (
             "run openai --base-url http:/127.0.0.1:9/v1",
-            "--base-url 'http:/127.0.0.1:9/v1': expected an address like wss://HOST/v1 "
+            "--base-url 'http:/127.0.0.1:9/v1': expected an address such as wss://HOST/v1 "
             "(did you mean http://127.0.0.1:9/v1?)",
         ),
         (
             "run openai --base-url 127.0.0.1:9999",
-            "--base-url '127.0.0.1:9999': expected an address like wss://HOST/v1 "
+            "--base-url '127.0.0.1:9999': expected an address such as wss://HOST/v1 "
             "(did you mean ws://127.0.0.1:9999?)",
         ),
         (

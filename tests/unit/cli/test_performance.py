@@ -59,7 +59,7 @@ def test_consent_is_stored_with_the_takes_before_the_microphone_opens(tmp_path: 
     ("arguments", "message"),
     [
         (["--takes", "x"], "--takes and --consent require --perform"),
-        (["--perform", "sample", "--from", "sample"], "--perform and --from: expected one of them"),
+        (["--perform", "sample", "--from", "sample"], "expected either --perform or --from, got both"),
         (["--perform", "sample-dialogues"], "expected scripts that a person can perform"),
     ],
 )
