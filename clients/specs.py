@@ -235,7 +235,7 @@ UNMUTE = _websocket(
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
     greets=True,
-    limits="speaks first; the server limits concurrent sessions",
+    limits="speaks first; the server limits the number of concurrent sessions",
     docs_url="https://github.com/kyutai-labs/unmute",
 )
 
@@ -317,7 +317,8 @@ PIPECAT_WEBSOCKET = _websocket(
     turn_modes=(TurnMode.SERVER_VAD,),
     takes_instructions=False,
     sessions=1,
-    limits="protobuf serializer; a single-client server accepts one session at a time, the runner several",
+    limits="protobuf serializer; a single-client server accepts one session at a time; pipecat's runner "
+    "accepts several",
     docs_url="https://docs.pipecat.ai/server/services/transport/fastapi-websocket",
 )
 

@@ -59,7 +59,7 @@ class SessionDialect(EventDialect):
     def terms_of(self, session: Fields) -> SessionTerms:
         """Return the audio terms of a `session` object, ours or the endpoint's.
 
-        An unknown format reads as None and is added to ``session.wrong``.
+        An unknown format is returned as None and added to ``session.wrong``.
         """
         audio = session.child("audio")
         heard, said = audio.child("input"), audio.child("output")

@@ -68,7 +68,7 @@ _LONGEST_NS = 359 * _SECOND_NS  # the server starts counting its 360 s slightly 
 _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING = range(7)
 _NAMES = ("handshake", "audio", "text", "control", "metadata", "error", "ping")
 _VERSIONS_BYTES = 8
-_EXPIRED = re.compile(r"lasted as long as it may")
+_EXPIRED = re.compile(r"reached its maximum duration")
 
 
 class Moshi(BaseDialect):

@@ -18,7 +18,7 @@ models (``openai.types.chat``, openai 3.52).
 * A ``finish_reason`` other than ``stop`` is an incomplete reply.
 * The transport reports HTTP errors; in a stream, an ``error`` object ends the response.
 
-There are no sessions and no session limits: the dialect is ready at once. There is no detector, barge-in,
+There are no sessions and no session limits: the dialect is ready immediately. There is no detector, barge-in,
 cancelled reply or input transcript, and rate limits are only reported as errors.
 """
 

@@ -146,7 +146,7 @@ class BaseDialect:
         return EndpointProblem(FailureKind.CLOSED, self.closed_text(when, code, reason), fatal=not self.ready)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
-        """Return the audio fields of a message, if they depend on the message."""
+        """Return the message's audio fields; override this method if they depend on the message."""
         return self.audio_fields
 
     def clean(self, text: str) -> str:

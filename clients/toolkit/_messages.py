@@ -62,8 +62,8 @@ def parse_object(message: Message) -> dict[str, Any]:
 class Fields:
     """Typed access to the fields of an object in an event.
 
-    A missing or null field reads as None. So does a field of the wrong type, which is also added to `wrong`,
-    so that the rest of the event can still be used.
+    A missing or null field is returned as None. A field of the wrong type is also None, and is added to
+    `wrong`, so that the rest of the event can still be used.
 
     Args:
         where: The object's name in error messages.

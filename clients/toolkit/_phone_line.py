@@ -135,7 +135,7 @@ class PhoneLine(EventDialect):
         return [QueuedAudio(data, self.codec)]
 
     def mark(self, name: str, at_ns: int) -> list[Output]:
-        """Echo a mark when the audio before it has been played: at once if the queue is empty."""
+        """Echo a mark when the audio before it has been played: immediately if the queue is empty."""
         self._marks.append((self._queue.due_ns, name))
         del self._marks[:-_MOST_MARKS]
         return self._played(at_ns)

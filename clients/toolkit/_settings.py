@@ -78,7 +78,7 @@ def _url(base_url: str, path: str, query: Mapping[str, str], schemes: Mapping[st
         found = base_url if guess else public_url(base_url)
         near = f" (did you mean {guess}?)" if guess and guess != base_url else ""
         raise UsageError(
-            f"endpoint.base_url {found!r}: expected an address like {schemes['wss']}://HOST/v1"
+            f"endpoint.base_url {found!r}: expected an address such as {schemes['wss']}://HOST/v1"
             f"{_port_hint(base_url)}{near}"
         )
     parts = urlsplit(base_url)

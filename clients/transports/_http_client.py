@@ -92,7 +92,7 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         self._streams: WeakSet[ImpairedStream] = WeakSet()
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """Close all connections at once, including those in progress."""
+        """Close all connections immediately, including those in progress."""
         for stream in self._streams:
             stream.abort()
         await super().close(abort_ssl=abort_ssl)

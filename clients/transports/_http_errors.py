@@ -212,7 +212,7 @@ def _checked(dial: Dial, schemes: Collection[str]) -> SplitResult:
     if url.scheme not in schemes or not url.hostname or not port_is_number:
         raise ConnectError(
             FailureKind.CONNECT_FAILED,
-            f"expected a URL like {next(iter(schemes))}://HOST/PATH, got scheme {url.scheme!r} and host "
+            f"expected a URL such as {next(iter(schemes))}://HOST/PATH, got scheme {url.scheme!r} and host "
             f"{url.hostname!r}",
         )
     for name, value in dial.headers.items():

@@ -56,7 +56,7 @@ async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
 
 
 def _refusal(webhook: Address, found: Dial) -> str:
-    """Return why an address from a response must not be dialled; empty if it may.
+    """Return the reason why an address from a response must not be dialled; empty if it may.
 
     Raises:
         ValueError: The address cannot be parsed.

@@ -64,7 +64,7 @@ def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
         except ValueError:
             raise ConnectError(
                 FailureKind.CONNECT_FAILED,
-                f"expected an ICE server like stun:HOST:PORT or turn:USER:PASSWORD@HOST:PORT, got {url!r}",
+                f"expected an ICE server such as stun:HOST:PORT or turn:USER:PASSWORD@HOST:PORT, got {url!r}",
             ) from None
         servers.append(RTCIceServer(url, username=user or None, credential=password or None))
     return RTCConfiguration(iceServers=servers, bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)

@@ -136,7 +136,7 @@ class WebSocketConnection(asyncio.Protocol):
                 self._flush()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._transport.abort()
 
     async def arrival(self) -> Arrival | None:

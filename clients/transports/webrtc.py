@@ -242,7 +242,9 @@ class WebRtcTransport(StampingTransport):
                 why = "ICE found no network path to the endpoint"
                 self._ended(FailureKind.ICE_FAILED, why)
             else:
-                why = "the DTLS handshake failed: the endpoint's certificate does not match its answer, or "
+                why = (
+                    "the DTLS handshake failed: the endpoint's certificate does not match its SDP answer, or "
+                )
                 self._ended(FailureKind.DTLS_FAILED, why + "we have no cipher in common")
         elif connection.connectionState == "closed":
             self._gone()

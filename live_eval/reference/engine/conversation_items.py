@@ -128,11 +128,11 @@ class ItemHistory:
 
     @property
     def last_id(self) -> str | None:
-        """The id of the last item, or None."""
+        """The ID of the last item, or None."""
         return self._items[-1].item_id if self._items else None
 
     def get(self, item_id: str) -> Item | None:
-        """Return the item with this id, or None."""
+        """Return the item with this ID, or None."""
         return next((item for item in self._items if item.item_id == item_id), None)
 
     def has_room(self, item: Item) -> bool:
@@ -140,7 +140,7 @@ class ItemHistory:
         return len(self._items) < self._most_items and self._bytes() + _size(item) <= self._most_bytes
 
     def append(self, item: Item) -> str | None:
-        """Append an item, dropping the oldest items if necessary; return the previous item's id, or None."""
+        """Append an item, dropping the oldest items if necessary; return the previous item's ID, or None."""
         previous = self.last_id
         self._items.append(item)
         while len(self._items) > 1 and self._is_too_large():
@@ -148,7 +148,7 @@ class ItemHistory:
         return previous
 
     def insert(self, item: Item, after: str | None) -> None:
-        """Insert an item after the item with the id `after`, or at the start if it is None."""
+        """Insert an item after the item with the ID `after`, or at the start if it is None."""
         index = 0
         if after is not None:
             index = 1 + next(i for i, other in enumerate(self._items) if other.item_id == after)

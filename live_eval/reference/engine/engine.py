@@ -91,7 +91,7 @@ class Engine:
     """One session.
 
     Args:
-        session_id: Session id, from which item and response ids are derived.
+        session_id: Session ID, from which item and response IDs are derived.
         settings: Behaviour of the session.
         config: Initial session settings.
         waits_for_words: Whether a reply requires the recognised text.
@@ -166,7 +166,7 @@ class Engine:
                 part.pending = False
 
     def new_name(self, prefix: str) -> str:
-        """Return an id that is unique in this session."""
+        """Return an ID that is unique in this session."""
         self._named += 1
         return f"{prefix}_{self.session_id[-12:]}{self._named:04d}"
 
@@ -443,7 +443,7 @@ class Engine:
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Process the reply for `response_id` or its next piece, unless the response has ended."""
+        """Process the reply to `response_id`, or the next piece of it, unless the response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
             return []

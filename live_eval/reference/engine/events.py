@@ -170,7 +170,7 @@ class ServerResponse:
         output_audio_samples: Reply audio sent so far.
         utterance: Number of the user utterance it answers; None if the client requested the response.
         talks_over: Whether the response started during the user's speech, as configured.
-        resumes: Id of the stopped response that this response continues; empty for none.
+        resumes: ID of the stopped response that this response continues; empty for none.
         number: Number of the response in the session, from 1.
     """
 
@@ -204,7 +204,7 @@ class UserSpeechStarted:
     """The user started to speak.
 
     Args:
-        item_id: Id of the item that the speech will become.
+        item_id: ID of the item that the speech will become.
         audio_ms: Onset on the session's input timeline, including prefix padding.
         onset_ns: Arrival of the message that contains the first sample.
     """

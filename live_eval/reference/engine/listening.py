@@ -126,7 +126,7 @@ class Listening:
         calibrate: Whether to treat any non-zero sample as speech and a marked sample as its end. If `lossy`,
             any audible packet is speech, and speech ends with the last packet before a silent one.
         guesses: Whether to start recognition at a pause.
-        session_id: Session id, included in item ids.
+        session_id: Session ID, included in item IDs.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
         end_silence_ms: Silence that ends the user's turn; None to use the mark, a silent packet or the
             silence set in `detection`. Without an endpointer, `expire` measures the silence.

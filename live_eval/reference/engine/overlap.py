@@ -79,7 +79,7 @@ class Overlap:
         return self._talked_over
 
     def ended(self, end: VoiceEnd, active: ServerResponse | None) -> AnswerTime:
-        """Record the end of the user's turn; return when the endpoint will respond."""
+        """Record the end of the user's turn; return the time at which the endpoint will respond."""
         utterance = self.current
         self._talk_ns = None
         if utterance is not None and utterance.end is None:

@@ -42,8 +42,8 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
-# The constructed speech has −23 to −29 dBFS in every 20 ms packet. The packet after it has at most −55 dBFS,
-# including codec smearing.
+# The constructed speech is at −23 to −29 dBFS in every 20 ms packet, and the packet after it is at most at
+# −55 dBFS, including codec smearing.
 _SOUNDS_DBFS = -40.0
 _SOUNDS_MS = 10
 
@@ -82,7 +82,7 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     return _buzz_of(length, rate_hz).copy()
 
 
-@functools.lru_cache(maxsize=64)  # what is measured is time
+@functools.lru_cache(maxsize=64)  # calibration is timing-critical
 def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)

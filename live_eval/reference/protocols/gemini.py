@@ -230,7 +230,7 @@ class GeminiProtocol(ServerProtocol):
         """Close the connection because it has expired."""
         return [
             events.CloseConnection(
-                _ABORTED, "The operation was aborted: the session has lasted as long as it may."
+                _ABORTED, "The operation was aborted: the session has reached its maximum duration."
             )
         ]
 

@@ -73,7 +73,7 @@ class MoshiProtocol(ServerProtocol):
 
     def expired(self) -> Sequence[events.Output]:
         """Close the session because it has expired."""
-        body = "the session has lasted as long as it may"
+        body = "the session has reached its maximum duration"
         return [events.SendMessage(_ERROR + body.encode()), events.CloseConnection(_CLOSE_GOING_AWAY, body)]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:

@@ -50,7 +50,7 @@ class TwilioProtocol(ServerProtocol):
 
     def expired(self) -> Sequence[events.Output]:
         """Hang up because the session has expired."""
-        return [events.CloseConnection(_CLOSE_GOING_AWAY, "the call has lasted as long as it may")]
+        return [events.CloseConnection(_CLOSE_GOING_AWAY, "the call has reached its maximum duration")]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Handle a message from the telephony network; ignore unknown events."""

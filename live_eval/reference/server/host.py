@@ -151,7 +151,7 @@ class SessionHost:
         return Engine(session_id, settings, config, waits_for_words=self._responder.waits_for_words)
 
     def expires_at(self, settings: ReferenceSettings) -> int:
-        """Return when a session that starts now expires, in seconds since the Unix epoch."""
+        """Return the expiry time of a session that starts now, in seconds since the Unix epoch."""
         return self.clock.wall_ns() // 1_000_000_000 + settings.session_limit_s
 
     async def run_session(

@@ -85,7 +85,7 @@ class ReferenceProcess:
 
     @property
     def process_id(self) -> int:
-        """The process id, once started."""
+        """The process ID, once started."""
         assert self._process is not None
         return self._process.pid
 
@@ -147,7 +147,7 @@ class ReferenceProcess:
         died = process.returncode
         await self._stop(process)
         if died is not None and error is None:
-            raise await self._failure(f"exited by itself with status {died}")
+            raise await self._failure(f"exited unexpectedly with status {died}")
 
     async def _ready(self, process: asyncio.subprocess.Process) -> int:
         assert process.stdout is not None

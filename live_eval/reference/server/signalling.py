@@ -243,7 +243,7 @@ async def _offer(request: web.Request) -> _Offer:
     if request.content_type == "application/sdp":
         return _Offer(_text(await _body(request)), {})
     if request.content_type != "multipart/form-data":
-        raise OfferError(f"expected application/sdp or multipart/form-data, not {request.content_type!r}")
+        raise OfferError(f"expected application/sdp or multipart/form-data, got {request.content_type!r}")
     try:
         async with asyncio.timeout(_BODY_S):
             form = await request.post()

@@ -119,7 +119,7 @@ async def test_a_dead_endpoint_is_detected(tmp_path: Path) -> None:
             os.kill(process.process_id, signal.SIGKILL)
             await asyncio.sleep(0.2)
 
-    with pytest.raises(LiveEvalError, match="exited by itself with status -9"):
+    with pytest.raises(LiveEvalError, match="exited unexpectedly with status -9"):
         await hold()
 
 
