@@ -57,7 +57,7 @@ class GreetingSummary:
 
 
 def greetings_of(turns: Iterable[TurnRecord]) -> Iterator[Greeting | None]:
-    """Yield the greeting of each session in which the user spoke, or None."""
+    """Yield the greeting of each session in which the user spoke; None for a session without a greeting."""
     for turn in turns:
         onset_ns = turn.trace.onset_ns
         if onset_ns is None or turn.case.turn_index:

@@ -32,7 +32,7 @@ class RunConditions:
     @property
     def in_words(self) -> tuple[str, ...]:
         """The recorded conditions as short texts."""
-        sessions = f"{self.concurrency} at a time" if self.concurrency is not None else None
+        sessions = f"{self.concurrency} concurrent" if self.concurrency is not None else None
         prompt = f"prompt {self.prompt}" if self.prompt else None
         impaired = f"impaired: {self.impairment}" if self.impairment else None
         return tuple(text for text in (self.turn_mode, self.line, prompt, sessions, impaired) if text)

@@ -3,7 +3,7 @@
 All relations are computed over the *same recordings* (script, variant, source), regardless of the question:
 
 * correlations: rank correlations between answer accuracy and a metric of another level. Repetitions and
-  questions are averaged by recording, and then recordings with both values by script or attribute.
+  questions are averaged by recording; recordings with both values are then averaged by script or attribute.
 * cue recognised: ratings of replies to recordings whose cue was recognised, minus ratings of other replies. A
   cue counts as recognised if every question about the recording's own cue was answered correctly: questions
   of the coarse-grained type, of the cue's dimension, or of a type not in the paper. Recordings

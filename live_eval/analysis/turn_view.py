@@ -136,7 +136,7 @@ class TurnView:
 
     @property
     def judgements(self) -> list[dict[str, Any]]:
-        """The judgements of the turn, as JSON values; of a failed turn, only those without scores."""
+        """The judgements of the turn, as JSON values; for a failed turn, only those without scores."""
         return [
             {
                 "judge": row.judge,

@@ -91,7 +91,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
         reason = getattr(error, "error_string", None) or getattr(error, "strerror", None) or error
         raise AudioError(
             FailureKind.AUDIO_UNREADABLE,
-            f"{path}: expected an audio file that libsndfile can read; {str(reason).rstrip('.')}",
+            f"{path}: libsndfile cannot read this file: {str(reason).rstrip('.')}",
         ) from None
     count = len(sound.samples)
     if count > most:
@@ -233,7 +233,7 @@ class _DataChunk:
 
 
 def _data_chunk(path: Path) -> _DataChunk | None:
-    """Find the data chunk of a RIFF file; return None for other files and for files inside a table."""
+    """Find the data chunk of a RIFF file; return None for other formats and for recordings inside a table."""
     if in_table(path) is not None:
         return None
     size = path.stat().st_size

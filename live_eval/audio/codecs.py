@@ -163,7 +163,7 @@ class Decoder:
             samples, rate_hz = soundfile.read(io.BytesIO(data), dtype="int16", always_2d=True)
         except (soundfile.LibsndfileError, RuntimeError) as error:
             raise AudioError(
-                FailureKind.MALFORMED_AUDIO, f"expected a WAV file, found {len(data)} bytes: {error}"
+                FailureKind.MALFORMED_AUDIO, f"expected a WAV file, got {len(data)} bytes: {error}"
             ) from None
         if rate_hz != self._codec.rate_hz:
             raise AudioError(

@@ -155,4 +155,4 @@ def _group(place: TableRow, size: int, mtime_ns: int) -> tuple[int, tuple[bytes 
             if place.row < first + rows:
                 return first, _columns_of_group(place.table, place.column, group, size, mtime_ns)
             first += rows
-    raise IndexError(f"the table has {first} rows, no row {place.row}")
+    raise IndexError(f"expected a row below {first}, got row {place.row}")

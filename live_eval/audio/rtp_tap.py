@@ -70,7 +70,7 @@ def check_aiortc() -> None:
     """Raise a `PluginError` unless the installed aiortc version is `_TAPPED_VERSION`."""
     if aiortc.__version__ != _TAPPED_VERSION:
         raise PluginError(
-            f"expected aiortc {_TAPPED_VERSION}, whose packet handling the WebRTC transport taps, but "
+            f"expected aiortc {_TAPPED_VERSION}, since the WebRTC transport depends on its internals, but "
             f"{aiortc.__version__} is installed (pip install aiortc=={_TAPPED_VERSION})"
         )
 

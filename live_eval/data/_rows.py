@@ -180,7 +180,7 @@ class Row:
             return None
         candidates = [path for root in roots if (path := inside(root, stated)) is not None]
         if not candidates:
-            self.complain(f"the path {stated!r} as {name} is outside {roots[0]}")
+            self.complain(f"the path {stated!r} given as {name} is outside {roots[0]}")
             return None
         return next((path for path in candidates if os.path.isfile(path)), candidates[0])
 

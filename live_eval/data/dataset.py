@@ -137,7 +137,7 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the conversations' ids, texts and recording sizes; equal for runs of the same data."""
+        """SHA-256 of the conversations' IDs, texts and recording sizes; equal for runs of the same data."""
         return _digest([case.case_id, case.text, recording_size(case.audio_path)] for case in self.cases)
 
     @property
@@ -178,7 +178,7 @@ def select(
         part: Part of EchoMind, ``synthesis`` or ``human``.
         cues: Cues of the case itself (not of its script): an attribute ("rain"), a label in the data ("sound
             of raining"), a fine dimension ("weather") or a coarse dimension ("environment").
-        case_ids: Case ids, or script ids for all variants of a script.
+        case_ids: Case IDs, or script IDs for all variants of a script.
         limit: Maximum number of cases per task; the first cases are used.
 
     Raises:
@@ -192,7 +192,7 @@ def select(
         ("cue", [cue_of(value).attribute or value for value in cues], _cue_names),
         ("topic", topics, lambda case: [case.topic or ""]),
         ("variant", variants, lambda case: [case.variant]),
-        ("case id", case_ids, lambda case: [case.case_id, case.script_id]),
+        ("case ID", case_ids, lambda case: [case.case_id, case.script_id]),
     ]
     for what, wanted, names_of in criteria:
         if not wanted:
@@ -216,7 +216,7 @@ def select(
 
 
 def _session(case: Case) -> str:
-    """Return the id of a case's dialogue, or the case id if it belongs to none."""
+    """Return the ID of a case's dialogue, or the case ID if it belongs to none."""
     return case.dialogue_id or case.case_id
 
 

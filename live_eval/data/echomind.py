@@ -94,8 +94,8 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
     """Read EchoMind's layout: one case for each recording that an entry lists, readable or not.
 
     `path` is a root that contains ``data_synthesis``, ``data_human`` or both, one of these folders, or a
-    script_info file. If a root contains both, ids of human cases start with ``human:``; a script and its
-    human version share a script id, since they are not independent.
+    script_info file. If a root contains both, IDs of human cases start with ``human:``; a script and its
+    human version share a script ID, since they are not independent.
 
     Raises:
         DataError: A file is not a JSON list of entries, or no entry refers to a recording.
@@ -172,7 +172,7 @@ def _load_part(
         for variant in variants or [Variant.TARGET]:
             row = Row(fields, entry, variant, f"{where} ({script_id}, {variant})")
             if ids[script_id] > 1:
-                row.complain(f"the id {script_id} was used by an earlier entry; give each entry a unique id")
+                row.complain(f"the ID {script_id} was used by an earlier entry; give each entry a unique ID")
             of_entry.append(_case(row, part, annotated, script_id, variant, taken))
         kept = [case for case in of_entry if not (options.neutral_rule and _skipped_by_neutral_rule(case))]
         skipped += len(of_entry) - len(kept)
@@ -288,7 +288,7 @@ class _Annotations:
     def notes(self) -> list[str]:
         """Return a note on annotations of recordings that no entry refers to."""
         unused = ", ".join(sorted(set(self._boundaries) - self._used))
-        return [f"{self._path.name} annotates recordings without an entry: {unused}"] if unused else []
+        return [f"{self._path.name}: no entry for the annotated recordings {unused}"] if unused else []
 
 
 def _question_files(part: _Part) -> Iterator[QuestionFile]:

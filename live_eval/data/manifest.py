@@ -85,8 +85,8 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
     line; semicolons are also accepted as separators). EchoMind's neutral rule does not apply.
 
     Returns:
-        One case per row or turn, including unreadable rows. The id of a row without an id is derived from its
-        script and variant or from its recording; the id of a turn from its dialogue and position.
+        One case per row or turn, including unreadable rows. The ID of a row without an ID is derived from its
+        script and variant or from its recording; the ID of a turn from its dialogue and position.
 
     Raises:
         DataError: The file cannot be read, has no rows, or no row refers to a recording.
@@ -269,7 +269,7 @@ def _case(
     if stated_id is not None:
         ids[stated_id] += not line.turn
         if ids[stated_id] > 1:
-            row.complain(f"the id {stated_id} was used by an earlier row; give each row a unique id, or none")
+            row.complain(f"the ID {stated_id} was used by an earlier row; give each row a unique ID, or none")
     dialogue_id: str | None = None
     if line.dialogue is None:
         name = audio.relative_to(root).with_suffix("").as_posix() if audio is not None else line.where

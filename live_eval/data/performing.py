@@ -56,7 +56,7 @@ _DIRECTIONS: Mapping[str, str] = {
 
 
 def direction(cue: Cue | None) -> str | None:
-    """Return how to speak for a cue, as in "Say this …"; None for a cue that a person cannot perform.
+    """Return the direction for a cue, as in "Say this …"; None for a cue that a person cannot perform.
 
     A voice cannot perform background sounds, or another age or gender.
 

@@ -101,7 +101,7 @@ class QuestionFile:
     task: Task
     roots: tuple[Path, ...]  # recording folders to search
     source: str  # source of the recordings: synthesis or human
-    prefix: str  # prefix of case ids
+    prefix: str  # prefix of case IDs
 
     @property
     def where(self) -> str:
@@ -130,7 +130,7 @@ def read_questions(
     Args:
         conversations: Conversations about the same recordings.
         mapping: The user's field spellings, by names that start with ``question.``.
-        taken: Case ids in use; the ids of the questions are added.
+        taken: Case IDs in use; the IDs of the questions are added.
 
     Raises:
         UsageError: The field mapping does not match the data.
@@ -190,7 +190,7 @@ def _repeated_ids(file: QuestionFile, cases: Sequence[Case]) -> Iterator[str]:
     repeated = [question_id for question_id, count in ids.items() if count > 1]
     if repeated:
         shown = limited(repeated, ", ")
-        yield f"{file.where}: several questions have the id {shown}; repeated ids are numbered"
+        yield f"{file.where}: several questions have the ID {shown}; repeated IDs are numbered"
 
 
 def _read_file(
@@ -259,7 +259,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
     path = row.audio(*inner, *roots)
     # Ignore folders on other machines; the recording may still be in a local folder.
     if not inner and path is not None and not os.path.isfile(path):
-        row.complain(f"the path {folder!r} as folder is outside {roots[0]}, and {path.name} is missing")
+        row.complain(f"the path {folder!r} given as folder is outside {roots[0]}, and {path.name} is missing")
         row.lacks_recording = True
         return None
     return path

@@ -378,7 +378,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
     if wrong is not None:
         raise sqlite3.DataError(
             f"column {names[wrong]}: expected {column_types()[names[wrong]][0].__name__}, "
-            f"found {type(values[wrong]).__name__} {str(values[wrong])[:40]!r}"
+            f"got {type(values[wrong]).__name__} {str(values[wrong])[:40]!r}"
         )
     text = "\n".join([values[at] for at in texts])
     db = cast(_Connection, cursor.connection)
@@ -421,7 +421,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
             raise StoreError(f"{path} is empty: it is being created, or its creation was interrupted")
         if found not in versions:
             raise SchemaVersionError(
-                f"{path}: expected schema version {' or '.join(map(str, versions))}, found {found}; use the "
+                f"{path}: expected schema version {' or '.join(map(str, versions))}, got {found}; use the "
                 "version of live-eval that wrote it"
             )
         # Other objects may never end: views, triggers, virtual tables, generated columns, expression indexes.

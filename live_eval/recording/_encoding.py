@@ -95,7 +95,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def blocking_reason(error: Exception) -> str | None:
-    """Return why a database is unusable, or None if SQLite's own message is clear enough."""
+    """Return the reason why a database is unusable, or None if SQLite's message is clear enough."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the higher bits are the extended code
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
@@ -188,7 +188,7 @@ def mapping(text: str) -> dict[str, Any]:
     """Parse the text of a JSON object."""
     value = loads(text)
     if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+        raise ValueError(f"expected a JSON object, got {type(value).__name__}")
     return value
 
 
@@ -283,7 +283,7 @@ def file_stem(turn_id: str, generation: int) -> str:
     """Return a portable, unique and readable file name for a turn, without suffix.
 
     Args:
-        turn_id: Turn id, any text.
+        turn_id: Turn ID, any text.
         generation: Number of the turn's commit, appended if greater than 1.
 
     >>> file_stem("id_355/target", 1)

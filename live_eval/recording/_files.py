@@ -72,7 +72,7 @@ def own_name(name: str) -> str:
         return name
     plain = PurePosixPath(name).name == name == PureWindowsPath(name).name
     if not plain or name in ("", "..") or "\0" in name or len(os.fsencode(name)) > _MAX_NAME_BYTES:
-        raise ValueError(f"expected a plain file name, found {name[:80]!r}")
+        raise ValueError(f"expected a plain file name, got {name[:80]!r}")
     return name
 
 
@@ -95,7 +95,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
                 raise ValueError(f"its header states {file.frames} samples, more than a turn can have")
             return file.read(dtype=dtype), int(file.samplerate)
     except (soundfile.LibsndfileError, OSError, RuntimeError, ValueError) as error:
-        raise StoreError(f"{path}: expected the audio of a turn: {error}") from None
+        raise StoreError(f"{path}: cannot read the turn's audio: {error}") from None
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:
@@ -136,7 +136,7 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
 
 
 def why_lost(folder: Path, file: Path) -> str:
-    """Return why a run's file is unusable, with its path; empty if it is usable."""
+    """Return the reason why a run's file is unusable, with its path; empty if it is usable."""
     try:
         if not own_file(folder, file).stat().st_size:
             raise StoreError(f"{file} is empty")

@@ -56,14 +56,14 @@ class KeptCalibration(BaseModel):
     def in_words(self) -> str:
         """Summarise in one sentence, without a full stop."""
         errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
-        load = f"{counted(self.sessions, 'session')} at a time"
+        load = counted(self.sessions, "concurrent session")
         load += f" (processes: {self.processes})" if self.processes else ""
         load += " and busy cores" if self.noise else ""
         load += f" over {self.turns} turns" if self.turns else ""
         where = "this machine" if self.node is None else f"node {self.node}, the worst in use,"
         return (
-            f"error of the harness (p99), calibrated on {where} on {self.date[:10]} with {load}: {errors}; "
-            f"a bare timer loop was {self.floor_p99_ms:.1f} ms late"
+            f"timing error of live-eval (p99), calibrated on {where} on {self.date[:10]} with {load}: "
+            f"{errors}; a bare timer loop was {self.floor_p99_ms:.1f} ms late"
         )
 
 

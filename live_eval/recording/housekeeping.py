@@ -49,7 +49,7 @@ def is_busy(folder: Path) -> bool:
 
 
 def leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
-    """Return what killed processes left in a run folder; nothing while the run is being written.
+    """Return the files that killed processes left in a run folder; none while the run is being written.
 
     Leftovers are audio files and cassettes of attempts missing from the database, temporary files, stale
     locks, and SQLite's logs, which are merged before they are removed.

@@ -332,7 +332,7 @@ def on_axis(
     if bound is not None:
         length = min(length, bound)
     elif length * channels > _MAX_AXIS_SAMPLES:
-        raise ValueError(f"expected audio of at most {_MAX_AXIS_SAMPLES} samples, found {length}")
+        raise ValueError(f"expected audio of at most {_MAX_AXIS_SAMPLES} samples, got {length}")
     axis = np.zeros((length, channels), np.int16)
     for channel, at, pcm in pieces:
         first = max(at, 0)

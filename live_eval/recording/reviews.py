@@ -44,7 +44,7 @@ def _label(text: str) -> str:
     """Return a label without surplus spaces."""
     plain = " ".join(text.split())
     if not plain or len(plain) > _LONGEST_LABEL or not plain.isprintable():
-        raise ValueError(f"expected a label of 1 to {_LONGEST_LABEL} characters, found {text[:60]!r}")
+        raise ValueError(f"expected a label of 1 to {_LONGEST_LABEL} characters, got {text[:60]!r}")
     return plain
 
 
@@ -184,9 +184,9 @@ def _read(folder: Path) -> _File:
     try:
         stored = _FILE.validate_json(data)
     except ValidationError as error:
-        raise StoreError(f"{path}: expected the reviews of a run: {_first(error)}") from None
+        raise StoreError(f"{path}: invalid reviews: {_first(error)}") from None
     if stored.reviews != _VERSION:
-        raise SchemaVersionError(f"{path}: expected reviews of version {_VERSION}, found {stored.reviews}")
+        raise SchemaVersionError(f"{path}: expected reviews of version {_VERSION}, got {stored.reviews}")
     return stored
 
 

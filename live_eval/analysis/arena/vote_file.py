@@ -94,7 +94,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
         if not (case and first and second):
             problem = "expected a case_id, first and second"
         elif first == second:
-            problem = f"first and second are both {first!r}, expected two runs"
+            problem = f"expected two different runs, got {first!r} twice"
         elif verdict is None:
             problem = f"winner {row['winner']!r}: expected first, second, tie, {first!r} or {second!r}"
         elif rater and (before := seen.setdefault((case, frozenset((first, second)), rater), line)) != line:

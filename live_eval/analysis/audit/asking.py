@@ -25,8 +25,9 @@ def swapped(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 class Asker:
-    """Call a judge repeatedly: a local judge recomputes its scores in different batches, an LLM judge queries
-    the model again.
+    """Call a judge repeatedly.
+
+    A local judge recomputes its scores in different batches; an LLM judge queries the model again.
 
     Args:
         stack: Exit stack for the judge's resources.

@@ -173,7 +173,7 @@ class _Audit:
         }
         if not scores:
             raise UsageError(
-                f"the run has no scores of {judge} in version {version}; first run: "
+                f"the run has no scores of {judge} in version {version}; to add them: "
                 f"live-eval score {self.run.path} --judges {judge}"
             )
         return scores

@@ -121,7 +121,7 @@ class BothOrders:
 
 
 def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]:
-    """Return whether a pairwise judge prefers the first or the second position, regardless of the replies.
+    """Measure whether a pairwise judge prefers the first or the second position, regardless of the replies.
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` pairs: ``flipped``, the share whose
@@ -167,8 +167,9 @@ class Degraded:
 
 
 def degradation_effect(rows: Sequence[Degraded], *, directed: bool = True, seed: int = 0) -> dict[str, Any]:
-    """Return whether a judge detects a degradation; for an undirected output, any change beyond chance
-    counts.
+    """Measure whether a judge detects a degradation.
+
+    For an undirected output, any change beyond chance counts.
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` turns: the mean ``difference``, degraded

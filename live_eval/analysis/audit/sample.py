@@ -167,7 +167,7 @@ def turn_in_other(
 ) -> JudgedTurn | Unscored | Failed:
     """Return another run's turn with the judge's inputs, or the reason why it cannot be judged."""
     if turn_id not in run:
-        return Unscored("the turn is missing in the other run")
+        return Unscored("the turn is missing from the other run")
     item = read_turn(run, run.turn(turn_id), spec.needs | spec.uses, sendable)
     verdict = before_asking(spec, item)
     return item.turn if verdict is None else verdict

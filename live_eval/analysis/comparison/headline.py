@@ -15,7 +15,7 @@ _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
 def headline(first: str, comparison: RunComparison) -> str:
-    """Summarise a comparison in a sentence: differences shown, number not shown, scripts that one needs.
+    """Summarise a comparison in a sentence: differences shown, number not shown, scripts needed to show one.
 
     Args:
         comparison: Comparison of another run with the first.
@@ -61,7 +61,7 @@ def _reach(difference: Difference, data_cases: int | None) -> str:
     aim = Aim(detect=abs(value), tests=max(difference.tests, 1))
     least = detectable(aim, spread, scripts)
     parts = [
-        f"{counted(scripts, 'script')} can show no difference in {difference.name}"
+        f"{counted(scripts, 'script')} cannot show any difference in {difference.name}"
         if least is None
         else f"{counted(scripts, 'script')} are too few to show a difference in {difference.name} below "
         f"{significant(least, 2)}{unit}"

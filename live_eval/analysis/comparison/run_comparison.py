@@ -63,7 +63,7 @@ class RunComparison:
         if not (self.flagged and self.without_flagged):
             return ""
         return (
-            f"flagged (our own lag exceeded {LAG_BOUND_NS / 1e6:.0f} ms): "
+            f"flagged (live-eval's own lag exceeded {LAG_BOUND_NS / 1e6:.0f} ms): "
             f"{counted(self.flagged_first, 'turn')} in {first}, {self.flagged_other} in {self.other}; "
             f"latency differences are given with and without the turns flagged in either run "
             f"({self.flagged})"
@@ -257,7 +257,7 @@ def _compare(
         if (wanted and name not in wanted) or (series.kind == "latency" and no_latencies):
             continue
         if theirs is None:
-            notes.append(f"{name} is not compared: missing in {other.name}")
+            notes.append(f"{name} is not compared: missing from {other.name}")
             continue
         if series.version != theirs.version:
             notes.append(f"{name} is not compared: {_versions_differ(first, series, other, theirs)}")
@@ -270,7 +270,7 @@ def _compare(
     if unflagged and (shown := boundaries.in_words(first.name, other.name)):
         notes.append(shown)
     notes += [
-        f"{name} is not compared: missing in {first.name}"
+        f"{name} is not compared: missing from {first.name}"
         for name in other.series
         if name not in first.series and (not wanted or name in wanted)
     ]
@@ -319,7 +319,7 @@ def latencies_differ(first: ComparedRun, other: ComparedRun) -> str:
     if len({endpoint.get("comparable") is not False for endpoint in endpoints}) > 1:
         return "only one of the endpoints is realtime"
     if mixed := [run.name for run in (first, other) if run.timing_version is None]:
-        return f"{' and '.join(mixed)}: latencies by several definitions; --retime recomputes them"
+        return f"{' and '.join(mixed)}: latencies follow several definitions; --retime recomputes them"
     if first.timing_version != other.timing_version:
         return "their definitions differ; --retime recomputes them"
     return ""

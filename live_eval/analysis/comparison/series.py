@@ -112,7 +112,7 @@ def _read(path: Path, name: str, retime: bool) -> ComparedRun:
 
 
 def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table: ScoreTable) -> ComparedRun:
-    """Return a run prepared for comparison, called `name`."""
+    """Prepare a run for comparison under the name `name`."""
     versions = {turn.timing_version for turn in turns}
     return ComparedRun(
         name=name,

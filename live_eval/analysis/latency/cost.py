@@ -51,7 +51,7 @@ def cost_per_minute(turns: Sequence[TurnRecord], price: Price | None = None) -> 
 
 
 def unpriced(tokens: Sequence[Tokens], price: Price | None) -> str:
-    """Return why the cost of the tokens is unknown; empty if it is known."""
+    """Return the reason why the cost of the tokens is unknown; empty if it is known."""
     if price is None:
         return "the price of the model is unknown"
     if price.audio_input is None and any(each.audio_input for each in tokens):

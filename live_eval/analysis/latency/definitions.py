@@ -74,7 +74,7 @@ def aiewf_server_ttfb(evidence: Evidence) -> Latency:
     """
     timing = evidence.turn.timing
     if evidence.turn.trace.committed_ns is not None:
-        return Latency(None, "no speech_stopped: we committed the turn")
+        return Latency(None, "no speech_stopped: the client committed the turn")
     if timing.endpointing.ns is None or timing.first_byte.ns is None:
         return Latency(None, timing.endpointing.reason or timing.first_byte.reason)
     return Latency(timing.first_byte.ns - timing.endpointing.ns)
@@ -91,16 +91,16 @@ def aiewf_wav_v2v(evidence: Evidence) -> Latency:
     """
     trace, rate_hz = evidence.turn.trace, evidence.both_rate_hz
     if evidence.both_sides is None or rate_hz is None:
-        return Latency(None, "no audio of both sides")
+        return Latency(None, "the audio of one side or both is missing")
     if trace.t0_ns is None or trace.voice_end_ns is None:
         return Latency(None, "the end of the user's speech is not known")
     last = (trace.voice_end_ns - trace.t0_ns + _VAD_LONGEST_WAIT_NS) * rate_hz // 1_000_000_000
     user, reply = (_speech_segments(evidence.both_sides[:last, channel], rate_hz) for channel in (0, 1))
     if not user:
-        return Latency(None, "Silero finds no speech of the user")
+        return Latency(None, "Silero found no user speech")
     after = reply[1:] if reply and reply[0][0] < user[0][0] else reply
     if not after:
-        return Latency(None, "Silero finds no speech in the reply")
+        return Latency(None, "Silero found no speech in the reply")
     return Latency(after[0][0] - user[0][1])
 
 

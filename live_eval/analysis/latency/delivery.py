@@ -67,7 +67,7 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> DeliveryRate:
         len(rates),
         round(median, 3) if math.isfinite(median) else None,
         round(p05, 3) if math.isfinite(p05) else None,
-        "" if math.isfinite(median) else "at least half of the replies arrived all at once",
+        "" if math.isfinite(median) else "at least half of the replies arrived in one burst",
     )
 
 
@@ -75,7 +75,7 @@ def delivery_rate_of(reply: ResponseRecord) -> float | None:
     """Return the ratio of a reply's audio length to its arrival time, from first to last chunk.
 
     A chunk arrives when it is complete, so the last chunk is excluded; so are idle gaps of the sender.
-    Infinite if all chunks arrived at once; None for fewer than two chunks.
+    Infinite if all chunks arrived at the same time; None for fewer than two chunks.
     """
     arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples
     followed = np.ones(max(0, len(arrivals) - 1), np.bool_)

@@ -186,7 +186,7 @@ class RunSummary:
         """Whether replies change with the voice, compared by words; None without single conversations."""
         if not self.collected.replies:
             return None
-        no_embedder = "a summary loads no model"
+        no_embedder = "a summary does not load models"
         return sensitivity_of(
             self.collected, self.table, run=self.facts.name, no_embedder=no_embedder, overall_only=True
         )

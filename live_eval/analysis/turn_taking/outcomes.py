@@ -7,7 +7,7 @@ rule           the last utterance                                  passes with
 =============  ==================================================  =====================
 ANSWER         expects an answer                                   `Outcome.ANSWERED`
 PAUSE          expects an answer, with pauses inside               `Outcome.WAITED`
-BEFORE_REPLY   expects no answer, follows a question at once       `Outcome.ANSWERED`
+BEFORE_REPLY   expects no answer, follows a question directly      `Outcome.ANSWERED`
 INTERRUPTION   expects an answer, begins over the reply            `Outcome.YIELDED`, `Outcome.FELL_SILENT`
 BACKCHANNEL    expects no answer, begins over the reply            `Outcome.KEPT_TALKING`
 FALSE_TRIGGER  expects no answer, overlaps no reply                `Outcome.IGNORED`

@@ -119,7 +119,7 @@ class AgentSpeech:
 
     @property
     def began_ns(self) -> int | None:
-        """The announcement or the first audible sample, whichever is earlier; None if both are missing."""
+        """The time of the announcement or the first audible sample, whichever is earlier, or None."""
         signs = (self.created_ns, self.sounds[0].start_ns if self.sounds else None)
         return min((at for at in signs if at is not None), default=None)
 

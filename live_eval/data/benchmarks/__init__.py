@@ -320,7 +320,7 @@ def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:
             files={str(name): (int(size), str(sha256)) for name, (size, sha256) in stored["files"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{path}: expected the record of {spec.title}, which is damaged: {again}") from None
+        raise DataError(f"{path}: the record of {spec.title} is damaged: {again}") from None
     if not found.root.is_dir():
         raise DataError(f"{found.root}: expected the folder of {spec.title}, found none: {again}")
     return found

@@ -48,7 +48,7 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
-    """Return Big Bench Audio at a path (its folder, or a category below it); None if it is not there."""
+    """Return Big Bench Audio at a path (its folder, or a category below it); None for any other path."""
     root, part = path, ""
     if path.name in spec.parts and not os.path.isdir(path):
         root, part = path.parent, path.name

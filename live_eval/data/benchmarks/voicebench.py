@@ -93,7 +93,7 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
         elif not split and len(found) != spec.parts[name].items:
             notes.append(f"{name}: {len(found)} items, {spec.parts[name].items} are published")
     if not part and (absent := [name for name in spec.parts if name not in parts]):
-        notes.append(f"parts that are not here: {', '.join(absent)}")
+        notes.append(f"missing parts: {', '.join(absent)}")
     if options.audio_root is not None:
         notes.append("audio_root is ignored: the recordings are inside the tables")
     name = "/".join(filter(None, (spec.name, part, split)))
@@ -115,7 +115,7 @@ def _complete(root: Path, part: str, split: str) -> list[_Shard]:
     wanted = split or (_BOARD_REGION if part == _REGIONS else "")
     if wanted and wanted not in splits:
         raise DataError(
-            f"{root / part}: expected the split {wanted}, found {', '.join(splits) or 'none'} "
+            f"{root / part}: expected the split {wanted}, got {', '.join(splits) or 'none'} "
             f"(live-eval data add downloads a part whole; a split is selected as {part}/SPLIT)"
         )
     chosen = [shard for shard in shards if shard.split == wanted or not wanted]
@@ -127,7 +127,7 @@ def _complete(root: Path, part: str, split: str) -> list[_Shard]:
                 f"{name}-{number:05}-of-{count:05}{TABLE_SUFFIX}" for number in missing[:_NAMED]
             )
             raise DataError(
-                f"{root / part}: expected {count} tables, found {len(here)}; missing: {shown}"
+                f"{root / part}: expected {count} tables, got {len(here)}; missing: {shown}"
                 f"{', …' if len(missing) > _NAMED else ''} (live-eval data add resumes a download)"
             )
     return chosen
@@ -139,7 +139,7 @@ def _cases(shards: Sequence[_Shard], spec: BenchmarkSpec, fields: FieldMap) -> I
     for shard in shards:
         names, rows = rows_of(shard.path)
         if _AUDIO not in names:
-            raise DataError(f"{shard.path}: expected a column {_AUDIO}, found {', '.join(names) or 'none'}")
+            raise DataError(f"{shard.path}: expected a column {_AUDIO}, got {', '.join(names) or 'none'}")
         for row, record in enumerate(rows):
             number = numbers[shard.split] = numbers.get(shard.split, -1) + 1
             records.append(record)
@@ -168,7 +168,7 @@ def _case(
     elif rule is ScoringRule.BBH:
         details["id"] = read.text("id")
         if details["id"] is None:
-            read.complain_absent("id", "the task's id")
+            read.complain_absent("id", "the task's ID")
     elif rule is ScoringRule.INSTRUCTIONS:
         details |= {name: record.get(name) for name in ("key", "instruction_id_list", "kwargs")}
         if not isinstance(details["instruction_id_list"], list) or not isinstance(details["kwargs"], list):

@@ -202,7 +202,7 @@ def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, run_fold
     monkeypatch.setattr("live_eval.analysis.comparison.series.read_runs", lambda paths: [run])
     asked = ["plan", "--detect", "1234567", "--metric", "C4", "--from", str(run_folder)]
     done = CliRunner().invoke(cli, asked, catch_exceptions=False)
-    assert "to show a difference of 1234570 ms in" in done.stdout
+    assert "to detect a difference of 1234570 ms in" in done.stdout
     assert re.search(r"; 20 scripts show \d{4} ms\n", done.stdout), done.stdout
 
 
@@ -217,4 +217,4 @@ def test_a_difference_of_per_cents_is_in_points(
     monkeypatch.setattr("live_eval.analysis.comparison.series.read_runs", lambda paths: [run])
     asked = ["plan", "--detect", "0.2", "--metric", "C4", "--from", str(run_folder)]
     done = CliRunner().invoke(cli, asked, catch_exceptions=False)
-    assert f"to show a difference of {told} rubric.c4" in done.stdout
+    assert f"to detect a difference of {told} rubric.c4" in done.stdout

@@ -101,7 +101,7 @@ def test_a_folder_does_not_lead_out_of_the_data(tmp_path: Path) -> None:
     for number, folder in enumerate((str(elsewhere), "../../../elsewhere")):
         case = asked(tmp_path / str(number), audio_dir=folder)
         assert case.problem is not None
-        assert f"the path {folder!r} as folder is outside" in case.problem
+        assert f"the path {folder!r} given as folder is outside" in case.problem
         assert not case.audio_path.is_relative_to(elsewhere)
     # The folder of another machine does no harm where the recording lies with the others.
     here = "dog/id_7_dog_family_target.wav"

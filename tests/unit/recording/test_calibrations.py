@@ -47,7 +47,7 @@ def test_sessions_that_other_processes_hold_have_calibrations_of_their_own() -> 
         keep(made(4, p99=1.0 + processes, processes=processes))
     two = nearest("websocket", 4, processes=2)
     assert two == made(4, 3.0, processes=2)
-    assert "with 4 sessions at a time (processes: 2): first_byte within 3.0 ms" in two.in_words()
+    assert "with 4 concurrent sessions (processes: 2): first_byte within 3.0 ms" in two.in_words()
     assert nearest("websocket", 4) == made(4)
     assert nearest("websocket", 4, processes=1) is None
 
@@ -59,8 +59,8 @@ def test_the_last_one_of_a_load_is_kept() -> None:
     assert found is not None
     assert found.errors_p99_ms == {"first_byte": 2.0}
     assert found.in_words() == (
-        "error of the harness (p99), calibrated on this machine on 2026-11-22 with 4 sessions at a time: "
-        "first_byte within 2.0 ms; a bare timer loop was 0.2 ms late"
+        "timing error of live-eval (p99), calibrated on this machine on 2026-11-22 with 4 concurrent "
+        "sessions: first_byte within 2.0 ms; a bare timer loop was 0.2 ms late"
     )
 
 

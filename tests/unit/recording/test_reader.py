@@ -60,7 +60,7 @@ def test_another_schema_version_is_refused_with_both_numbers(tmp_path: Path) -> 
     db.close()
     for use in (RunReader.open, RunWriter.resume):
         with pytest.raises(
-            SchemaVersionError, match=f"expected schema version 2 or {RUN_SCHEMA_VERSION}, found 99"
+            SchemaVersionError, match=f"expected schema version 2 or {RUN_SCHEMA_VERSION}, got 99"
         ):
             use(tmp_path)
 

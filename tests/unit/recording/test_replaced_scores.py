@@ -115,7 +115,7 @@ def test_a_run_that_is_being_scored_is_refused_before_a_turn_is_played(scored_ru
 def test_scores_of_another_version_are_refused_before_a_turn_is_played(scored_run: Path) -> None:
     with closing(sqlite3.connect(scored_run / SCORES_FILE)) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(SchemaVersionError, match="found 99"):
+    with pytest.raises(SchemaVersionError, match="got 99"):
         RunWriter.resume(scored_run, ended=True)
 
 

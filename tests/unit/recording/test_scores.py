@@ -183,9 +183,9 @@ def test_another_schema_version_and_another_file_are_refused(tmp_path: Path) -> 
     with sqlite3.connect(tmp_path / SCORES_FILE) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(SchemaVersionError, match="found 99"):
+    with pytest.raises(SchemaVersionError, match="got 99"):
         ScoreReader.open(tmp_path)
-    with pytest.raises(SchemaVersionError, match="found 99"):
+    with pytest.raises(SchemaVersionError, match="got 99"):
         ScoreStore.open(tmp_path)
     (tmp_path / SCORES_FILE).write_text("no database at all, but long enough to be read as one " * 20)
     with pytest.raises(StoreError, match="expected a database"):

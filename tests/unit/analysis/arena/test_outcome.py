@@ -255,7 +255,7 @@ def test_invalid_votes_are_reported_by_line(tmp_path: Path) -> None:
     assert [line.split(":")[1] for line in told] == ["2", "3", "4", "6"]
     assert "expected first, second, tie, 'short' or 'long'" in told[0]
     assert "a second vote by 'ann' on this pair; the first is on line 5" in told[3]
-    with pytest.raises(DataError, match=r":2: expected 5 cells \(.*\), found 2"):
+    with pytest.raises(DataError, match=r":2: expected 5 cells \(.*\), got 2"):
         read_votes(votes_file(file, "0/target,short"), ["short", "long"], {})
     with pytest.raises(DataError, match=r":1: expected the columns .*winner.*; found case_id, first, second"):
         read_votes(votes_file(file, heading="case_id,first,second"), ["short", "long"], {})

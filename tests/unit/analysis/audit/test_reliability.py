@@ -205,7 +205,7 @@ class TestLabels:
             ("turn_id,score\nt0,high\n", r"labels\.csv:2: score 'high': expected a number"),
             ("turn_id,score\nt0,\n", r"labels\.csv:2: score '': expected a number"),
             ("turn_id,score\nt0,nan\n", r"labels\.csv:2: score 'nan'"),
-            ("turn_id,score\nt0,1\nt1\n", r"labels\.csv:3: expected 2 cells \(turn_id, score\), found 1"),
+            ("turn_id,score\nt0,1\nt1\n", r"labels\.csv:3: expected 2 cells \(turn_id, score\), got 1"),
             ("turn_id,score\n,1\n", r"labels\.csv:2: expected a turn_id or a case_id"),
             ("case_id,score\ntwice,1\n", r"labels\.csv:2: case 'twice' has 2 turns"),
             (

@@ -246,7 +246,7 @@ def test_different_versions_endings_and_missing_metrics_are_noted() -> None:
         "latencies are not compared: the user's turns were ended by server_vad in a and by manual in b",
         "x is not compared: judged by version 1 in a and by 2 in b",
         "y is not compared: missing in b",
-        "z is not compared: missing in a",
+        "z is not compared: missing from a",
     )
     assert [setting.name for setting in comparison.settings] == ["endpoint.turn_mode", "endpoint.base_url"]
     retimed = replace(other, manifest=first.manifest, timing_version=2)
@@ -264,7 +264,7 @@ def test_latencies_of_several_definitions_are_not_compared() -> None:
     [comparison] = compare_runs(mixed).comparisons
     assert "voice_to_voice" not in comparison.differences
     assert comparison.notes == (
-        "latencies are not compared: a and b: latencies by several definitions; --retime recomputes them",
+        "latencies are not compared: a and b: latencies follow several definitions; --retime recomputes them",
     )
     with pytest.raises(UsageError, match="several definitions"):
         check_same_measure(mixed[0], timed["voice_to_voice"], mixed[1], timed["voice_to_voice"])
@@ -421,7 +421,7 @@ def test_runs_are_compared_from_their_folders(run_folder: Path, slower_run_folde
     assert text.count("mean over scripts") == 2
     assert "no interval of the difference: all values are equal (captured, connect, " in text
     assert text.count("equal") == 1, "no verdict of equality"
-    assert "flagged (our own lag exceeded 20 ms): 1 turn in first, 1 in second" in text
+    assert "flagged (live-eval's own lag exceeded 20 ms): 1 turn in first, 1 in second" in text
     assert text.count("\n  without flagged  ") == 6, "one beneath each latency"
     assert "speech boundaries" not in text
     assert "failed turns stay in the denominator: 2 in first, 2 in second" in text

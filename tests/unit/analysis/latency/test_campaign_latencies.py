@@ -209,7 +209,7 @@ def test_the_rate_of_delivery_is_1_at_the_pace_of_speech() -> None:
     assert delivery_rate_of(reply([0, 0])) == float("inf")
     assert delivery_rate_of(reply([0])) is None
     burst = with_headline(spoken_turn(a_case(0)), chunk_arrival_ns=np.full(11, 5 * MS, np.int64))
-    at_once = "at least half of the replies arrived all at once"
+    at_once = "at least half of the replies arrived in one burst"
     assert delivery_rate([burst]) == DeliveryRate(1, None, None, at_once)
     assert delivery_rate([]) == DeliveryRate(0, None, None, "no reply of at least two chunks")
 

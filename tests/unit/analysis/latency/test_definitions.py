@@ -58,7 +58,7 @@ def test_the_first_byte_after_speech_stopped_leaves_out_the_detector() -> None:
     assert aiewf_server_ttfb(evidence(plan)).ns == 210 * MS
     turn = spoken_turn(a_case(0), plan)
     manual = replace(turn, trace=replace(turn.trace, committed_ns=turn.trace.voice_end_ns))
-    assert aiewf_server_ttfb(evidence_of(manual)).reason == "no speech_stopped: we committed the turn"
+    assert aiewf_server_ttfb(evidence_of(manual)).reason == "no speech_stopped: the client committed the turn"
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_silero_on_both_sides_is_near_ours() -> None:
     assert found % (32 * MS) == 0  # its windows
     assert abs(found - own) < 150 * MS
     silent = replace(turn, both_sides=np.zeros_like(turn.both_sides))
-    assert aiewf_wav_v2v(evidence_of(silent)).reason == "Silero finds no speech of the user"
-    assert aiewf_wav_v2v(Evidence(turn=turn)).reason == "no audio of both sides"
+    assert aiewf_wav_v2v(evidence_of(silent)).reason == "Silero found no user speech"
+    assert aiewf_wav_v2v(Evidence(turn=turn)).reason == "the audio of one side or both is missing"
 
 
 def test_the_table_shows_how_far_each_definition_moves_the_number() -> None:
@@ -216,4 +216,4 @@ def test_evidence_is_read_from_a_run_and_lost_audio_is_a_reason(tmp_path: Path) 
         (gone, _) = read_evidence(run, turns, lambda turn, reply: words)
         assert gone.words is None
         assert "no words" in gone.no_words
-        assert aiewf_wav_v2v(gone).reason == "no audio of both sides"
+        assert aiewf_wav_v2v(gone).reason == "the audio of one side or both is missing"

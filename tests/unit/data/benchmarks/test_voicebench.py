@@ -79,7 +79,7 @@ def test_a_part_is_read_by_its_folder_and_a_split_by_its_name(tmp_path: Path) ->
     assert [case.case_id for case in part(tmp_path / "openbookqa").cases] == ["openbookqa/0", "openbookqa/1"]
     assert {case.topic for case in part(tmp_path / "sd-qa").cases} == {"usa"}
     assert len(part(tmp_path / "sd-qa" / "aus").cases) == 3
-    with pytest.raises(DataError, match=r"expected the split irl, found aus, usa"):
+    with pytest.raises(DataError, match=r"expected the split irl, got aus, usa"):
         part(tmp_path / "sd-qa" / "irl")
 
 
@@ -95,7 +95,7 @@ def test_a_part_of_several_tables_is_numbered_through(tmp_path: Path) -> None:
 def test_a_half_downloaded_part_is_named(tmp_path: Path) -> None:
     folder = voicebench_part(tmp_path, "wildvoice", [{"prompt": "x"}] * 4, shards=2)
     (folder / "test-00001-of-00002.parquet").rename(folder / "test-00001-of-00002.parquet.part")
-    with pytest.raises(DataError, match=r"expected 2 tables, found 1; missing: test-00001-of-00002\.parquet"):
+    with pytest.raises(DataError, match=r"expected 2 tables, got 1; missing: test-00001-of-00002\.parquet"):
         part(folder)
 
 
@@ -123,7 +123,7 @@ def test_fields_are_mapped(tmp_path: Path) -> None:
 def test_a_table_without_audio_is_named(tmp_path: Path) -> None:
     folder = voicebench_part(tmp_path, "advbench", [{"prompt": "x"}])
     write_table(folder / "test-00000-of-00001.parquet", [{"prompt": "x"}], audio={})
-    with pytest.raises(DataError, match="expected a column audio, found prompt"):
+    with pytest.raises(DataError, match="expected a column audio, got prompt"):
         part(folder)
 
 
