@@ -24,7 +24,7 @@ __all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope", "length_s"]
 
 MOST_STEPS = 1000
 """Length of a detailed envelope."""
-_AT_A_TIME = 4  # final clips that may be encoded in vain
+_AT_A_TIME = 4  # clips per batch; part of the last batch may not fit
 _STEP_S = PEAK_NS / 1e9
 
 

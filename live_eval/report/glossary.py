@@ -22,7 +22,7 @@ __all__ = [
 LAG_BOUND_MS = LAG_BOUND_NS // 1_000_000
 
 LAG_NOTE = (
-    f"Lag is the harness's own lateness on a turn. Above {LAG_BOUND_MS} ms a turn is flagged, and "
+    f"Lag is live-eval's own lateness on a turn. Above {LAG_BOUND_MS} ms a turn is flagged, and "
     "percentiles are also given without flagged turns."
 )
 
@@ -79,7 +79,7 @@ DEFINITIONS = (
     ("captured", "a turn that ended normally with a reply; otherwise it is failed"),
     (
         "lag",
-        "the harness's own lateness on a turn, the error bar of its latencies; above "
+        "live-eval's own lateness on a turn, the error bar of its latencies; above "
         f"{LAG_BOUND_MS} ms a turn is flagged, and percentiles are also given without flagged turns",
     ),
     ("task", "conversation, transcription, understanding or reasoning: the levels of the benchmark"),
@@ -96,8 +96,8 @@ DEFINITIONS = (
         "n, missing",
         "n is the number of captured turns in a percentile. For latencies measured from the end of speech, "
         "turns with an uncertain end are reported separately. Missing turns (failed or unanswered) have no "
-        "such latency and are in no percentile. The three add up to the turns of the run. Negative latencies "
-        "are kept",
+        "such latency and are not part of any percentile. The three add up to the turns of the run. "
+        "Negative latencies are kept",
     ),
     (
         "scores",
@@ -115,7 +115,7 @@ DEFINITIONS = (
     (
         "against another run",
         "the difference on the cases of both runs: paired by case, averaged within scripts and then over "
-        "scripts, resampled by script. The means next to it are over turns, so they may differ by another "
+        "scripts, resampled by script. The means next to it are over turns, so their difference may "
         "amount",
     ),
 )
@@ -149,7 +149,7 @@ CAMPAIGN_DEFINITIONS = (
     (
         "premature, early, flagged",
         "premature responses were cancelled because the user continued; early turns were answered before the "
-        "end of speech; on flagged turns the harness itself ran late",
+        "end of speech; on flagged turns live-eval itself ran late",
     ),
 )
 

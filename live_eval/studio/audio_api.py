@@ -40,7 +40,7 @@ async def _audio(request: web.Request) -> web.StreamResponse:
         file = await asyncio.to_thread(_file, request)
         return web.FileResponse(file, headers={"Content-Type": "audio/flac"})
     if side not in SIDES:
-        raise NotFoundError(f"expected {_BOTH}, {' or '.join(SIDES)}, found {side[:40]!r}")
+        raise NotFoundError(f"expected {_BOTH}, {' or '.join(SIDES)}, got {side[:40]!r}")
 
     def one_side() -> bytes:
         both, rate_hz = _both_sides(request)
@@ -53,7 +53,7 @@ async def _clip(request: web.Request) -> web.Response:
     """Return an interval of one or both sides as a WAV download."""
     side = request.query.get("side", _BOTH)
     if side != _BOTH and side not in SIDES:
-        raise UsageError(f"side: expected {_BOTH}, {' or '.join(SIDES)}, found {side[:40]!r}")
+        raise UsageError(f"side: expected {_BOTH}, {' or '.join(SIDES)}, got {side[:40]!r}")
     start_s, end_s = _interval(request)
 
     def clip() -> bytes:
@@ -80,7 +80,7 @@ async def _waveform(request: web.Request) -> web.Response:
 async def _spectrogram(request: web.Request) -> web.Response:
     side = request.query.get("side", "reply")
     if side not in SIDES:
-        raise UsageError(f"side: expected {' or '.join(SIDES)}, found {side[:40]!r}")
+        raise UsageError(f"side: expected {' or '.join(SIDES)}, got {side[:40]!r}")
     start_s, end_s = _interval(request)
     columns = max(1, count_in(request, "columns", 1_000, _MOST_COLUMNS))
 

@@ -50,7 +50,7 @@ def _paths(request: web.Request) -> tuple[Path, ...]:
     """Return the folders of the requested runs."""
     ids = tuple(dict.fromkeys(request.query.getall("run", [])))
     if not 2 <= len(ids) <= _MOST_RUNS:
-        raise UsageError(f"run: expected the ids of 2 to {_MOST_RUNS} different runs, found {len(ids)}")
+        raise UsageError(f"run: expected the IDs of 2 to {_MOST_RUNS} different runs, got {len(ids)}")
     return tuple(request.app[LIBRARY].find(run_id, "run").path for run_id in ids)
 
 

@@ -50,9 +50,9 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
     scores = [column for column in runs[0].columns if all(_has(run, column.name) for run in runs)]
     metrics = (*LATENCIES, *(column.name for column in scores))
     if query.metric not in metrics:
-        raise UsageError(f"metric: expected one of {', '.join(metrics)}, found {query.metric[:40]!r}")
+        raise UsageError(f"metric: expected one of {', '.join(metrics)}, got {query.metric[:40]!r}")
     if query.order not in ORDERS:
-        raise UsageError(f"order: expected one of {', '.join(ORDERS)}, found {query.order[:40]!r}")
+        raise UsageError(f"order: expected one of {', '.join(ORDERS)}, got {query.order[:40]!r}")
     rows = [{row["turn_id"]: row for row in run.rows} for run in runs]
     cases = list(dict.fromkeys(turn_id for each in rows for turn_id in each))
     matching, invalid = set(), None

@@ -89,10 +89,10 @@ class Library:
         found = self._known.get(folder_id)
         if found is None or not found.path.is_dir():
             raise NotFoundError(
-                f"no run or campaign has the id {folder_id[:40]!r}: it may have been deleted or moved"
+                f"no run or campaign has the ID {folder_id[:40]!r}: it may have been deleted or moved"
             )
         if kinds and found.kind not in kinds:
-            raise NotFoundError(f"{found.path}: expected a {' or '.join(kinds)}, found a {found.kind}")
+            raise NotFoundError(f"{found.path}: expected a {' or '.join(kinds)}, got a {found.kind}")
         return found
 
     def runs_of(self, campaign: ListedFolder) -> list[ListedFolder]:

@@ -180,7 +180,7 @@ class ListeningApi:
                 names = [each.name for each in ballots.test.runs]
                 run = request.query.get("run", names[0])
                 if run not in names:
-                    raise UsageError(f"run: expected {' or '.join(names)}, found {run[:60]!r}")
+                    raise UsageError(f"run: expected {' or '.join(names)}, got {run[:60]!r}")
                 name = f"{name}-{run}"
             return name, votes_csv(ballots, run)
 
@@ -280,7 +280,7 @@ async def _listener(request: web.Request) -> str:
     given = (await _body(request, _LISTENER)).listener
     name = " ".join(unicodedata.normalize("NFC", given).split())
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(f"listener: expected a name of 1 to {_LONGEST_NAME} characters, found {name[:80]!r}")
+        raise UsageError(f"listener: expected a name of 1 to {_LONGEST_NAME} characters, got {name[:80]!r}")
     return name
 
 

@@ -40,7 +40,7 @@ def number_in(request: web.Request, name: str, default: float, low: float, high:
     except ValueError:
         value = float("nan")
     if not low <= value <= high:
-        raise UsageError(f"{name}: expected a number from {low:g} to {high:g}, found {text[:40]!r}")
+        raise UsageError(f"{name}: expected a number from {low:g} to {high:g}, got {text[:40]!r}")
     return value
 
 
@@ -48,5 +48,5 @@ def count_in(request: web.Request, name: str, default: int, high: int) -> int:
     """Return an integer in the request's query, from 0 to `high`."""
     value = number_in(request, name, default, 0, high)
     if value != int(value):
-        raise UsageError(f"{name}: expected a whole number, found {value:g}")
+        raise UsageError(f"{name}: expected a whole number, got {value:g}")
     return int(value)

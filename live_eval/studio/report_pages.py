@@ -76,7 +76,7 @@ def _of_runs(request: web.Request, render: Callable[[tuple[Path, ...], tuple[Sta
     """Return a page on the runs in the query."""
     run_ids = tuple(dict.fromkeys(request.query.getall("run", [])))
     if not 1 <= len(run_ids) <= _MOST_RUNS:
-        raise UsageError(f"run: expected the ids of 1 to {_MOST_RUNS} runs, found {len(run_ids)}")
+        raise UsageError(f"run: expected the IDs of 1 to {_MOST_RUNS} runs, got {len(run_ids)}")
     paths = tuple(request.app[LIBRARY].find(run_id, "run").path for run_id in run_ids)
     return render(paths, tuple(map(stamp_of, paths)))
 

@@ -123,7 +123,7 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return what ``live-eval show --json`` prints, without cues."""
+    """Return the output of ``live-eval show --json``, without cues."""
     summary = read_summary(folder)
     return {**summary.as_json(cues=False), "levels": relate_levels(summary).as_json()}
 

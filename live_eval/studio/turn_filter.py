@@ -80,7 +80,7 @@ def parse_filter(text: str, fields: FilterFields) -> TurnTest:
         FilterError: The expression is invalid.
     """
     if len(text) > _MOST_CHARACTERS:
-        raise FilterError(f"where: expected at most {_MOST_CHARACTERS:,} characters, found {len(text):,}")
+        raise FilterError(f"where: expected at most {_MOST_CHARACTERS:,} characters, got {len(text):,}")
     return _Parser(_tokens(text), fields).parse()
 
 
@@ -92,7 +92,7 @@ def _tokens(text: str) -> list[_Token]:
             wrong = text[place:].lstrip()
             at = len(text) - len(wrong) + 1
             hint = {"=": "; to compare, write ==", '"': "; the quote does not end"}.get(wrong[0], "")
-            raise FilterError(f"where: expected a name or a value at {at}, found {wrong[0]!r}{hint}")
+            raise FilterError(f"where: expected a name or a value at {at}, got {wrong[0]!r}{hint}")
         quoted = found[1] if found[1] is not None else found[2]
         plain = found[3] or found[4]
         start = found.end() - len(found[0].lstrip()) + 1
@@ -217,12 +217,12 @@ class _Parser:
     def _unexpected(self, expected: str) -> FilterError:
         token = self._peek()
         if token is None:
-            return FilterError(f"where: expected {expected}, found the end")
+            return FilterError(f"where: expected {expected}, got the end")
         return self._mismatch(expected, token)
 
     @staticmethod
     def _mismatch(expected: str, found: _Token) -> FilterError:
-        return FilterError(f"where: expected {expected} at {found.place}, found {found.text[:40]!r}")
+        return FilterError(f"where: expected {expected} at {found.place}, got {found.text[:40]!r}")
 
 
 def _texts(value: str | Iterable[str] | None) -> Iterable[str]:

@@ -230,7 +230,7 @@ class RunIndex:
         scores = [column.name for column in self.columns]
         if query.sort not in (*LATENCIES, *scores):
             names = ", ".join((RECORDED, BY_NAME, *LATENCIES, *scores))
-            raise UsageError(f"sort: expected one of {names}, found {query.sort[:40]!r}")
+            raise UsageError(f"sort: expected one of {names}, got {query.sort[:40]!r}")
         part = "latency_ms" if query.sort in LATENCIES else "scores"
         return missing_last(rows, _inside(part, query.sort), descending=query.descending)
 

@@ -121,7 +121,7 @@ def query_of(request: web.Request) -> RowQuery:
     flags = {name: query[name] for name in ("flagged", "descending") if name in query}
     for name, value in flags.items():
         if value not in _YES_OR_NO:
-            raise UsageError(f"{name}: expected 0 or 1, found {value[:40]!r}")
+            raise UsageError(f"{name}: expected 0 or 1, got {value[:40]!r}")
     return RowQuery(
         text=query.get("filter", ""),
         where=query.get("where", ""),

@@ -29,7 +29,7 @@ export class Listing {
    * @param {string} [options.first] The default sort key.
    * @param {object} [options.asked] The initial query.
    * @param {number} [options.size] Rows per page.
-   * @param {boolean} [options.all] Whether to offer all rows at once.
+   * @param {boolean} [options.all] Whether to offer all rows on one page.
    * @param {function(object)} [options.changed] Called with every query of the user.
    */
   constructor({ form, frame, pages, noun }, load, show, options = {}) {

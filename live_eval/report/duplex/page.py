@@ -1,4 +1,4 @@
-"""Write a page on one or two duplex campaigns, with its audio files."""
+"""Write the report of one or two duplex campaigns, and its audio files."""
 
 from __future__ import annotations
 

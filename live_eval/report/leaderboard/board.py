@@ -156,7 +156,7 @@ _SHORT_NOTE = (
     "n of N: the mean is over n of N turns; the others failed or have no score, so it may be biased upwards."
 )
 _LATENCY_NOTE = (
-    "Latencies are over all tasks and begin at the measured end of the user's speech, as in live-eval show. "
+    "Latencies cover all tasks and start at the measured end of the user's speech, as in live-eval show. "
     "The paper publishes none. To compare endpoints under equal load, use live-eval latency."
 )
 _LATENCIES = {

@@ -107,7 +107,7 @@ class Entry:
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
     def mean(self, column: BoardColumn, turns: Iterable[Observation]) -> Estimate:
-        """Return a column's mean over these turns: scored ones and unanswered questions."""
+        """Return a column's mean over the scored turns and unanswered questions among these turns."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:

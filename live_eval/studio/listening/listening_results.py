@@ -71,7 +71,7 @@ def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable]
 
 
 def _identities(ballots: Ballots) -> dict[str, Any]:
-    """Return how often X is recognised; chance is one half."""
+    """Return the share of trials in which X is identified; chance is one half."""
 
     def correct(votes: Sequence[ListenerVote]) -> dict[str, Any]:
         right = [float(vote.choice == vote.x) for vote in votes]

@@ -50,7 +50,7 @@ class ListeningKind(StrEnum):
 
 
 class ReferenceKind(StrEnum):
-    """What listeners get as context for a reply."""
+    """The context of a reply that listeners receive."""
 
     NONE = "none"
     USER = "user"
@@ -105,9 +105,7 @@ class ListeningTest:
         is_mushra = self.kind is ListeningKind.MUSHRA
         expected = range(1, _MOST_RUNS + 1) if is_mushra else (1, 2) if is_rating else (2,)
         if len(self.runs) not in expected:
-            raise UsageError(
-                f"expected {alternatives(list(map(str, expected)))} runs, found {len(self.runs)}"
-            )
+            raise UsageError(f"expected {alternatives(list(map(str, expected)))} runs, got {len(self.runs)}")
         if names & {HIDDEN_REFERENCE, ANCHOR}:
             raise UsageError(f"runs: the names {HIDDEN_REFERENCE!r} and {ANCHOR!r} are reserved")
         if is_mushra and self.reference is not ReferenceKind.REPLY:
@@ -117,10 +115,10 @@ class ListeningTest:
                 f"both runs are named {names.pop()!r}, but votes identify runs by name: rename one"
             )
         if any("\0" in run.path for run in self.runs):
-            raise UsageError("runs: expected paths, found one with a NUL character")
+            raise UsageError("runs: expected paths, got one with a NUL character")
         if is_rating != bool(self.scales) or len(set(self.scales)) < len(self.scales):
             wanted = "some, each once" if is_rating else "none"
-            raise UsageError(f"scales: expected {wanted}, found {', '.join(self.scales) or 'none'}")
+            raise UsageError(f"scales: expected {wanted}, got {', '.join(self.scales) or 'none'}")
 
     @property
     def systems(self) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def plan_test(
             check_same_data(first, other, common=True)
     known = rating_scales()
     if unknown := [scale for scale in scales if scale not in known]:
-        raise UsageError(f"scales: expected some of {', '.join(known)}, found {', '.join(unknown)}")
+        raise UsageError(f"scales: expected some of {', '.join(known)}, got {', '.join(unknown)}")
     cases = _common_cases(runs, names)
     if kind is ListeningKind.MUSHRA:
         cases = _with_reference(runs[0], cases)

@@ -238,7 +238,7 @@ def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dic
         ):
             raise UsageError(f"expected a whole number from 0 to 100 for each of {', '.join(labels)}")
         if opinion.choice:
-            raise UsageError(f"choice: expected none in a MUSHRA test, found {opinion.choice[:40]!r}")
+            raise UsageError(f"choice: expected none in a MUSHRA test, got {opinion.choice[:40]!r}")
         return {"ratings": {system: opinion.ratings[label] for label, system in labels.items()}}
     if test.kind is ListeningKind.RATING:
         wrong = {scale: value for scale, value in opinion.ratings.items() if value not in range(1, 6)}
@@ -249,11 +249,11 @@ def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dic
         return {"ratings": {scale: opinion.ratings[scale] for scale in test.scales}}
     if opinion.ratings:
         names = ", ".join(opinion.ratings)
-        raise UsageError(f"ratings: expected none in a test of two replies, found {names[:60]!r}")
+        raise UsageError(f"ratings: expected none in a test of two replies, got {names[:60]!r}")
     pair = _LABELS[:2]
     allowed = (*pair, _TIE) if test.kind is ListeningKind.PREFERENCE else pair
     if opinion.choice not in allowed:
-        raise UsageError(f"choice: expected one of {', '.join(allowed)}, found {opinion.choice[:40]!r}")
+        raise UsageError(f"choice: expected one of {', '.join(allowed)}, got {opinion.choice[:40]!r}")
     return {"choice": None if opinion.choice == _TIE else _LABELS.index(opinion.choice)}
 
 

@@ -202,13 +202,13 @@ class VoteFile:
                 if listener not in ballots.keys:
                     if len(ballots.keys) >= self._most_listeners:
                         raise UsageError(
-                            f"listener: expected at most {self._most_listeners:,}, which this test has "
-                            "reached; to continue, create another test"
+                            f"listener: this test has reached its limit of {self._most_listeners:,} "
+                            "listeners; to continue, create another test"
                         )
                     if key != OWNER and list(ballots.keys.values()).count(key) >= self._most_of_a_browser:
                         raise UsageError(
-                            f"listener: expected at most {self._most_of_a_browser} in one browser, and this "
-                            "browser has that many; use one of these names"
+                            f"listener: this browser has reached its limit of {self._most_of_a_browser} "
+                            "listeners; use one of their names"
                         )
                     size = self._add(ballots, _JOINED.dump_python(_Joined(listener, at, key)))
                     ballots = replace(ballots, keys={**ballots.keys, listener: key}, size=size)
@@ -276,7 +276,7 @@ class VoteFile:
         size = ballots.size + len(data) + 1
         if size > self._most_bytes:
             raise UsageError(
-                f"this test is full: expected at most {self._most_bytes:,} bytes of votes; to continue, "
+                f"this test is full: the limit is {self._most_bytes:,} bytes of votes; to continue, "
                 "create another test"
             )
         with open(self.path, "r+b", opener=private_opener) as file:
@@ -298,12 +298,12 @@ def _write(fd: int, line: bytes) -> None:
 def _ballots(path: Path, data: bytes) -> Ballots:
     lines = data.split(b"\n")[:-1]  # anything after the last newline was never acknowledged
     if not lines:
-        raise StoreError(f"{path}: expected a listening test, found an empty file")
+        raise StoreError(f"{path}: expected a listening test, got an empty file")
     rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
     version = rows[0].get("listening")
     if isinstance(version, int) and version != LISTENING_SCHEMA_VERSION:
         raise SchemaVersionError(
-            f"{path}: expected a listening test of version {LISTENING_SCHEMA_VERSION}, found {version}"
+            f"{path}: expected a listening test of version {LISTENING_SCHEMA_VERSION}, got {version}"
         )
     test = _read(_TEST, f"{path}:1", rows[0])
     keys: dict[str, str] = {}
@@ -337,10 +337,10 @@ def _problem(test: ListeningTest, vote: ListenerVote) -> str:
         many = "all" if is_mushra else "one" if is_rating else "both"
         return f"runs: expected {many} of {', '.join(sorted(systems))}"
     if vote.x not in (places if is_identity else (None,)):
-        return f"x: expected {'0 or 1' if is_identity else 'none'}, found {vote.x}"
+        return f"x: expected {'0 or 1' if is_identity else 'none'}, got {vote.x}"
     allowed = (None,) if is_rating or is_mushra else places if is_identity else (None, *places)
     if vote.choice not in allowed:
-        return f"choice: expected one of {', '.join(map(str, allowed))}, found {vote.choice}"
+        return f"choice: expected one of {', '.join(map(str, allowed))}, got {vote.choice}"
     scales = set(systems) if is_mushra else set(test.scales) if is_rating else set()
     lowest, highest = (0, 100) if is_mushra else (1, 5)
     if set(vote.ratings) != scales or not all(lowest <= value <= highest for value in vote.ratings.values()):
@@ -365,7 +365,7 @@ def _json(where: str, line: bytes) -> Mapping[str, Any]:
     except ValueError as error:
         raise StoreError(f"{where}: expected JSON: {error}") from None
     if not isinstance(row, dict):
-        raise StoreError(f"{where}: expected a JSON object, found a {type(row).__name__}")
+        raise StoreError(f"{where}: expected a JSON object, got a {type(row).__name__}")
     return row
 
 

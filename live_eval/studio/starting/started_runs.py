@@ -142,7 +142,7 @@ class StartedRuns:
             NotFoundError: This studio did not start the run.
         """
         if run_id not in self._runs:
-            raise NotFoundError(f"this studio has not started a run with the id {run_id[:40]!r}")
+            raise NotFoundError(f"this studio has not started a run with the ID {run_id[:40]!r}")
         return self._runs[run_id]
 
     async def close(self) -> None:

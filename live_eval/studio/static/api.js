@@ -8,7 +8,7 @@ export class StudioError extends Error {
   }
 }
 
-/** The path of a request. Each part is escaped: turn ids contain slashes. */
+/** The path of a request. Each part is escaped: turn IDs contain slashes. */
 export function path(...parts) {
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }

@@ -53,7 +53,7 @@ export class ByEar {
     fill(
       place,
       make("h2", {}, "By ear"),
-      make("p", { class: "note" }, `Open a case to hear the replies of every run from the same place: ${name}.`),
+      make("p", { class: "note" }, `Open a case to hear the replies of every run from the same position: ${name}.`),
       this.panel,
       form,
       this.means,

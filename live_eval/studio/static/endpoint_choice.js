@@ -8,7 +8,7 @@ export class EndpointChoice {
    * @param {string} usual Name of the first choice.
    * @param {object} texts
    * @param {string} texts.missing What follows the name of a missing requirement.
-   * @param {string} texts.launched What stands for an address that the studio launches.
+   * @param {string} texts.launched Text shown in place of the address of an endpoint that the studio launches.
    * @param {function} [changed] Called when another endpoint or another way to end turns is chosen.
    */
   constructor(endpoints, usual, { missing, launched }, changed = () => {}) {

@@ -5,9 +5,9 @@ import { counted, when } from "./web/format.js";
 
 export const KINDS = {
   ab: "A/B: which reply is better",
-  abx: "ABX: which reply X is",
+  abx: "ABX: which reply is X",
   rating: "Ratings from 1 to 5",
-  mushra: "MUSHRA: ratings from 0 to 100 next to the reference reply",
+  mushra: "MUSHRA: ratings from 0 to 100 against the reference reply",
 };
 const REFERENCES = [
   ["user", "the user's speech"],

@@ -81,7 +81,7 @@ function preferences({ ratings: found, position, between_listeners: between, jud
 
 function identities({ correct, by_listener: by }) {
   const rows = Object.entries(by).map(([name, share]) => row(name, estimate(share), figure(share.n)));
-  return table("How often X was recognised; chance level one half", heads("listener", "share", "n"), [
+  return table("How often X was identified correctly; chance level one half", heads("listener", "share", "n"), [
     row("all", estimate(correct), figure(correct.n)),
     ...rows,
   ]);

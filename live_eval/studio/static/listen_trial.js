@@ -24,7 +24,7 @@ const HINTS = {
   rating:
     "Keys: left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes; U undoes the last vote.",
   mushra:
-    "Keys: A, B, C … play a reply from the same place, R the reference, space pauses, L repeats; Enter votes.",
+    "Keys: A, B, C … play a reply from the same position, R plays the reference, space pauses, L repeats; Enter votes.",
 };
 const QUALITIES = "0 bad · 20 poor · 40 fair · 60 good · 80 excellent · 100, like the reference";
 const TOP = 100;
@@ -321,7 +321,7 @@ class ListeningSession {
       return announce(`Listen to ${missing.map((sound) => sound.title).join(" and ")} to the end first.`);
     if (!this.ready)
       return announce(
-        this.where.kind === "mushra" ? "Rate every reply first, at least one with 100." : "Rate every scale first.",
+        this.where.kind === "mushra" ? "Rate every reply first; give at least one of them 100." : "Give a rating on every scale first.",
       );
     const played = Object.fromEntries(
       trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),

@@ -8,7 +8,7 @@ const MOST_STREAMS = 3;
 let open = 0;
 
 /**
- * Follow a run until it ends or the view is left.
+ * Follow a run until it ends or the user leaves the view.
  *
  * @param {string} run Its id.
  * @param {AbortSignal} signal

@@ -38,7 +38,7 @@ class Form {
     this.voice = field("Voice", { name: "voice" });
     this.limit = field("Cases", { name: "limit", type: "number", min: 1, value: 5, placeholder: "all" });
     this.cues = field("Cues", { name: "cues", placeholder: "all, or breath, sigh" });
-    this.concurrency = field("Sessions at a time", {
+    this.concurrency = field("Concurrent sessions", {
       name: "concurrency",
       type: "number",
       min: 1,
@@ -100,8 +100,8 @@ class Form {
       make(
         "p",
         { class: "note" },
-        "Vendors charge for every turn; the command with --estimate prints time and cost. Keys come from the " +
-          "environment of the studio.",
+        "Vendors charge for every turn; the command with --estimate prints time and cost. API keys are read from the " +
+          "studio's environment.",
       ),
       this.failure,
     );
@@ -160,7 +160,7 @@ class Form {
       fill(this.copied, "copied");
     } catch {
       getSelection().selectAllChildren(this.command); // only pages over HTTPS or localhost may copy
-      fill(this.copied, "selected: copy it with the keyboard");
+      fill(this.copied, "The command is selected: copy it with the keyboard.");
     }
   }
 
@@ -227,7 +227,7 @@ class Started {
       run.run && !run.run.problem && progressBar(run.name, run.run),
       make("pre", { class: "command" }, make("code", {}, run.command)),
       run.running
-        ? button(run.stopping ? "Stop at once" : "Stop", act("stop"), {
+        ? button(run.stopping ? "Stop immediately" : "Stop", act("stop"), {
             id: `stop-${run.id}`,
             title: run.stopping ? null : "after the turns in progress",
           })

@@ -71,7 +71,7 @@ async function show() {
   document.title = `${title} · live-eval studio`;
 }
 
-/** Scroll to the part of the view that the address asks for; return whether there is one. */
+/** Scroll to the part of the view that the address names; return whether it exists. */
 function arrive() {
   const part = main.querySelector("[data-arrival]");
   part?.scrollIntoView();

@@ -179,7 +179,7 @@ export class Conversation {
     this.run.querySelector("a").focus();
   }
 
-  /** The view is left. */
+  /** The user has left the view. */
   leave() {}
 
   end() {

@@ -36,7 +36,7 @@ export class Setup {
       make(
         "p",
         { class: "note" },
-        "Wear headphones: a microphone that hears the reply interrupts it. The conversation is recorded as a run.",
+        "Wear headphones: if the microphone picks up the reply, the reply is interrupted. The conversation is recorded as a run.",
       ),
     );
   }

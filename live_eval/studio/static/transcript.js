@@ -24,7 +24,7 @@ export function transcript(address, lines, sound, signal) {
       const { recogniser, lines: words } = await read(path(...address, "words"), { signal });
       words.forEach((each, index) => items[index].append(wordTimes(each, sound)));
       timing.remove();
-      fill(state, `Words recognised by ${recogniser}; their times are accurate to about 0.1 s.`);
+      fill(state, `Words recognised by ${recogniser}; word times are accurate to about 0.1 s.`);
       list.querySelector(".word-times button")?.focus();
     } catch (error) {
       if (signal.aborted) return;

@@ -12,7 +12,7 @@ const COLUMNS = "live-eval-columns";
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
 const EXAMPLE = "voice_to_voice > 1200 and cue == sigh";
 const HELP =
-  "Compare names with values by ==, !=, <, <=, >, >= or contains, and join comparisons with and, or, not and " +
+  "Compare names with values using ==, !=, <, <=, >, >= or contains, and join comparisons with and, or, not and " +
   "parentheses. Quote texts with spaces; none is a missing value. The names:";
 const LAGS = [
   ["", "all"],

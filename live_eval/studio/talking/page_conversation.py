@@ -89,7 +89,7 @@ class PageConversation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The turn mode, the judges, and the run's id and name, as JSON values."""
+        """The turn mode, the judges, and the run's ID and name, as JSON values."""
         return {
             "turn_mode": self._plan.turn_mode.value,
             "run": self._run.id,

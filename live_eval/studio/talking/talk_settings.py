@@ -63,7 +63,7 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"--endpoint {text}: expected NAME=URL")
         if not is_url(url, ("ws", "wss", "http", "https")):
             raise UsageError(
-                f"--endpoint {name}={public_url(url)}: expected an address like ws://HOST:PORT or http://HOST:PORT"
+                f"--endpoint {name}={public_url(url)}: expected an address such as ws://HOST:PORT or http://HOST:PORT"
             )
         client(name)
         if name in addresses:

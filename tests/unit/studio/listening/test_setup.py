@@ -42,8 +42,8 @@ def test_runs_that_are_not_comparable_are_refused(tmp_path: Path, runs: tuple[Pa
         with pytest.raises(UsageError, match=match):
             plan_test(kind, folders, folder, **options)  # type: ignore[arg-type]
 
-    refused(runs[0], match="expected 2 runs, found 1")
-    refused(*runs, write_listened_run(tmp_path / "three", hz=1), match="expected 2 runs, found 3")
+    refused(runs[0], match="expected 2 runs, got 1")
+    refused(*runs, write_listened_run(tmp_path / "three", hz=1), match="expected 2 runs, got 3")
     refused(runs[0], runs[0], match="got a duplicate")
     refused(*runs, scales=("rubric.c1",), match="expected none")
     refused(*runs, kind=RATING, match="expected some, each once, found none")
