@@ -73,7 +73,7 @@ class CalibrationPlan:
         lead_silence_ms: Shortest and longest silence before the reply.
         cadences: Chunk pacing, chosen for each turn: ``burst`` or ``realtime``.
         noise: Whether to keep all cores busy with other processes.
-        processes: Number of processes that run the sessions; 0 for this process.
+        processes: Number of processes that run the sessions; 0 for the main process.
         floor_wakes: Number of wakes that measure the machine's floor.
     """
 
@@ -176,7 +176,7 @@ class Calibration:
 
     @property
     def why_not_kept(self) -> str:
-        """Why the result is not stored as the error bar of later reports; empty if it is."""
+        """The reason why the result is not stored as the error bar of later reports; empty if it is."""
         default = client_for(_SHORT[client(self.plan.endpoint).transport_kind])
         if self.failed:
             return f"{len(self.failed)} turns failed"
@@ -328,7 +328,7 @@ class _Bench:
 
 
 async def timer_lateness(clock: Clock, wakes: int = _FLOOR_WAKES) -> NDArray[np.int64]:
-    """Return how late an idle event loop wakes, the machine's floor: int64, ns, shape (wakes,)."""
+    """Return the lateness of an idle event loop, which is the machine's floor: int64, ns, shape (wakes,)."""
     late_ns: list[int] = []
     due_ns = clock.now_ns()
     for _ in range(wakes):

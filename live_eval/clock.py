@@ -234,9 +234,9 @@ class Pacer:
     Frame k of a stream that starts at `t0_ns` contains the samples spoken from ``t0 + k·frame`` to
     ``t0 + (k+1)·frame`` and is sent at the latter time, when its last sample is spoken, as from a microphone.
 
-    Late speech catches up: overdue frames are sent at once, so that no speech sample is moved or lost. Late
-    silence does not: overdue frames are skipped, like the samples of a microphone that was not read, and the
-    deadlines remain on the grid. Late and skipped frames are counted.
+    Late speech catches up: overdue frames are sent immediately, so that no speech sample is moved or lost.
+    Late silence does not: overdue frames are skipped, like the samples of a microphone that was not read, and
+    the deadlines remain on the grid. Late and skipped frames are counted.
     """
 
     def __init__(self, clock: Clock, t0_ns: int, frame_ns: int) -> None:

@@ -230,8 +230,8 @@ class Lookup:
     Args:
         form: Fields of the request, sent URL-encoded.
         expected: Description of a usable response, for messages.
-        read: Return the connection's parameters from the text of the response; raise `ValueError`, with what
-            came, if it has none.
+        read: Return the connection's parameters from the text of the response; raise `ValueError`, with the
+            actual content, if it has none.
     """
 
     form: Mapping[str, str] = field(repr=False)
@@ -515,7 +515,7 @@ Output: TypeAlias = Send | SetTimer | Close | Reconnect | Event
 class Dialect(Protocol):
     """Protocol state of one session, constructed with `EndpointSettings`.
 
-    A session may have several turns: each response and each user item has a unique id.
+    A session may have several turns: each response and each user item has a unique ID.
 
     Call order: `dial`; `opened` when the transport is connected (both again after `Reconnect`); then
     `received`, `frame`, `end_turn`, `interrupt` and `timer` in any order; `finish` at the end; `closed` if

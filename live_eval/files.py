@@ -191,7 +191,7 @@ def read_rows(
             if len(row) != len(heading):
                 raise DataError(
                     f"{path}:{reader.line_num}: expected {len(heading)} cells ({', '.join(heading)}), "
-                    f"found {len(row)}"
+                    f"got {len(row)}"
                 )
             yield (
                 reader.line_num,

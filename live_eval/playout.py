@@ -33,7 +33,7 @@ class ResponseRecord:
     """A stored response of the endpoint. Times are on the session's monotonic clock.
 
     Args:
-        response_id: Id assigned by the endpoint or, without one, by live-eval.
+        response_id: ID assigned by the endpoint or, without one, by live-eval.
         created_ns: Arrival of the event that announces the response.
         first_text_ns: Arrival of the first text of the reply (transcript or text).
         done_ns: Arrival of the event that ends the response.

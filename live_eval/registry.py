@@ -63,7 +63,10 @@ class Plugin:
 
 @cache
 def find_plugins(group: str) -> tuple[Plugin, ...]:
-    """Return a group's plugins, sorted by name; a name used by two distributions makes both broken."""
+    """Return a group's plugins, sorted by name.
+
+    Plugins of two distributions with the same name are both marked as broken.
+    """
     found = sorted(metadata.entry_points(group=group), key=lambda entry: entry.name)
     names = [entry.name for entry in found]
     return tuple(_examine(entry, clash=names.count(entry.name) > 1) for entry in found)

@@ -263,7 +263,7 @@ def is_cut_off(
 
 
 def _cut_off_ns(marks: ResponseRecord) -> int | None:
-    """Return when a response was stopped; None if it was not, or the time is unknown."""
+    """Return the time at which a response was stopped; None if it was not, or the time is unknown."""
     cancelled_ns = marks.done_ns if marks.status is ResponseStatus.CANCELLED else None
     cuts = [at_ns for at_ns in (marks.interrupted_ns, cancelled_ns) if at_ns is not None]
     return min(cuts, default=None)
@@ -300,14 +300,14 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
         connect=Latency(trace.ready_ns - trace.dial_ns)
         if trace.ready_ns is not None
         else Latency(None, "no session" if trace.t0_ns is None else "an earlier turn opened the session"),
-        endpointing=_since_voice_end(trace, stopped_ns, "the endpoint did not say that speech stopped"),
+        endpointing=_since_voice_end(trace, stopped_ns, "the endpoint did not report that speech stopped"),
         first_byte=first_byte,
         voice_to_voice=voice_to_voice,
         lead_silence=Latency(voice_to_voice.ns - first_byte.ns)
         if voice_to_voice.ns is not None and first_byte.ns is not None
         else Latency(None, first_byte.reason or voice_to_voice.reason),
         transcript=_since_voice_end(
-            trace, marks.first_text_ns if marks is not None else None, "no text of the reply"
+            trace, marks.first_text_ns if marks is not None else None, "no reply text"
         ),
         barge_in_stop=_barge_in_stop(trace, reply),
         stalls=len(buffered.stall_ns) if buffered is not None else 0,
@@ -342,7 +342,7 @@ def _last_stop(trace: TurnTrace, marks: ResponseRecord | None) -> int | None:
 
 
 def _began_ns(marks: ResponseRecord | None) -> int | None:
-    """Return when the endpoint began a response: the event or the first audio."""
+    """Return the time at which the endpoint began a response: the event or the first audio."""
     if marks is None:
         return None
     signs = (marks.created_ns, marks.audio_began_ns)
@@ -367,7 +367,7 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
             soon = trace.continuous and heard_ns - trace.barge_in_ns <= _YIELDS_WITHIN_NS
             last_heard, stopped = heard_ns, cancelled or soon
     if last_heard < trace.barge_in_ns:
-        how = "was stopped before the user's first sound" if stopped else "had ended by itself"
+        how = "was stopped before the user's first sound" if stopped else "had already ended"
         return Latency(None, f"censored: the reply {how}")
     if not stopped:
         return Latency(None, "censored: nothing stopped the reply")

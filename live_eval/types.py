@@ -265,7 +265,7 @@ class Question:
     """A multiple-choice question about a recording.
 
     Args:
-        question_id: Id that is unique among the data set's questions.
+        question_id: ID that is unique among the data set's questions.
         options: Options in order, each a letter and a text.
         answer: Letter of the correct option, or None if the data set has no answer key.
         kind: Question type: one of `live_eval.data.QUESTION_TYPES`, or the spelling in the data.
@@ -301,8 +301,8 @@ class Case:
     """A recording, with references for judging the reply.
 
     Args:
-        case_id: Id that is unique in the data set, such as ``"id_355/target"``.
-        script_id: Script id, shared by the script's variants; statistics resample by script.
+        case_id: ID that is unique in the data set, such as ``"id_355/target"``.
+        script_id: Script ID, shared by the script's variants; statistics resample by script.
         audio_path: Path of the recording.
         text: Transcript of the recording, or None if unknown.
         cue: Cue of this recording, or None.

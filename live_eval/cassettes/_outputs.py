@@ -46,7 +46,7 @@ _known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
-    """Return how an output violates its declared types, or None.
+    """Describe how an output violates its declared types; return None if it does not.
 
     Numbers must be finite, and messages for users short, whatever the endpoint sends.
     """
@@ -61,7 +61,7 @@ def misfit(output: Output) -> str | None:
 
 
 def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
-    """Return why a dialect of this type must not report this event, or None.
+    """Return the reason why a dialect of this type must not report this event, or None.
 
     Args:
         continuous: Whether the media are continuous, so that replies are detected by energy.

@@ -240,7 +240,7 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
     wanted: dict[str, type] = {"about": str, "settings": dict, **_HEADER}
     for name, kind in wanted.items():
         if name in header and not _fits(header[name], kind):
-            raise DataError(f"{path}, line 1: {name}: expected {kind.__name__}, found {header[name]!r:.80}")
+            raise DataError(f"{path}, line 1: {name}: expected {kind.__name__}, got {header[name]!r:.80}")
     steps = []
     for number, line in enumerate(objects[1:], 2):
         try:
@@ -404,7 +404,7 @@ def _step(line: dict[str, Any]) -> Step:
         return Closed(at_ns, code, reason)
     name = line.pop("event")
     if not isinstance(name, str):
-        raise TypeError(f"expected the name of an event, found {name!r}")
+        raise TypeError(f"expected the name of an event, got {name!r}")
     return Expected(at_ns, name, line)
 
 
@@ -415,7 +415,7 @@ def _arguments(
         raise ValueError(f"unknown arguments {', '.join(sorted(unknown))}")
     for name, kind in wanted.items():
         if not (optional and name not in found) and not _fits(found[name], kind):
-            raise TypeError(f"{name}: expected {kind.__name__}, found {found[name]!r:.80}")
+            raise TypeError(f"{name}: expected {kind.__name__}, got {found[name]!r:.80}")
     return found
 
 
@@ -435,7 +435,7 @@ def _silence(size: int) -> bytes:
 def _packet(at_ns: int, fields: dict[str, Any]) -> RtpPacket:
     for name in ("rate_hz", "sequence", "timestamp", "ssrc"):
         if not _fits(fields[name], int) or not 0 <= fields[name] < 1 << 32:
-            raise TypeError(f"{name}: expected an unsigned integer of 32 bits, found {fields[name]!r:.80}")
+            raise TypeError(f"{name}: expected an unsigned integer of 32 bits, got {fields[name]!r:.80}")
     codec = Codec(CodecName(fields["codec"]), fields["rate_hz"])
     payload = base64.b64decode(fields["payload"], validate=True)
     return RtpPacket(at_ns, fields["sequence"], fields["timestamp"], payload, codec, fields["ssrc"])

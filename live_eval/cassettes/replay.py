@@ -120,7 +120,7 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
 
 @contextmanager
 def _replaying(path: Path) -> Iterator[None]:
-    """Add the cassette's name to errors that impossible steps cause."""
+    """Add the cassette's name to errors caused by impossible steps."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

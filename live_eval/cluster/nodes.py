@@ -39,7 +39,7 @@ class Node:
     """A machine of the cluster.
 
     Args:
-        node_id: Ray's node id.
+        node_id: Ray's node ID.
         name: Name in records and reports.
         cpus: Number of CPUs that Ray may assign.
         gpus: Number of GPUs that Ray may assign.
@@ -66,13 +66,13 @@ class Software:
     python: str
 
     def differs(self, other: Software) -> str:
-        """Return how another machine's software differs; empty if it does not."""
+        """Describe how another machine's software differs; return an empty string if it does not."""
         if other.live_eval != self.live_eval:
-            return f"expected live-eval {self.live_eval}, found {other.live_eval}"
+            return f"expected live-eval {self.live_eval}, got {other.live_eval}"
         if other.python != self.python:
-            return f"expected Python {self.python}, found {other.python}"
+            return f"expected Python {self.python}, got {other.python}"
         if other.code != self.code:
-            return f"its code of live-eval {other.live_eval} differs from the driver's: install the same code"
+            return f"its live-eval {other.live_eval} code differs from the driver's: install the same code"
         return ""
 
 
@@ -164,12 +164,12 @@ def round_robin(places: Mapping[Node, int]) -> list[Node]:
 
 
 def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
-    """Return why a calibrated node must not time sessions; empty if it may.
+    """Return the reason why a calibrated node must not time sessions; empty if it may.
 
     `failed` is the number of failed calibration turns; `bound_ms` is the maximum p99 of an absolute error.
     """
     if failed:
-        return f"{counted(failed, 'failed turn')} in its calibration"
+        return f"{counted(failed, 'failed turn')} in the calibration"
     for name, ms in sorted(calibration.errors_p99_ms.items()):
         if ms > bound_ms:
             return f"its error of {name} is {ms:.1f} ms (p99), expected at most {bound_ms:g} ms"

@@ -113,8 +113,7 @@ def _imported() -> Any:
     if found < _MIN_VERSION:
         least = ".".join(map(str, _MIN_VERSION))
         raise UsageError(
-            f"--ray needs Ray {least}, which supports tokens, found {ray.__version__}: "
-            f"{install_command('ray')}"
+            f"--ray needs Ray {least}, which supports tokens, got {ray.__version__}: {install_command('ray')}"
         )
     return ray
 

@@ -46,7 +46,7 @@ class SessionActor:
         self._stack = contextlib.AsyncExitStack()
 
     async def introduce(self) -> tuple[Software, int, bytes]:
-        """Return this node's software versions, the process id and the public key."""
+        """Return this node's software versions, the process ID and the public key."""
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:

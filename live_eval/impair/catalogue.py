@@ -94,7 +94,7 @@ _ALL = (
         "time from the start of one stall to the start of the next; the first starts at a random time",
         needs="stall"),
     ImpairmentParameter("chunk", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000),
-        "largest piece of the stream that is sent at once", needs="gap"),
+        "maximum size of the pieces in which the stream is sent", needs="gap"),
     ImpairmentParameter("gap", _ANY_STREAM, BoundedValue(_U.MILLISECONDS, 0, 10_000),
         "minimum time between two pieces", needs="chunk", source="toxiproxy's slicer"),
     ImpairmentParameter("limit", _ANY_STREAM, BoundedValue(_U.BYTES, 1, 1_000_000_000),

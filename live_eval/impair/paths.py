@@ -150,7 +150,7 @@ class StreamPath(_Path):
         self._next_piece_ns = 0
 
     def push(self, size: int, at_ns: int) -> Iterator[tuple[int, int]]:
-        """Send `size` bytes at once; yield the delivery time and the end offset of each piece, in order.
+        """Send `size` bytes together; yield the delivery time and the end offset of each piece, in order.
 
         `at_ns` is the send time or, on the receiving side, the unimpaired arrival time; it must not decrease.
         """

@@ -219,7 +219,7 @@ def _endpoint(url: str) -> tuple[bool, str, int]:
     if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or "@" in parts.netloc:
         shown = url.rpartition("@")[2]
         raise UsageError(
-            f"--to {shown!r}: expected a URL like https://HOST or ws://HOST:PORT, without a path"
+            f"--to {shown!r}: expected a URL such as https://HOST or ws://HOST:PORT, without a path"
         )
     return parts.scheme in _TLS, parts.hostname, port or _PORTS[parts.scheme]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 __all__ = ["PlayoutBuffer"]
 
-_KEPT_S = 130  # a whole reply may arrive at once
+_KEPT_S = 130  # a whole reply may arrive in one burst
 _WINDOW_S = 2  # interval over which the minimum fill is taken
 
 

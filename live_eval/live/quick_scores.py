@@ -215,7 +215,7 @@ class _KeptJudges:
         return done
 
 
-_kept: list[_KeptJudges] = []  # the scoring process's only entry
+_kept: list[_KeptJudges] = []  # at most one entry, in the scoring process
 
 
 def _initialise(niceness: int, abandoned: Event, options: JudgeOptions, spent: Expense) -> None:

@@ -32,7 +32,7 @@ class RecordedUser:
         """Return the speaker.
 
         Args:
-            greeting_ns: Maximum wait for the start of the endpoint's greeting; 0 to speak at once.
+            greeting_ns: Maximum wait for the start of the endpoint's greeting; 0 to speak immediately.
         """
         utterances = [case.utterance for case in self.cases]
         speaker = Playback(utterances, self.pause_ns)

@@ -39,7 +39,7 @@ class Greetings:
         return greetings
 
     def patience_ns(self, *, listens: bool = True) -> int:
-        """Return how long the next session waits for a greeting to begin; 0 to speak immediately.
+        """Return the maximum wait of the next session for a greeting to begin; 0 to speak immediately.
 
         `listens` is whether the session may wait just to learn whether the endpoint greets.
         """

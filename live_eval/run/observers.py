@@ -20,7 +20,7 @@ class Observer:
         """Handle a stored turn."""
 
     def waiting(self, seconds: float, why: str) -> None:
-        """Handle a pause in the run, lasting `seconds`."""
+        """Handle a pause of the run for `seconds`."""
 
     def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
         """Handle a turn waiting for attempt `attempt` of at most `attempts`."""

@@ -335,7 +335,7 @@ def _within_session_limit(spec: ClientSpec, config: RunConfig) -> tuple[RunConfi
     limit, asked = spec.sessions, config.turns.concurrency
     if limit is None or asked <= limit:
         return config, ()
-    takes = f"{spec.name} runs {counted(limit, 'session')} at a time"
+    takes = f"{spec.name} supports {counted(limit, 'concurrent session')}"
     if "concurrency" in config.turns.model_fields_set:  # some servers can be configured to run more sessions
         note = f"{takes} by default; turns.concurrency is {asked}, so turns may wait for a free session"
         return config, (note,)
@@ -444,7 +444,7 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
             first, second = other.case.case_id, job.case.case_id
             raise UsageError(
                 f"turns.repeat: cases {first!r} and {second!r} would both record turn {job.turn_id!r}; "
-                "use case ids that do not end in '#' and a number"
+                "use case IDs that do not end in '#' and a number"
             )
 
 

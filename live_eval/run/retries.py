@@ -20,7 +20,7 @@ class Retry(StrEnum):
     A wait requested by the endpoint is never shortened.
     """
 
-    AT_ONCE = "at once"
+    IMMEDIATELY = "immediately"
     """Retry immediately: the cause does not affect the next session."""
     BACKOFF = "after a backoff"
     """Exponential backoff from 1 s to 1 min, with jitter."""
@@ -50,8 +50,8 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
         FailureKind.BUSY: (Retry.AS_ASKED, Sign.ANSWER),
         FailureKind.UNAVAILABLE: (Retry.AS_ASKED, Sign.NOT_OPENED),
         FailureKind.SERVER_ERROR: (Retry.AS_ASKED, Sign.NOT_OPENED),
-        FailureKind.SESSION_EXPIRED: (Retry.AT_ONCE, Sign.NONE),
-        FailureKind.PROCESS_DIED: (Retry.AT_ONCE, Sign.NONE),
+        FailureKind.SESSION_EXPIRED: (Retry.IMMEDIATELY, Sign.NONE),
+        FailureKind.PROCESS_DIED: (Retry.IMMEDIATELY, Sign.NONE),
         FailureKind.AUTHENTICATION: (Retry.NEVER, Sign.ANSWER),
         FailureKind.UNKNOWN_MODEL: (Retry.NEVER, Sign.ANSWER),
         FailureKind.SDP_REFUSED: (Retry.NEVER, Sign.ANSWER),
@@ -111,11 +111,11 @@ class Backoff:
         """Return the wait in seconds after attempt `attempt` (from 1): a backoff, or slightly more than
         `retry_after_s`.
         """
-        if how is Retry.AT_ONCE and retry_after_s is None:
+        if how is Retry.IMMEDIATELY and retry_after_s is None:
             return 0.0
         ceiling = min(_MAX_BACKOFF_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
-        # jitter keeps sessions from all returning at once
+        # jitter keeps sessions from all returning at the same time
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 

@@ -138,7 +138,7 @@ class SpreadSessions:
 
     @property
     def process_ids(self) -> list[int]:
-        """The process ids of the running workers."""
+        """The process IDs of the running workers."""
         return [place.running.process_id for place in self._places if place.running is not None]
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:

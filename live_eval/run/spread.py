@@ -33,7 +33,8 @@ def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> st
         return ""
     return (
         f"{sessions} concurrent sessions over {kind.value} may not be timed accurately: {most} is the "
-        f"most measured on {cores} cores; measure the error with live-eval calibrate --concurrency {sessions}"
+        f"highest number measured on {cores} cores; measure the error with live-eval calibrate "
+        f"--concurrency {sessions}"
     )
 
 

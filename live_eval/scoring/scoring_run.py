@@ -329,12 +329,12 @@ def _longest_s(run: RunReader) -> float:
     except ValidationError as error:
         raise StoreError(
             f"{run.path}: data.max_recording of the manifest: {error.errors()[0]['msg']}, "
-            f"found {str(stated)[:40]!r}"
+            f"got {str(stated)[:40]!r}"
         ) from None
 
 
 def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str | None:
-    """Return why a recording must not be sent to a model, or None if it may be sent."""
+    """Return the reason why a recording must not be sent to a model, or None if it may be sent."""
     if may_leave(path, run.path, sendable):
         return None
     return (

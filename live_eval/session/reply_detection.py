@@ -111,7 +111,7 @@ class EnergySegmenter:
         stretch.ended_ns = ends_ns
 
     def _ends_ns(self, stretch: StreamStretch) -> int:
-        """Return when `stretch` ends if no audible audio follows."""
+        """Return the time at which `stretch` ends if no audible audio follows."""
         ends_ns = stretch.audible_ns + self._silence_ns
         if self.voice_end_ns is not None and stretch.audible_ns < self.voice_end_ns:
             ends_ns = min(ends_ns, max(self.voice_end_ns, stretch.audible_ns + _BREATH_NS))

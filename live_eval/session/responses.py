@@ -42,7 +42,7 @@ class OpenResponse:
     """A response as it arrives. Timestamps are defined in `ResponseRecord`.
 
     Args:
-        response_id: Id assigned by the endpoint or, without one, by live-eval.
+        response_id: ID assigned by the endpoint or, without one, by live-eval.
         began_ns: Arrival of the first event or audio.
         playback_ns: Time at which the track began to play the response.
         progress_ns: Arrival of the latest event or audio.
@@ -324,7 +324,7 @@ class Responses:
         return next(reversed(self._by_id.values()), None)
 
     def get(self, response_id: str) -> OpenResponse | None:
-        """Return a response by its id, or None if it has not begun."""
+        """Return a response by its ID, or None if it has not begun."""
         return self._by_id.get(response_id)
 
     def touch(self, response_id: str, at_ns: int) -> OpenResponse:

@@ -2,7 +2,7 @@
 
 The first sample of the speaker's audio is spoken exactly at the anchor's time, as heard, so a recording may
 begin within a frame. If the anchor is too early for the recording's lead-in silence, the lead-in is cut. If
-the anchor's time has already passed when it becomes known, the utterance begins at once, and
+the anchor's time has already passed when it becomes known, the utterance begins immediately, and
 `UtteranceBegan` has the actual time.
 
 *The reply* answers the last utterance that expects an answer; before the first such utterance, it is the

@@ -141,7 +141,7 @@ class Session:
             utterances: The user's recordings, at least one.
             pause_ns: Pause from the end of a reply, as heard, to the next recording.
             greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to the end; 0 to speak
-                at once.
+                immediately.
 
         Returns:
             The capture of each turn; only the first includes the session setup. Turns that were not reached

@@ -78,7 +78,7 @@ class Timeline:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the current turn failed."""
+        """The failure of the current turn."""
         return self.turns[-1].failure
 
     @property
@@ -88,7 +88,7 @@ class Timeline:
 
     def replies_at(self, at_ns: int) -> bool:
         """Return whether a reply is in progress or still audible when the user begins to speak at `at_ns`."""
-        if self.over:  # the complete reply may have arrived at once
+        if self.over:  # the complete reply may have arrived in one burst
             return at_ns < self._quiet_from_ns
         return self.current.replying
 
@@ -269,7 +269,7 @@ class Timeline:
         self._wire.keep(Call, at_ns, call, arguments)
 
     def message_sent(self, message: Message, at_ns: int) -> None:
-        """Add a message to the endpoint, other than the user's audio."""
+        """Add a message to the endpoint that does not contain the user's audio."""
         self.turns[-1].log.add(at_ns, message, incoming=False)
         self._wire.keep(Sent, at_ns, message)
 

@@ -75,7 +75,7 @@ class DelayedBytes:
         self._add(self._pieces(data, stamp))
 
     def then(self, action: Callable[[], None], *, closes: bool = False) -> None:
-        """Call an action after all earlier bytes and actions.
+        """Call an action once all earlier bytes have been delivered and all earlier actions called.
 
         Args:
             closes: Whether the action ends the stream, which may be later than the last byte.

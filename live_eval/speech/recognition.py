@@ -170,7 +170,7 @@ class Recogniser:
 
 
 def available(model: Path | None = None) -> str | None:
-    """Return why `Recogniser` cannot run on this machine and how to fix this, or None if it can."""
+    """Return the reason why `Recogniser` cannot run on this machine, with a fix, or None if it can."""
     if importlib.util.find_spec("faster_whisper") is None:
         hint = install_command("local")
         return f"recognition requires the package faster_whisper, which is not installed: {hint}"

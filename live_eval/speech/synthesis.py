@@ -63,7 +63,7 @@ class Voice:
 
 
 def available(name: str = "heart") -> str | None:
-    """Return why this voice cannot be used on this machine and how to fix this, or None if it can."""
+    """Return the reason why this voice cannot be used on this machine, with a fix, or None if it can."""
     if importlib.util.find_spec("hibari") is None:
         hint = install_command("local")
         return f"the offline voice requires the package hibari-tts, which is not installed: {hint}"
@@ -74,5 +74,5 @@ def available(name: str = "heart") -> str | None:
     try:
         voice_path(name, download_missing=False)
     except FileNotFoundError as error:
-        return f'the voice {name!r} is missing: expected {error}; "heart" is in the package'
+        return f'the voice {name!r} is missing ({error}); the voice "heart" is in the package'
     return None

@@ -167,7 +167,7 @@ def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
 
 
 def _check_leave(player: Player) -> None:
-    """Check that `finish` leads to `Close`, at once or after timers, and that the end is not a failure."""
+    """Check that `finish` leads to `Close`, immediately or after timers, and is not a failure."""
     outputs = list(player.call("finish"))
     for _ in range(_FIRED_AT_MOST):
         if any(isinstance(output, Close) for output in outputs) or not player.timers:

@@ -121,7 +121,7 @@ class RtcConnection:
             found.sdpMid, found.sdpMLineIndex = mid, index
             await self._peer.addIceCandidate(found)
         except Exception as error:  # see `answer`
-            raise OfferError(f"expected an ICE candidate, found {line[:100]!r}: {error}") from None
+            raise OfferError(f"expected an ICE candidate, got {line[:100]!r}: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
         """Wait for the connection to be set up; return whether this succeeded."""

@@ -268,11 +268,9 @@ def packaged_file(package: str, name: str, sha256: str, *, install: str) -> Path
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise JudgeError(f"{path}: expected weights, found no file: {error.strerror or error}") from error
+        raise JudgeError(f"{path}: cannot read the weights: {error.strerror or error}") from error
     if found != sha256:
-        raise JudgeError(
-            f"{path}: expected weights with SHA-256 {sha256}, found {found}; reinstall {package}"
-        )
+        raise JudgeError(f"{path}: expected weights with SHA-256 {sha256}, got {found}; reinstall {package}")
     return path
 
 
@@ -345,9 +343,9 @@ def _checked(path: Path, sha256: str | None, spec: WeightsSpec | None = None) ->
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise JudgeError(f"{path}: expected a file of {what}: {error.strerror or error}") from error
+        raise JudgeError(f"{path}: cannot read this file of {what}: {error.strerror or error}") from error
     if sha256 is not None and found != sha256:
-        raise JudgeError(f"{path}: expected {what} with SHA-256 {sha256}, found {found}")
+        raise JudgeError(f"{path}: expected {what} with SHA-256 {sha256}, got {found}")
     return found
 
 

@@ -339,7 +339,7 @@ class Download:
         free = shutil.disk_usage(self.part.parent).free
         if length is not None and free < length + _SPARE_BYTES:
             raise UsageError(
-                f"{self.part.parent}: expected {length / 1e6:.0f} MB of free space, found {free / 1e6:.0f} MB"
+                f"{self.part.parent}: expected {length / 1e6:.0f} MB of free space, got {free / 1e6:.0f} MB"
             )
         self.progress(self.file.name, here, total)
         with self.part.open("ab") as content:

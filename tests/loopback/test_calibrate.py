@@ -1,4 +1,4 @@
-"""Calibration detects a timing error of the harness, with the right size."""
+"""Calibration detects a timing error of live-eval, with the right size."""
 
 import asyncio
 from collections.abc import Callable

@@ -186,7 +186,7 @@ def test_a_missing_latency_has_a_reason() -> None:
     assert silent.voice_to_voice == type(silent.voice_to_voice)(None, "no audible sample")
     nothing = measure(trace(responses=(), speech_stopped_ns=()), [])
     assert nothing.first_byte.reason == "no response"
-    assert nothing.endpointing.reason == "the endpoint did not say that speech stopped"
+    assert nothing.endpointing.reason == "the endpoint did not report that speech stopped"
     continuous = measure(trace(continuous=True), [tone(100)])
     assert continuous.first_byte.reason == "continuous media has no first byte"
     assert continuous.lead_silence.ns is None
@@ -205,7 +205,7 @@ def test_barge_in_stop_is_the_last_sample_heard_or_censored() -> None:
     timing = measure(trace(responses=(spoken_over,), barge_in_ns=1_700 * MS), [tone(1_000)])
     assert timing.barge_in_stop.ns == pytest.approx(200 * MS, abs=0.3 * MS)
     ended = measure(trace(barge_in_ns=1_700 * MS), [tone(100)])
-    assert ended.barge_in_stop.reason == "censored: the reply had ended by itself"
+    assert ended.barge_in_stop.reason == "censored: the reply had already ended"
 
 
 def test_a_reply_that_nothing_stopped_has_no_barge_in_stop() -> None:

@@ -188,7 +188,7 @@ class Composer:
         at = 0
         for piece in pieces:
             pcm, stretches = self._sound(piece)
-            # Which words belong to which part is unknown.
+            # It is unknown which words belong to which part.
             text = piece.text if isinstance(piece, Say) and len(stretches) == 1 else ""
             parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)

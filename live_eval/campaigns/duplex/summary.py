@@ -88,7 +88,7 @@ def read_duplex(folder: Path) -> DuplexRecord:
     except (AttributeError, KeyError, TypeError) as error:
         raise StoreError(f"{path}: expected a list of trials and the names of the runs: {error!r}") from None
     if not all(map(names_a_run, runs)):
-        raise StoreError(f"{path}: expected the folder names of the runs, found {runs!r}")
+        raise StoreError(f"{path}: expected the folder names of the runs, got {runs!r}")
     if len(set(runs)) < len(runs) or len({trial.trial_id for trial in listed}) < len(listed):
         raise StoreError(f"{path}: expected no duplicate run or trial")
     begun = [run for run in runs if (folder / run).is_dir() and not (folder / run).is_symlink()]

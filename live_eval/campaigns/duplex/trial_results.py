@@ -41,8 +41,8 @@ _Attempt: TypeAlias = tuple[str | None, int]
 class TrialReader:
     """Read a run's trial results while the run grows; each turn is read once.
 
-    Every call of `read` judges all trials, since telling a new reply from a pause takes all conversations of
-    the run.
+    Every call of `read` judges all trials, since telling a new reply from a pause requires all conversations
+    of the run.
 
     Args:
         trials: Trials of the campaign.

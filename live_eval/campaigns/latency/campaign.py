@@ -143,7 +143,7 @@ class LatencyCampaign(Campaign):
         if half:
             sessions = sessions_of(jobs)
             jobs = [job for jobs in sessions[: len(sessions) // 2] for job in jobs]
-        how = f"{counted(point.turns, 'turn')}, {counted(point.concurrency, 'session')} at a time"
+        how = f"{counted(point.turns, 'turn')}, {counted(point.concurrency, 'concurrent session')}"
         observer.note(f"{step + 1} of {len(self._steps)}: {point.name} ({how}, {point.arrivals})")
         load = LoadWatch(point.concurrency, point.arrivals.per_s, self._sustained)
         ended = self._ended_turns[point.name]

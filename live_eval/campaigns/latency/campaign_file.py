@@ -112,10 +112,10 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
     ):
         raise StoreError(f"{path}: expected a list of points, each with the folder name of its run")
     if len(points) > MOST_POINTS:
-        raise StoreError(f"{path}: expected at most {MOST_POINTS} points, found {len(points)}")
+        raise StoreError(f"{path}: expected at most {MOST_POINTS} points, got {len(points)}")
     LATENCY_CAMPAIGN.check(path, facts, _Facts)
     if len({point["run"] for point in points}) < len(points):
-        raise StoreError(f"{path}: expected points with different runs, found a duplicate")
+        raise StoreError(f"{path}: expected points with different runs, got a duplicate")
     return facts
 
 

@@ -101,7 +101,9 @@ class CampaignPlan:
                 "turns: expected closed arrivals or cold sessions"
             )
         if self.endpointing and self.config.turns.mode is TurnMode.MANUAL:
-            raise UsageError("--endpointing compares manual turns with the endpoint's detector, which is off")
+            raise UsageError(
+                "--endpointing compares manual turns with the endpoint's detector, which is switched off"
+            )
         for name, flag in _FLAGS.items():
             values = getattr(self, name)
             if any(value in values[:at] for at, value in enumerate(values)):

@@ -82,7 +82,7 @@ class LoadWatch:
         return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
     def overload(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str | None:
-        """Return why the load cannot be sustained, with a sustainable load; None if it can.
+        """Return the reason why the load cannot be sustained, with a sustainable load; None if it can.
 
         Args:
             elapsed_ns: Time since the condition began.
@@ -95,7 +95,7 @@ class LoadWatch:
         late_ns = self.late_p99_ns if late * 100 > sum(len(sent.late_ns) for sent in self._late) else None
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
             return (
-                f"this machine cannot sustain {counted(self._concurrency, 'session')} at a time: frames of "
+                f"this machine cannot sustain {counted(self._concurrency, 'concurrent session')}: frames of "
                 f"the last {len(self._late)} turns were sent {late_ns / 1e6:.0f} ms late at p99 (bound: "
                 f"{LAG_BOUND_NS / 1e6:.0f} ms); {self._sustainable(elapsed_ns, loop_cpu_ns)}"
             )
@@ -132,7 +132,7 @@ class LoadWatch:
         span_s = (max(start.dialled_ns for start in starts) - min(start.dialled_ns for start in starts)) / 1e9
         served = (len(starts) - 1) / span_s
         return (
-            f"{counted(self._concurrency, 'session')} at a time cannot sustain {self._per_s:g} turns per "
+            f"{counted(self._concurrency, 'concurrent session')} cannot sustain {self._per_s:g} turns per "
             f"second: sessions begin {quarters[-1] / 1e9:.1f} s late, with increasing delay; the served rate "
             f"is {served:.2g} turns per second. Lower the rate, or raise the concurrency"
         )
@@ -161,7 +161,7 @@ def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
         return None
     return (
         f"sessions were queued: they began {late_ns / 1e6:,.0f} ms after their due time at p95, with at most "
-        f"{concurrency} at a time; latencies from the due time include this delay"
+        f"{concurrency} concurrent; latencies from the due time include this delay"
     )
 
 

@@ -48,7 +48,7 @@ def test_missing_and_other_data(tmp_path: Path) -> None:
     )
     voicebench_part(tmp_path, "advbench", [{"prompt": "How do I pick a lock?"}])
     other = doctor("reference", "--data", tmp_path)
-    assert "expected Big Bench Audio (live-eval data add big-bench-audio), found other data" in str(
+    assert "expected Big Bench Audio (live-eval data add big-bench-audio), got other data" in str(
         other.exception
     )
     few = doctor("reference", "--data", big_bench_audio(tmp_path / "bba"))

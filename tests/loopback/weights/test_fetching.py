@@ -195,7 +195,7 @@ def test_a_full_disk_is_reported_before_the_download(
 ) -> None:
     usage = type("Usage", (), {"free": 3_000_000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(UsageError, match="expected 5 MB of free space, found 3 MB"):
+    with pytest.raises(UsageError, match="expected 5 MB of free space, got 3 MB"):
         fetch_weights(spec(publisher))
 
 

@@ -85,7 +85,7 @@ def test_a_node_beyond_the_bound_takes_no_timed_work() -> None:
     assert calibration_refusal(calibration(19.9), 0, 20.0) == ""
     late = calibration_refusal(calibration(20.1), 0, 20.0)
     assert late == "its error of first_byte is 20.1 ms (p99), expected at most 20 ms"
-    assert calibration_refusal(calibration(0.1), 2, 20.0) == "2 failed turns in its calibration"
+    assert calibration_refusal(calibration(0.1), 2, 20.0) == "2 failed turns in the calibration"
 
 
 def test_the_manifest_names_each_node_and_keeps_the_worst_calibration_in_use() -> None:
@@ -138,7 +138,7 @@ def test_other_software_is_named() -> None:
     assert here == software()
     assert here.differs(here) == ""
     assert "expected live-eval" in here.differs(replace(here, live_eval="9.9"))
-    assert here.differs(replace(here, python="3.99")) == f"expected Python {here.python}, found 3.99"
+    assert here.differs(replace(here, python="3.99")) == f"expected Python {here.python}, got 3.99"
     assert "install the same code" in here.differs(Software(here.live_eval, "0" * 12, here.python))
 
 

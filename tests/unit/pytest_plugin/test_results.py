@@ -44,7 +44,7 @@ def test_the_latencies_of_a_turn_are_durations_with_its_lag_as_error_bar() -> No
 def test_a_latency_that_a_turn_does_not_have_says_why() -> None:
     turn = Result(spoken_turn(CASE, TurnPlan(endpointing_ms=None)), Path("run"))
     assert not turn.endpointing < ms(10_000)
-    assert repr(turn.endpointing) == "missing (the endpoint did not say that speech stopped)"
+    assert repr(turn.endpointing) == "missing (the endpoint did not report that speech stopped)"
 
 
 def test_turns_meet_an_assertion_or_say_what_was_measured() -> None:

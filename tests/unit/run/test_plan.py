@@ -39,7 +39,7 @@ def test_a_run_respects_the_endpoints_limit_on_sessions(asked: dict[str, int], h
     endpoint = {"name": "speech-to-speech", "base_url": "ws://127.0.0.1:1"}
     plan = make_plan(validate({"endpoint": endpoint, "turns": asked, "data": {"path": "sample"}}))
     assert plan.config.turns.concurrency == held
-    said = [note for note in plan.notes if "speech-to-speech runs 1 session at a time" in note]
+    said = [note for note in plan.notes if "speech-to-speech supports 1 concurrent session" in note]
     assert bool(said) == (asked != {"concurrency": 1})
 
 

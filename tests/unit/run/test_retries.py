@@ -22,8 +22,8 @@ def test_delays_double_up_to_a_minute_and_are_reproducible() -> None:
 
 
 def test_a_retry_at_once_waits_only_if_the_endpoint_asks_for_it() -> None:
-    assert Backoff(0).delay_s(3, None, Retry.AT_ONCE) == 0
-    assert Backoff(0).delay_s(1, 2.0, Retry.AT_ONCE) >= 2
+    assert Backoff(0).delay_s(3, None, Retry.IMMEDIATELY) == 0
+    assert Backoff(0).delay_s(1, 2.0, Retry.IMMEDIATELY) >= 2
 
 
 def test_the_docs_say_how_each_kind_is_retried() -> None:

@@ -24,6 +24,6 @@ def test_processes_follow_sessions_and_cores(kind: TransportKind, sessions: int,
 def test_an_overload_is_reported() -> None:
     assert overload(TransportKind.WEBSOCKET, 300, cores=2) == ""
     assert overload(TransportKind.WEBSOCKET, 301, cores=2).startswith(
-        "301 concurrent sessions over websocket may not be timed accurately: 300 is the most measured "
+        "301 concurrent sessions over websocket may not be timed accurately: 300 is the highest "
     )
     assert "40 is the most measured" in overload(TransportKind.WEBRTC, 41, cores=2)

@@ -167,7 +167,7 @@ def test_a_file_is_refused_for_several_weights_files(tmp_path: Path) -> None:
 def test_a_known_hash_is_enforced(tmp_path: Path) -> None:
     mine = written(tmp_path / "mine.pt", b"other")
     for use in (add_weights, lambda spec, path: weights_at(path, spec)):
-        with pytest.raises(JudgeError, match=f"SHA-256 {sha256(b'known')}, found {sha256(b'other')}"):
+        with pytest.raises(JudgeError, match=f"SHA-256 {sha256(b'known')}, got {sha256(b'other')}"):
             use(PINNED, mine)
     mine.write_bytes(b"known")
     assert add_weights(PINNED, mine).sha256 == weights_at(mine, PINNED).sha256 == sha256(b"known")

@@ -389,7 +389,7 @@ async def test_an_unsustainable_load_stops_the_campaign(
     monkeypatch.setattr("live_eval.campaigns.latency.watch._LEAST_LATE_SECONDS", 1)
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
     outcome = await held(tmp_path / "c", config=settings, turns=50, concurrency=(1, 2))
-    assert "this machine cannot sustain 1 session at a time" in outcome.stopped
+    assert "this machine cannot sustain 1 concurrent session" in outcome.stopped
     document = await asyncio.to_thread(lambda: json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text()))
     assert (document["complete"], document["notes"]) == (False, [outcome.stopped])
     assert [point["name"] for point in document["points"]] == ["c1"]

@@ -93,7 +93,7 @@ def test_a_campaign_has_a_limited_number_of_points(campaign: Path) -> None:
     facts = json.loads(path.read_text())
     facts["points"] = [facts["points"][0] | {"run": f"c{number}"} for number in range(1_001)]
     path.write_text(json.dumps(facts))
-    with pytest.raises(StoreError, match=r"campaign\.json: expected at most 1000 points, found 1001"):
+    with pytest.raises(StoreError, match=r"campaign\.json: expected at most 1000 points, got 1001"):
         read_campaign(campaign)
 
 

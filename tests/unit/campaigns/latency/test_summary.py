@@ -79,7 +79,7 @@ def test_a_delay_by_an_outage_is_not_attributed_to_the_session_limit(tmp_path: P
     )
     assert due_s_before([9.0] * 12, [away]) == [outage]
     queue, then = due_s_before([9.0] * 8 + [1.0] * 4, [away])
-    assert "began 1,000 ms after their due time at p95, with at most 8 at a time" in queue
+    assert "began 1,000 ms after their due time at p95, with at most 8 concurrent" in queue
     assert then == outage
     (queue,) = due_s_before([9.0] * 12, [])
     assert "began 9,000 ms after their due time" in queue
@@ -211,8 +211,8 @@ def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
     [
         (None, "is not a campaign: cannot read campaign.json: No such file"),
         ("{", "expected JSON"),
-        ("[]", "expected a campaign of schema 1, found 'list'"),
-        ('{"schema": 2}', "expected a campaign of schema 1, found 2"),
+        ("[]", "expected a campaign of schema 1, got 'list'"),
+        ('{"schema": 2}', "expected a campaign of schema 1, got 2"),
         ('{"schema": 1, "points": [{"run": "../elsewhere"}]}', "each with the folder name of its run"),
     ],
 )

@@ -57,7 +57,7 @@ def test_late_frames_stop_a_condition_and_name_the_sustained_load() -> None:
     watch.take(turn(9, dial_s=9, late_ms=35))
     why = overloaded(watch)
     assert why is not None
-    assert "cannot sustain 300 sessions at a time" in why
+    assert "cannot sustain 300 concurrent sessions" in why
     assert "were sent 35 ms late at p99 (bound: 20 ms); it sustained 100" in why
 
 
@@ -91,7 +91,7 @@ def test_sessions_that_begin_ever_later_stop_an_open_loop() -> None:
         watch.take(turn(number, intended_s=number, dial_s=1.5 * number))
         why = why or overloaded(watch)
     assert why is not None
-    assert "2 sessions at a time cannot sustain 1 turns per second" in why
+    assert "2 concurrent sessions cannot sustain 1 turns per second" in why
     assert "the served rate is 0.67 turns per second" in why
 
 
@@ -113,7 +113,7 @@ def test_a_queue_in_front_of_the_sessions_is_noted_with_its_length() -> None:
     assert queued([], 4) is None
     assert queued([90 * MS] * 20, 4) is None
     note = queued([0] * 10 + [8 * S] * 10, 4) or ""
-    assert "they began 8,000 ms after their due time at p95, with at most 4 at a time" in note
+    assert "they began 8,000 ms after their due time at p95, with at most 4 concurrent" in note
 
 
 def test_a_step_of_the_wall_clock_is_reported_once() -> None:
