@@ -141,7 +141,7 @@ def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Distribute workers over nodes: first one each, then by CPUs, at most one per CPU.
+    """Distribute workers over nodes: one per node first, then by CPUs, at most one per CPU.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}

@@ -246,7 +246,7 @@ class _Run:
         async with contextlib.AsyncExitStack() as stack:
             base_url = base_url or plan.base_url
             if base_url is None and sessions:
-                async with asyncio.TaskGroup() as tasks:  # the endpoint loads its models meanwhile
+                async with asyncio.TaskGroup() as tasks:  # meanwhile, the endpoint loads its models
                     tasks.create_task(self._prepare(sessions))
                     base_url = await stack.enter_async_context(running_endpoint(plan, self.folder))
             else:

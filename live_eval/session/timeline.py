@@ -334,7 +334,7 @@ class Timeline:
         turn.retry_after_s = retry_after_s or turn.retry_after_s
 
     def connection_ended(self, end: TransportClosedError) -> None:
-        """Handle a connection that the session did not close; `connection_lost` follows.
+        """Handle the loss of a connection that the session did not close; `connection_lost` is called next.
 
         The dialect may report the reason in between.
         """

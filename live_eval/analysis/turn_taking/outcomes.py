@@ -330,7 +330,7 @@ def _not_overlapping(begun: Sequence[AgentSpeech], last: UserSpeech) -> Judgemen
     reply = next((each for each in reversed(begun) if each.sounds[0].start_ns <= last.start_ns), begun[0])
     onset_ns, said_ns = reply.sounds[0].start_ns, reply.cancelled_ns
     if onset_ns > last.start_ns:
-        reason = "the reply began after the user did"
+        reason = "the reply began after the user began to speak"
     elif reply.sounds[-1].end_ns > last.start_ns or _was_stopped(reply, last.start_ns):
         reason = "the reply paused when the user began to speak"
     else:

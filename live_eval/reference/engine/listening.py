@@ -49,7 +49,7 @@ class SpeechCommitted:
     Args:
         item: The speech as received, including prefix padding and final silence.
         speech_ms: Where the speech ends on the session's input timeline.
-        voice_end: When this end arrived, and how it was detected.
+        voice_end: Arrival time of this end, and its detection method.
         detected: Whether the endpointer, rather than the client, ended the turn.
     """
 

@@ -345,10 +345,10 @@ async def test_connections_beyond_the_limit_are_refused() -> None:
 @pytest.mark.parametrize(
     ("url", "spec", "said"),
     [
-        ("ftp://x", "delay=1ms", "expected a URL like"),
+        ("ftp://x", "delay=1ms", "expected a URL such as"),
         ("http://me:hush@x", "delay=1ms", "--to 'x': expected a URL"),
         ("http://x/v1", "delay=1ms", "without a path"),
-        ("http://x:99999", "delay=1ms", "expected a URL like"),
+        ("http://x:99999", "delay=1ms", "expected a URL such as"),
         ("http://x", "loss=5%", "TCP repairs"),
         ("http://x", "delay=1ms,noise=10dB", "user's audio"),
     ],

@@ -66,7 +66,7 @@ async def test_runs_are_compared_with_the_first(recordings: Path) -> None:
         assert [line.startswith("a lost 1 of 4 turns") for line in compared["headlines"]] == [True, True]
         for names in ("a", "aa", "abcdefg"):
             refused = await asked(browser, "/api/compare", names)
-            assert "expected the ids of 2 to 6 different runs" in refused["error"]["message"]
+            assert "expected the IDs of 2 to 6 different runs" in refused["error"]["message"]
         assert (await asked(browser, "/api/compare", "a0"))["error"]["kind"] == "missing"
 
 

@@ -235,7 +235,7 @@ async def test_a_turn_is_labelled_and_noted(tmp_path: Path) -> None:
         (tmp_path / "run" / "reviews.json").write_text("no JSON")
         page = await get(browser, f"{run}/turns")
         assert (page["matching"], page["rows"][0]["labels"]) == (3, [])
-        assert "expected the reviews of a run" in page["problem"]
+        assert "invalid reviews" in page["problem"]
         assert await error_of(browser, review) == (422, "unreadable")
 
 

@@ -53,7 +53,7 @@ def test_an_ordinary_path_is_not_in_a_table(tmp_path: Path) -> None:
     ("row", "column", "why"),
     [
         (4, "audio", "contains no audio"),
-        (5, "audio", "has 5 rows, no row 5"),
+        (5, "audio", "expected a row below 5, got row 5"),
         (0, "sound", "no column sound"),
     ],
 )

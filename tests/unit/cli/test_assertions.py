@@ -46,7 +46,7 @@ def test_an_incomplete_assertion_names_the_other_command_and_a_complete_one(
     name = re.split("[<>]", text)[0].strip()
     told = (
         f"assertion '{text}': `live-eval duplex` measures {name}, `live-eval {command}` does not; "
-        f"there, assert for example '{meant}'"
+        f"with that command, use for example '{meant}'"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(told)}$"):
         parse_assertions(command, [text])  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ from live_eval.recording import RunWriter
             "https://host/v1: expected an endpoint or a run file; pass an address",
         ),
         ("run reference --ice-servers stun.example.org --estimate", "--ice-servers "),
-        ("studio --endpoint moshi=127.0.0.1:80", "--endpoint moshi=127.0.0.1:80: expected an address like "),
+        ("studio --endpoint moshi=127.0.0.1:80", "--endpoint moshi=127.0.0.1:80: expected an address such as "),
         ("plan --detect 1 --metric ves --from a --power 90", "--alpha 0.05, --power 90: expected shares"),
         ("latency reference --turns many", "--turns 'many': expected a whole number"),
         ("latency reference --turns 0", "--turns 0: expected 1 or more"),
@@ -76,7 +76,7 @@ from live_eval.recording import RunWriter
         ),
         ("run openai --judges wer", "unknown judge 'wer' (did you mean wer_heard or wer_spoken?)"),
         ("run openai --judges rubric --max-cost 5", "a cost limit requires a price for the model 'gpt-4o', "),
-        ("audit --judge dnsmos .", "unknown flag --judge: JUDGE is an argument, given without a flag"),
+        ("audit --judge dnsmos .", "unknown flag --judge: JUDGE is an argument; pass it without a flag"),
         (
             "run reference --impair babble",
             "impairment 'babble': unknown name 'babble' (did you mean noise_type=babble?)",

@@ -35,7 +35,7 @@ def test_an_estimate_needs_no_key_and_starts_nothing() -> None:
     assert done.exit_code == 0
     assert "cost       US$ " in done.stdout
     assert "rubric: the price of gpt-4o is unknown (--prices)" in done.stdout
-    assert "reply=10: seconds of a reply" in done.stdout
+    assert "reply=10: length of a reply in seconds" in done.stdout
     assert "note: rubric cannot run yet: API key (set OPENAI_API_KEY)" in done.stderr
     assert not Path("recordings").exists()
 

@@ -89,7 +89,7 @@ def test_a_base_url_that_is_none_is_named_without_its_login(
         main(["run", "--endpoint", "openai", "--base-url", base_url, "--out", str(tmp_path / "run")])
     assert end.value.code == 2
     told = capsys.readouterr().err
-    assert ": expected an address like" in told
+    assert ": expected an address such as" in told
     assert "SECRET" not in told
     assert not (tmp_path / "run").exists()
 

@@ -368,7 +368,7 @@ class TestAnnotatedBoundaries:
     def test_annotations_without_a_recording_are_noted(self, tmp_path: Path) -> None:
         data = self.annotate(tmp_path, {"sigh/other.wav": {"onset_ms": 1, "voice_end_ms": 2}})
         assert any(
-            "edges.json annotates recordings without an entry: sigh/other.wav" in note for note in data.notes
+            "edges.json: no entry for the annotated recordings sigh/other.wav" in note for note in data.notes
         )
 
     def test_a_list_is_an_error(self, tmp_path: Path) -> None:

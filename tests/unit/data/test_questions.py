@@ -130,7 +130,7 @@ def test_a_shared_question_id_is_numbered_and_noted(tmp_path: Path) -> None:
     first, again, without, none = data.of(Task.UNDERSTANDING)
     assert (first.problem, again.problem, without.problem) == (None, None, None)
     assert again.case_id == "understanding/q1_id_7#2"
-    assert "several questions have the id q1_id_7; repeated ids are numbered" in " ".join(data.notes)
+    assert "several questions have the ID q1_id_7; repeated IDs are numbered" in " ".join(data.notes)
     assert none.problem is not None
     assert none.problem.endswith("entry 4: expected an object, got 3")
 

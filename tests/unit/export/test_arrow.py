@@ -104,7 +104,7 @@ def test_errors_name_the_file_and_the_reason(run_folder: Path, tmp_path: Path) -
         live_eval.open_run(tmp_path)
     for arguments, words in (
         (["--to", "parquet", "--out", "-"], "standard output"),
-        (["--to", "parquet", "--out", str(tmp_path)], "found a folder"),
+        (["--to", "parquet", "--out", str(tmp_path)], "got a folder"),
         (["--to", "inspect", "--out", str(tmp_path / "a.log")], "expected the suffix .eval or .json"),
         (["--to", "parquet", "--out", str(tmp_path / "no" / "a.parquet")], "cannot write"),
     ):

@@ -90,7 +90,7 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(JudgeError, match=r"distill_mos_v7\.pt: expected weights with SHA-256 b18b"):
         DistillMos()
     (tmp_path / "weights" / "distill_mos_v7.pt").unlink()
-    with pytest.raises(JudgeError, match="found no file"):
+    with pytest.raises(JudgeError, match="cannot read the weights"):
         DistillMos()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(JudgeError, match=r"pip install .*\[torch\]"):

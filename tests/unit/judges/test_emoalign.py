@@ -156,7 +156,7 @@ def test_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
     for wrong, message in [
         (
             settings.replace("extractor_mode: layer_norm", "extractor_mode: default"),
-            "found Emotion2vec, default",
+            "got Emotion2vec, default",
         ),
         (settings.replace("model: Emotion2vec", "model: Paraformer"), "got Paraformer"),
         ("model: [", "cannot read the emotion2vec settings"),

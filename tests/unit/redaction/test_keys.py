@@ -87,7 +87,7 @@ def test_a_key_in_a_linked_file_of_the_home_folder(tmp_path: Path, monkeypatch: 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         find_key(f"file:{tmp_path}/nothing")
-    with pytest.raises(UsageError, match="expected a file with a key"):
+    with pytest.raises(UsageError, match="cannot read the key"):
         find_key(f"file:{tmp_path}")
     assert not has_key(f"file:{tmp_path}/nothing")
     assert not has_key(f"file:{tmp_path}")
@@ -96,7 +96,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(UsageError, match="expected a file with a key"):
+    with pytest.raises(UsageError, match="cannot read the key"):
         find_key(f"file:{tmp_path}/pipe")
 
 

@@ -26,4 +26,4 @@ def test_an_overload_is_reported() -> None:
     assert overload(TransportKind.WEBSOCKET, 301, cores=2).startswith(
         "301 concurrent sessions over websocket may not be timed accurately: 300 is the highest "
     )
-    assert "40 is the most measured" in overload(TransportKind.WEBRTC, 41, cores=2)
+    assert "40 is the highest number measured" in overload(TransportKind.WEBRTC, 41, cores=2)

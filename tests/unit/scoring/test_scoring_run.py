@@ -282,7 +282,7 @@ def test_a_judge_scores_nothing_until_its_requirements_are_met(run: Path) -> Non
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (JudgeError("weights.onnx: expected weights, found no file"), "weights.onnx: expected weights"),
+        (JudgeError("weights.onnx: expected weights, got no file"), "weights.onnx: expected weights"),
         (RuntimeError("odd"), "cannot be loaded: RuntimeError: odd"),
     ],
 )
@@ -444,7 +444,7 @@ def test_a_manifest_without_a_usable_length_costs_only_what_needs_one(tmp_path: 
         assert listener.n_failed == 1
         [reason] = listener.reasons
         assert f"{path}: data.max_recording of the manifest: " in reason
-        assert f"found {str(stated)!r}" in reason
+        assert f"got {str(stated)!r}" in reason
 
 
 @pytest.mark.parametrize("need", [Need.SPEAKER_AUDIO, Need.REFERENCE_AUDIO])

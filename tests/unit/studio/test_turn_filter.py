@@ -65,7 +65,7 @@ def test_an_expression_selects_turns(text: str, expected: str) -> None:
     ("text", "message"),
     [
         ("", "expected a name, got the end"),
-        ("cue = sigh", "at 5, found '='; to compare, write =="),
+        ("cue = sigh", "at 5, got '='; to compare, write =="),
         ("voice_to_vioce > 1", "unknown name 'voice_to_vioce' (did you mean voice_to_voice?) at 1"),
         ("x > 1", "unknown name 'x' at 1; known: voice_to_voice, taste.kind, cue"),
         ("voice_to_voice > sigh", "expected a number for voice_to_voice at 18, got 'sigh'"),
@@ -74,14 +74,14 @@ def test_an_expression_selects_turns(text: str, expected: str) -> None:
         ("voice_to_voice >", "expected a value after >, got the end"),
         (
             "voice_to_voice",
-            "one of ==, !=, <, <=, >, >=, contains after voice_to_voice, found the end",
+            "one of ==, !=, <, <=, >, >=, contains after voice_to_voice, got the end",
         ),
         ("cue > sigh", "> applies to numbers, but cue is a text"),
         ("voice_to_voice contains 1", "contains applies to text"),
         ("flagged == maybe", "expected true or false for flagged at 12"),
         ("(flagged", "expected and, or, or ), got the end"),
         ("flagged flagged", "expected and, or, or the end at 9"),
-        ("flagged)", "at 8, found ')'"),
+        ("flagged)", "at 8, got ')'"),
         ("flagged and", "expected a name, got the end"),
         ("1 == 1", "expected a name at 1, got '1'"),
         ("none == none", "expected a name at 1"),
@@ -89,7 +89,7 @@ def test_an_expression_selects_turns(text: str, expected: str) -> None:
         ("cue == __import__('os')", "expected and, or, or the end at 18"),
         ("(" * 40, "at most 30 nested parts"),
         ("not " * 240 + "flagged", "at most 30 nested parts"),
-        ("a" * 1_001, "at most 1,000 characters, found 1,001"),
+        ("a" * 1_001, "at most 1,000 characters, got 1,001"),
     ],
 )
 def test_an_invalid_expression_is_explained(text: str, message: str) -> None:

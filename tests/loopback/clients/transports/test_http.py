@@ -338,7 +338,7 @@ async def test_a_response_over_the_size_limit(stream: bool) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http:///x", "ws://127.0.0.1:1/x"])
 async def test_an_invalid_address(url: str) -> None:
-    with pytest.raises(ConnectError, match="expected a URL like https://HOST/PATH"):
+    with pytest.raises(ConnectError, match="expected a URL such as https://HOST/PATH"):
         await HttpTransport(SystemClock()).connect(Dial(url), 5)
 
 

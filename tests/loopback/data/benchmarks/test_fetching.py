@@ -98,7 +98,7 @@ def test_a_repeated_add_downloads_nothing(hub: Publisher) -> None:
     add("voicebench/advbench")
     hub.asked.clear()
     again = add("voicebench/advbench")
-    assert "  advbench: 1 file, 1 already here" in again.stderr
+    assert "  advbench: 1 file, 1 already downloaded" in again.stderr
     assert paths(hub) == ["/advbench"]
 
 
@@ -133,7 +133,7 @@ def test_a_complete_file_of_an_incomplete_part_is_kept(hub: Publisher) -> None:
     assert (files_folder(SPEC) / "wildvoice/test-00000-of-00002.parquet").is_file()
     hub.files[f"{FILES}/{second}"] = content
     hub.asked.clear()
-    assert "  wildvoice: 2 files, 1 already here" in add("voicebench/wildvoice").stderr
+    assert "  wildvoice: 2 files, 1 already downloaded" in add("voicebench/wildvoice").stderr
     assert paths(hub) == ["/wildvoice", f"/{second}"]
 
 

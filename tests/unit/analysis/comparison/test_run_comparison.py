@@ -245,7 +245,7 @@ def test_different_versions_endings_and_missing_metrics_are_noted() -> None:
     assert comparison.notes == (
         "latencies are not compared: the user's turns were ended by server_vad in a and by manual in b",
         "x is not compared: judged by version 1 in a and by 2 in b",
-        "y is not compared: missing in b",
+        "y is not compared: missing from b",
         "z is not compared: missing from a",
     )
     assert [setting.name for setting in comparison.settings] == ["endpoint.turn_mode", "endpoint.base_url"]

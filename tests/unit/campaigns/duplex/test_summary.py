@@ -221,7 +221,7 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a duplex campaign"):
         read_duplex(tmp_path)
     (tmp_path / "duplex.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match="schema 1, found None"):
+    with pytest.raises(StoreError, match="schema 1, got None"):
         read_duplex(tmp_path)
     (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [1], "runs": {}}', "utf-8")
     with pytest.raises(StoreError, match="expected a list of trials"):

@@ -84,7 +84,7 @@ def test_many_points_with_one_run_are_refused(campaign: Path) -> None:
     facts = json.loads(path.read_text())
     facts["points"] *= 2
     path.write_text(json.dumps(facts))
-    with pytest.raises(StoreError, match="found a duplicate"):
+    with pytest.raises(StoreError, match="got a duplicate"):
         read_campaign(campaign)
 
 

@@ -82,7 +82,7 @@ def test_endpointing_runs_the_same_turns_manually_and_with_each_detector() -> No
 def test_inconsistent_settings_are_refused() -> None:
     with pytest.raises(UsageError, match="expected closed arrivals or cold sessions"):
         CampaignPlan(arrivals=Arrivals.parse("constant:1"), sessions=(SessionKind.WARM,))
-    with pytest.raises(UsageError, match="detector, which is off"):
+    with pytest.raises(UsageError, match="detector, which is switched off"):
         CampaignPlan(config=validate({"turns": {"mode": "manual"}}), endpointing=True)
     with pytest.raises(UsageError, match="expected a campaign of at most 1000 conditions, got 1001"):
         CampaignPlan(inputs_s=range(1, 999))

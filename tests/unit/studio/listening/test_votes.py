@@ -98,7 +98,7 @@ def test_an_incomplete_line_is_replaced_by_the_next_vote(tmp_path: Path) -> None
         (b"[]\n", "expected a JSON object"),
         (b"nonsense\n", "expected JSON"),
         (b'{"listening": 1, "kind": "abc"}\n', "kind"),
-        (b'{"listening": 2}\n', "version 1, found 2"),
+        (b'{"listening": 2}\n', "version 1, got 2"),
         (header(kind="abx", runs=[ONE]), "expected 2 runs, got 1"),
         (header(kind="rating", runs=[]), "expected 1 or 2 runs, got 0"),
         (header(kind="ab", runs=[ONE, ONE]), "both runs are named 'one'"),
@@ -167,7 +167,7 @@ def test_the_number_of_listeners_is_limited(tmp_path: Path) -> None:
     file = VoteFile(VoteFile.create(tmp_path, a_test()).path, most_listeners=2)
     for name in ("Ana", "Bo", "Ana"):
         file.join(name, "now")
-    with pytest.raises(UsageError, match="at most 2"):
+    with pytest.raises(UsageError, match="limit of 2"):
         file.join("Cy", "now")
     assert file.read().listeners == ("Ana", "Bo")
 
@@ -176,7 +176,7 @@ def test_one_browser_cannot_take_all_places(tmp_path: Path) -> None:
     file = VoteFile(VoteFile.create(tmp_path, a_test()).path, most_of_a_browser=2)
     for name in ("Eve", "Eve 2", "Eve"):
         file.join(name, "now", "key of Eve")
-    with pytest.raises(UsageError, match="at most 2 in one browser"):
+    with pytest.raises(UsageError, match="this browser has reached its limit of 2"):
         file.join("Eve 3", "now", "key of Eve")
     file.join("Ana", "now", "key of Ana")
     for name in ("Bo", "Cy", "Di"):
