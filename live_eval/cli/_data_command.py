@@ -142,7 +142,7 @@ def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
 
 def _announce(part: str, files: int, here: int) -> None:
     what = f"{part}: " if part else ""
-    here_already = f", {here} already here" if here else ""
+    here_already = f", {here} already downloaded" if here else ""
     click.echo(f"  {what}{counted(files, 'file')}{here_already}", err=True)
 
 
@@ -150,7 +150,7 @@ def _record_copy(spec: BenchmarkSpec, path: Path) -> None:
     placed = find_benchmark(path)
     if placed is None or placed.spec.name != spec.name:
         raise DataError(
-            f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), found "
+            f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), got "
             + (placed.spec.title if placed is not None else "none")
         )
     placed.read(DataOptions())  # raises if a file is missing or damaged
@@ -217,7 +217,7 @@ def _print_details(report: DataReport, console: Console) -> None:
     problems = [f"{case.case_id}: {case.problem}" for case in report.problems]
     unasked = [f"{case.case_id}: {case.problem}" for case in report.question_problems]
     for note, cases in (
-        ("no answer key: asked, but not scored", report.keyless),
+        ("no answer key: the question is asked, but not scored", report.keyless),
         (
             "the question's recording is not used in any conversation, so it cannot be related to a reply",
             report.apart,

@@ -143,19 +143,19 @@ def campaign_options(
             type=click.IntRange(0),
             default=drift_turns,
             show_default=True,
-            help="Turns of the drift check at the start, the middle and the end; 0 for none.",
+            help="Number of turns in each drift check (start, middle and end); 0 for no checks.",
         ),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
-            help="Folder of the campaign. Default: a new one in recordings/.",
+            help="Campaign folder. Default: a new one in recordings/.",
         ),
         click.Option(
             ["--resume"],
             is_flag=True,
             help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
         ),
-        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON; its keys are stable."),
+        click.Option(["--json", "as_json"], is_flag=True, help="Print JSON with stable keys."),
         *(option for key, option in shared.items() if key not in excluded),
     ]
 

@@ -159,7 +159,7 @@ def print_campaign(summary: CampaignSummary) -> None:
         cost = point.cost
         if cost.usd is not None:
             tokens = f"{cost.tokens_per_minute:.0f} tokens"
-            console.print(f"{point.name}: a minute takes {tokens} and costs US$ {cost.usd:.4f}")
+            console.print(f"{point.name}: one minute uses {tokens} and costs US$ {cost.usd:.4f}")
     for reason in dict.fromkeys(_reasons(points)):
         console.print(reason, markup=False)
 

@@ -128,7 +128,9 @@ def run_command(
     request = _request(targets[0] if targets else None, flags, trusted, preset)
     config = request.configs[0]
     if as_json and len(request.configs) > 1 and not is_estimate:
-        raise UsageError("--json prints one run: name one prompt, or print each with live-eval show --json")
+        raise UsageError(
+            "--json prints a single run: pass one prompt, or print each run with live-eval show --json"
+        )
     if is_estimate:
         _estimate([request], price, assume, as_json=as_json)
         return

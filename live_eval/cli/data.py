@@ -38,7 +38,7 @@ def command() -> None:
     "--audio-root",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Folder that audio paths are relative to. Default: by the data set's layout.",
+    help="Folder that audio paths are relative to. Default: depends on the data set's layout.",
 )
 @click.option(
     "--max-recording",
@@ -84,11 +84,15 @@ def _list(as_json: bool) -> None:
     default=None,
     help="Use an existing copy: the folder is recorded, and nothing is downloaded or copied.",
 )
-@click.option("--again", is_flag=True, help="Check the hashes of complete files, and replace changed ones.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Verify the hashes of downloaded files, and replace those that have changed.",
+)
 @click.option(
     "--noncommercial",
     is_flag=True,
-    help="Confirm that you do not use the benchmark commercially, if its licence forbids it.",
+    help="Confirm that your use is not commercial, if the benchmark's licence requires it.",
 )
 def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None:
     """Make a benchmark available as --data NAME or --data NAME/PART.

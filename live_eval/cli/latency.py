@@ -51,13 +51,14 @@ command = Command(
             default="closed",
             show_default=True,
             metavar="closed|poisson:RATE|constant:RATE",
-            help="Start a session when one ends (closed loop), or RATE times a second (open loop). An open "
-            "loop also measures latencies from the intended start.",
+            help="Start a session whenever one ends (closed loop), or RATE times a second (open loop). "
+            "An open loop also measures latencies from the intended start.",
         ),
         click.Option(
             ["--processes", "turns__processes"],
             type=click.IntRange(0, 64),
-            help="Processes that run the sessions; 0 for this process. Default: by sessions and cores.",
+            help="Number of processes that run the sessions; 0 for the main process. Default: "
+            "depends on the number of sessions and cores.",
         ),
         click.Option(
             ["--input-s"],
@@ -76,7 +77,7 @@ command = Command(
             default="cold",
             show_default=True,
             metavar="cold|warm|cold,warm",
-            help="Cold: a session for each turn. Warm: a session for up to ten turns.",
+            help="Cold: one turn per session. Warm: up to ten turns per session.",
         ),
         click.Option(
             ["--endpointing"],
@@ -101,8 +102,9 @@ command = Command(
     help="""Measure an endpoint's latency under controlled load.
 
     Runs turns with ENDPOINT at each of the given concurrencies, input lengths and detector settings; every
-    combination is a condition, and each condition an ordinary run in the campaign folder. Failed turns are
-    counted and not retried. Stops, with the load that was reached, if this machine cannot sustain the load.
+    combination is a condition, and each condition is stored as an ordinary run in the campaign folder. Failed
+    turns are counted and not retried. If this machine cannot sustain the load, the command stops and reports
+    the load reached.
 
     Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load was not reached; 2 for
     wrong usage; 130 if interrupted.""",

@@ -81,12 +81,12 @@ command = Command(
         click.Option(
             ["--takes"],
             type=click.Path(path_type=Path, file_okay=False),
-            help="Folder of the takes. Default: next to the run folder.",
+            help="Folder for the takes. Default: next to the run folder.",
         ),
         click.Option(
             ["--consent"],
             metavar="NAME",
-            help="Name of the person who performs and has agreed to be recorded. Default: ask.",
+            help="Name of the performer, who has agreed to be recorded. Default: ask.",
         ),
         click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(
@@ -97,8 +97,8 @@ command = Command(
         click.Option(
             ["--score"],
             is_flag=True,
-            help="Score each reply after it has ended, without delaying the next, by judges that need only "
-            "the reply and no torch; --judges selects others.",
+            help="Score each reply after it has ended, without delaying the next, with judges that need only "
+            "the reply and not torch; --judges selects others.",
         ),
         click.Option(["--plain"], is_flag=True, help="Print plain lines, as without a terminal."),
         click.Option(
@@ -109,7 +109,7 @@ command = Command(
         click.Option(
             ["--judges", "judges__names"],
             metavar="A,B,…",
-            help="Score each turn by these judges of `live-eval judges`, in a process of low priority.",
+            help="Score each turn with these judges of `live-eval judges`, in a low-priority process.",
         ),
         *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
     ],

@@ -158,7 +158,8 @@ class LimitedSite(web.BaseSite):
 
     Args:
         port: Port to bind; 0 selects a free port.
-        most: Maximum number of concurrent connections; if none is idle, new connections are closed at once.
+        most: Maximum number of concurrent connections; if none is idle, new connections are closed
+            immediately.
         tls: Settings for https; None for http.
     """
 

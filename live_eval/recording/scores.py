@@ -292,7 +292,7 @@ class ScoreStore(ScoreReader):
             raise StoreError(f"{self.path}: cannot store scores of {judge}: {error}") from error
 
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
-        """Write why a judge could not run; the judge's next scores delete this."""
+        """Write the reason why a judge could not run; it is deleted when the judge next writes scores."""
         self._write(
             "INSERT OR REPLACE INTO problems (judge, version, reason) VALUES (?, ?, ?)",
             (judge, version, SECRETS.text(reason)),

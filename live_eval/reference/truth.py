@@ -52,7 +52,7 @@ class TrueReply:
             ``commit``.
         utterance: Number of the user's utterance that the response answers; None for no utterance.
         talks_over: Whether the response started during the user's speech, as configured.
-        resumes: Id of the stopped response that this response continues; empty for none.
+        resumes: ID of the stopped response that this response continues; empty for none.
         created_ns: Time at which the response was announced.
         first_text_ns: Send time of the first text.
         chunk_sent_ns: Send time of each audio chunk or media track packet.

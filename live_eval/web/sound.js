@@ -9,7 +9,7 @@ import { Waveform, classOf } from "./waveform.js";
 /** Context played before and after an interval. */
 const AROUND_S = 0.25;
 const SHORTEST_S = 0.05;
-const SAVED = "Save the selection, or all, of the side that is played";
+const SAVED = "Save the selection, or the whole recording, of the selected side";
 
 /** Return the `shades` and the `zoom` of a turn: from the end of the user's speech to the first audible sample. */
 export function handover(marks) {

@@ -180,7 +180,10 @@ async def test_a_call_by_the_webhook() -> None:
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (Agent(stream="https://127.0.0.1/media"), "expected a URL such as wss://HOST/PATH, got scheme 'https'"),
+        (
+            Agent(stream="https://127.0.0.1/media"),
+            "expected a URL such as wss://HOST/PATH, got scheme 'https'",
+        ),
         (Agent(stream="ws://user:pw@127.0.0.1/media"), "with a login"),
         (Agent(stream=""), "expected TwiML with <Connect><Stream url=…>"),
         (Agent(status=404), "got 404"),

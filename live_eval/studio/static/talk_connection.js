@@ -18,7 +18,7 @@ const REFUSALS = {
  * Begin a conversation.
  *
  * @param {object} request The tables `endpoint`, `turns` and `judges` of a run file.
- * @param {{microphone: string, loudspeaker: string}} devices Ids of the devices; empty for the browser's default.
+ * @param {{microphone: string, loudspeaker: string}} devices IDs of the devices; empty for the browser's default.
  * @param {object} on `received(message)` takes the studio's messages; `lost(message)` is called once if the
  *     connection or the microphone is lost.
  * @param {AbortSignal} signal Aborted if the user leaves before the conversation has begun.

@@ -48,7 +48,10 @@ from live_eval.recording import RunWriter
             "https://host/v1: expected an endpoint or a run file; pass an address",
         ),
         ("run reference --ice-servers stun.example.org --estimate", "--ice-servers "),
-        ("studio --endpoint moshi=127.0.0.1:80", "--endpoint moshi=127.0.0.1:80: expected an address such as "),
+        (
+            "studio --endpoint moshi=127.0.0.1:80",
+            "--endpoint moshi=127.0.0.1:80: expected an address such as ",
+        ),
         ("plan --detect 1 --metric ves --from a --power 90", "--alpha 0.05, --power 90: expected shares"),
         ("latency reference --turns many", "--turns 'many': expected a whole number"),
         ("latency reference --turns 0", "--turns 0: expected 1 or more"),
