@@ -138,7 +138,7 @@ def _bounded(file: BinaryIO, path: Path, most_bytes: int) -> bytes:
         content = file.read(most_bytes + 1)  # the file may be growing, or a pipe
         if len(content) <= most_bytes:
             return content
-    raise OSError(errno.EFBIG, f"expected at most {most_bytes} bytes", str(path))
+    raise OSError(errno.EFBIG, f"larger than the limit of {most_bytes} bytes", str(path))
 
 
 def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BYTES) -> str:

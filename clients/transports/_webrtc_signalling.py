@@ -199,7 +199,7 @@ class Signaller:
         if best is None or audio.port == 0:
             raise self._address.failure(FailureKind.CODEC_REFUSED, _no_codec(audio))
         if audio.direction not in ("recvonly", "sendrecv"):
-            why = f"expected an answer that receives our audio, got {audio.direction!r}"
+            why = f"expected an answer that receives the client's audio, got {audio.direction!r}"
             raise self._address.failure(FailureKind.SDP_REFUSED, why)
         return best
 

@@ -105,7 +105,7 @@ class HttpTransport:
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Cancel the current request and close; do nothing if already closed. Never raises."""
-        self._ended(TransportClosedError(code, f"closed from our side: {reason}", self._clock.now_ns()))
+        self._ended(TransportClosedError(code, f"closed by the client: {reason}", self._clock.now_ns()))
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.wait((self._worker,))

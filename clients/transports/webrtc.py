@@ -131,7 +131,7 @@ class WebRtcTransport(StampingTransport):
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection; do nothing if it has already ended. Never raises, never hangs."""
-        self._ended(FailureKind.CLOSED, f"closed from our side: {reason}", code)
+        self._ended(FailureKind.CLOSED, f"closed by the client: {reason}", code)
         # The session may cancel the caller, but aiortc must still finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
@@ -245,7 +245,7 @@ class WebRtcTransport(StampingTransport):
                 why = (
                     "the DTLS handshake failed: the endpoint's certificate does not match its SDP answer, or "
                 )
-                self._ended(FailureKind.DTLS_FAILED, why + "we have no cipher in common")
+                self._ended(FailureKind.DTLS_FAILED, why + "the two sides have no cipher in common")
         elif connection.connectionState == "closed":
             self._gone()
         self._changed.set()

@@ -274,7 +274,7 @@ class WebSocketTransport(StampingTransport):
             return TransportClosedError(code, self._redact(error.rcvd.reason), at_ns)
         if error.sent is not None:
             why = f": {error.sent.reason}" if error.sent.reason else ""
-            return TransportClosedError(error.sent.code, self._redact(f"closed from our side{why}"), at_ns)
+            return TransportClosedError(error.sent.code, self._redact(f"closed by the client{why}"), at_ns)
         cause = f": {connection.error}" if connection.error is not None else ""
         return TransportClosedError(None, self._redact(f"the connection was lost{cause}"), at_ns)
 

@@ -55,8 +55,8 @@ def follows(reply: str, instruction: str, values: Mapping[str, Any]) -> bool:
 def variants(reply: str) -> tuple[str, ...]:
     """Return the texts, at least one of which must follow an instruction for a loose result.
 
-    They are the reply, the reply without its first line, without its last line, and without both, each also
-    without asterisks.
+    The texts are the reply, the reply without its first line, without its last line, and without both, each
+    also without asterisks.
     """
     lines = reply.split("\n")
     texts = (reply, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1])))

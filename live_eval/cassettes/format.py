@@ -388,7 +388,7 @@ def _step(line: dict[str, Any]) -> Step:
         elif "pcm" in line:
             line["pcm"] = base64.b64decode(line["pcm"], validate=True)
         if not 0 <= line.get("count", 1) <= _MOST_FRAMES:
-            raise ValueError(f"count is {line['count']}, expected at most {_MOST_FRAMES}")
+            raise ValueError(f"expected a count of at most {_MOST_FRAMES}, got {line['count']}")
         return Call(at_ns, name, _arguments(line, _CALLS[name], optional=name == "frame"))
     if "turn" in line:
         name = line.pop("turn")
@@ -428,7 +428,7 @@ def _fits(value: Any, kind: type) -> bool:
 @lru_cache(maxsize=16)
 def _silence(size: int) -> bytes:
     if not 0 <= size <= _LONGEST_SILENCE:
-        raise ValueError(f"silence is {size} bytes, expected at most {_LONGEST_SILENCE}")
+        raise ValueError(f"expected at most {_LONGEST_SILENCE} bytes of silence, got {size}")
     return bytes(size)
 
 

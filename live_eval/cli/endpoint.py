@@ -209,7 +209,7 @@ def command(
     Once ready, it prints one line of JSON with the port and these addresses.
     """
     if as_json and not list_faults:
-        raise UsageError("--json needs --list-faults")
+        raise UsageError("--json requires --list-faults")
     if list_faults:
         print_listing(_fault_rows(), _COLUMNS, as_json=as_json)
         return
@@ -233,7 +233,7 @@ def command(
     if notices_voice and (reply_audio is not None or settings.calibrate):
         raise UsageError("--notices-voice cannot be combined with --reply-audio or --calibrate")
     if reply_onset_sample is not None and reply_audio is None:
-        raise UsageError("--reply-onset-sample needs --reply-audio")
+        raise UsageError("--reply-onset-sample requires --reply-audio")
 
     from live_eval.reference.truth import TruthFile
     from live_eval.session.event_loop import run, undisturbed

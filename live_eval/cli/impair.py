@@ -46,9 +46,9 @@ def command(
     if lists == bool(specs):
         raise UsageError("expected either --list or impairments")
     if lists and url is not None:
-        raise UsageError("--to needs impairments, not --list")
+        raise UsageError("--to requires impairments, and cannot be combined with --list")
     if port is not None and url is None:
-        raise UsageError("--listen needs --to")
+        raise UsageError("--listen requires --to")
     if specs:
         impairment = parse(specs, seed)
         if url is not None:

@@ -158,7 +158,7 @@ def _encryption(
     from live_eval.http.hosts import is_any, is_loopback
 
     if key is not None and certificate is None:
-        raise UsageError("--certificate-key needs --certificate")
+        raise UsageError("--certificate-key requires --certificate")
     if certificate is not None:
         if tls is False:
             raise UsageError("--certificate encrypts, and --no-tls does not: leave out one of them")

@@ -172,7 +172,7 @@ def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: flo
         return f"{counted(failed, 'failed turn')} in the calibration"
     for name, ms in sorted(calibration.errors_p99_ms.items()):
         if ms > bound_ms:
-            return f"its error of {name} is {ms:.1f} ms (p99), expected at most {bound_ms:g} ms"
+            return f"expected an error of {name} of at most {bound_ms:g} ms (p99), got {ms:.1f} ms"
     return ""
 
 

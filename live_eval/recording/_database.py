@@ -249,7 +249,8 @@ def _copy(source: Path, target: Path) -> None:
                 while (at := file.tell()) < end and (block := file.read(min(_BLOCK_BYTES, end - at))):
                     copied += copy.write(block)
                     if copied > _MAX_COPIED_BYTES:
-                        raise StoreError(f"{source}: expected at most {_MAX_COPIED_BYTES >> 30} GiB to copy")
+                        limit = _MAX_COPIED_BYTES >> 30
+                        raise StoreError(f"{source}: too large to copy; the limit is {limit} GiB")
             copy.truncate(os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise StoreError(f"{source}: cannot copy to apply the logs: {error.strerror}") from None

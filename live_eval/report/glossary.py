@@ -36,7 +36,7 @@ _LATENCIES = (
     (
         "endpointing",
         "from the end of speech to the endpoint's report that speech stopped, or, with manual turns, to its "
-        "acceptance of our commit; the two are never pooled",
+        "acceptance of the commit; the two are never pooled",
     ),
     ("first byte", "from the end of speech to the arrival of the first reply audio"),
     (

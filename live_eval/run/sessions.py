@@ -39,7 +39,7 @@ class SessionOrder:
         utterances: The user's recordings, at least one.
         pause_ns: Pause between the end of a reply, as heard, and the next recording.
         greeting_ns: Maximum wait for the endpoint's greeting to begin; 0 to speak immediately.
-        due_ns: When to dial, on the monotonic clock; None for immediately.
+        due_ns: When to dial, on the monotonic clock; None for now.
         records_wire: Whether to record every message and event.
         impairment: Traffic impairment with the session's seed, passed to transports as ``impairment``.
     """

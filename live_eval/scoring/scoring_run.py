@@ -243,7 +243,7 @@ def _batches(
     *,
     pooled: bool,
 ) -> Iterator[tuple[list[JudgeInput], int]]:
-    """Yield batches of turns that any judge needs, with the number of the run's turns that each covers."""
+    """Yield batches of turns that any judge needs, and how many of the run's turns each batch covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
     batch: list[JudgeInput] = []

@@ -140,7 +140,7 @@ class Track(Messages):
     def _started(self, response_id: str, at_ns: int) -> None:
         """Switch the track to a response.
 
-        The first packets may have arrived before the event. They are identified later by decoding.
+        The first packets may have arrived before the event. Decoding identifies them later.
         """
         response = self._responses.touch(response_id, at_ns)
         response.playback_ns = at_ns

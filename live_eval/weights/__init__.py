@@ -132,7 +132,7 @@ def find_weights(spec: WeightsSpec) -> FoundWeights:
     """Return the recorded weights after checking their hashes.
 
     Raises:
-        JudgeError: They are missing, or a file has a wrong hash; the message describes the fix.
+        JudgeError: The weights are missing, or a file has a wrong hash; the message describes the fix.
     """
     kept = _kept_files(spec)
     if kept is None:
@@ -171,7 +171,7 @@ def chosen_weights(value: str, spec: WeightsSpec, *, any_hash: bool = False) -> 
         any_hash: Whether the user's own weights may differ from the published weights.
 
     Raises:
-        JudgeError: They are missing, or a file has a wrong hash; the message describes the fix.
+        JudgeError: The weights are missing, or a file has a wrong hash; the message describes the fix.
     """
     return find_weights(spec) if value == spec.name else weights_at(Path(value), spec, any_hash=any_hash)
 

@@ -60,7 +60,7 @@ class MediaSummary:
         if self.lost:
             parts.append(f"in {self.lossy} of {self.turns} turns ({self.concealed_ms:.0f} ms of silence)")
         if self.sent_lost:
-            parts.append(f"the endpoint reports {self.sent_lost} of our packets as lost")
+            parts.append(f"the endpoint reports {self.sent_lost} of the user's packets as lost")
         if self.jitter_ms is not None:
             parts.append(f"jitter p50 {self.jitter_ms:.1f} ms")
         if self.setup_ms:

@@ -1,7 +1,7 @@
 """Compute the metrics of tasks other than conversation: accuracy by question type, transcription errors, and
 the parts of other benchmarks.
 
-They are computed from the scores of the multiple-choice and transcription judges. A question that the
+The metrics are computed from the scores of the multiple-choice and transcription judges. A question that the
 endpoint did not answer counts as wrong; a question whose turn failed for another reason is excluded and
 counted. An utterance that the endpoint did not repeat has no word error rate. A captured turn without a score
 is excluded from all means. The counts are reported with the means.

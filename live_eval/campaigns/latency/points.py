@@ -111,7 +111,7 @@ class CampaignPlan:
         most = max(self.concurrency)
         if most > self.turns and not self.arrivals.open_loop:
             raise UsageError(
-                f"--concurrency {most}: expected at most as many sessions as turns (--turns {self.turns})"
+                f"--concurrency {most}: expected no more sessions than turns (--turns {self.turns})"
             )
         if (points := len(steps_of(self))) > MOST_POINTS:
             raise UsageError(f"expected a campaign of at most {MOST_POINTS} conditions, got {points}")

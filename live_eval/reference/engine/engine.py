@@ -143,7 +143,7 @@ class Engine:
 
     @property
     def reacts_ns(self) -> int | None:
-        """Time of the next call to `react`; None if no reaction is pending, 0 for immediately."""
+        """Time of the next call to `react`; 0 if it is due now, None if no reaction is pending."""
         due = [self._overlap.wake_ns, self._listening.expires_ns]
         if self._owes_answer and self.active is None:
             due.append(0)

@@ -139,13 +139,13 @@ class Board:
 
 PUBLISHED_NOTE = (
     "Rows marked as published are the paper's (Zhou et al., ICLR 2026): means over all of EchoMind, without "
-    "intervals. Our rows are comparable with them only if data, judges and judge versions are equal."
+    "intervals. The runs' rows are comparable with them only if data, judges and judge versions are equal."
 )
 _NOTES = (
     PUBLISHED_NOTE,
-    "Our values are means over scored turns (unanswered questions count as wrong) with 95 % intervals, "
+    "The runs' values are means over scored turns (unanswered questions count as wrong) with 95 % intervals, "
     "resampled by script. There is no interval for fewer than 8 scripts or for equal values.",
-    "The best of our rows is bold if all have the same cases and judges and none has a value for a larger "
+    "The runs' best row is bold if all have the same cases and judges and none has a value for a larger "
     "share of its turns. live-eval compare tests whether it differs from the next best.",
 )
 _HUMAN_NOTE = (
@@ -327,9 +327,9 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
     if len(rivals) < 2:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:
-        return Best(frozenset(), "our rows have different data or cases; live-eval compare shows differences")
+        return Best(frozenset(), "the runs have different data or cases; live-eval compare shows differences")
     if len({rival.judge for rival in rivals}) > 1:
-        return Best(frozenset(), "our rows are from different judges, judge models or judge versions")
+        return Best(frozenset(), "the runs were scored by different judges, judge models or judge versions")
     top = (max if higher_is_better else min)(rival.value for rival in rivals)
     most = max(rival.share for rival in rivals)
     ahead = [rival for rival in rivals if math.isclose(rival.value, top, rel_tol=1e-9)]

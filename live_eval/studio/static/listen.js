@@ -156,7 +156,7 @@ function form(runs, scales) {
       }),
       choice("Run", "first", options, wanted.runs[0], (id) => (wanted.runs[0] = id)),
       second,
-      make("label", {}, "Most cases", limit),
+      make("label", {}, "Maximum number of cases", limit),
       choice(
         "Listeners also hear",
         "reference",

@@ -84,7 +84,7 @@ def test_places_are_taken_in_turns() -> None:
 def test_a_node_beyond_the_bound_takes_no_timed_work() -> None:
     assert calibration_refusal(calibration(19.9), 0, 20.0) == ""
     late = calibration_refusal(calibration(20.1), 0, 20.0)
-    assert late == "its error of first_byte is 20.1 ms (p99), expected at most 20 ms"
+    assert late == "expected an error of first_byte of at most 20 ms (p99), got 20.1 ms"
     assert calibration_refusal(calibration(0.1), 2, 20.0) == "2 failed turns in the calibration"
 
 

@@ -145,7 +145,7 @@ async def test_no_event_follows_a_response_until_close() -> None:
         done, _ = await asyncio.wait((waiting,), timeout=0.1)
         assert not done
         await client.close(1000, "bye")
-        with pytest.raises(TransportClosedError, match="closed from our side: bye"):
+        with pytest.raises(TransportClosedError, match="closed by the client: bye"):
             await waiting
 
 

@@ -156,7 +156,7 @@ def test_a_port_in_use_is_reported() -> None:
     [
         (["--host", "0.0.0.0"], TOKEN_VARIABLE),
         (["--llm-model", "tiny"], "must be given together"),
-        (["--reply-onset-sample", "3"], "needs --reply-audio"),
+        (["--reply-onset-sample", "3"], "requires --reply-audio"),
         (["--delay-ms", "-1"], "expected 0 ms to 600000 ms"),
     ],
 )

@@ -55,7 +55,8 @@ def test_packets_are_summed_and_turns_with_losses_counted(tmp_path: Path) -> Non
     (note,) = summary.notes
     assert note == (
         "media: 290 packets, 3.3 % lost; in 1 of 3 turns (200 ms of silence); "
-        "the endpoint reports 3 of our packets as lost; jitter p50 2.0 ms; setup p50 in ms: offer 11, ice 40"
+        "the endpoint reports 3 of the user's packets as lost; jitter p50 2.0 ms; setup p50 in ms: "
+        "offer 11, ice 40"
     )
     assert "290 packets" in as_markdown([RunView(0, "run", summary)])
 

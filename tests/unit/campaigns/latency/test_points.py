@@ -26,7 +26,7 @@ def test_a_single_condition_with_short_halves_is_run_whole(turns: int, sessions:
 
 
 def test_a_closed_loop_needs_a_turn_for_each_session() -> None:
-    with pytest.raises(UsageError, match="--concurrency 7: expected at most as many sessions as turns"):
+    with pytest.raises(UsageError, match="--concurrency 7: expected no more sessions than turns"):
         CampaignPlan(concurrency=(2, 7), turns=6)
     CampaignPlan(concurrency=(7,), turns=6, arrivals=Arrivals.parse("poisson:1"))
 

@@ -105,7 +105,7 @@ def test_prompts_are_distinguished_by_text_and_data_by_hash(tmp_path: Path) -> N
     assert "every prompt has a row, since the best means of C4 are equal" in " ".join(words.notes)
     assert [prompt for _, prompt in ours([paths[0], paths[2]], 2)] == ["p.txt", "no"], "not of one data set"
     words = build_board([paths[0], paths[2]]).tables[2]
-    assert "no row is bold in C1, C2, C3, C4: our rows have different data or cases" in " ".join(words.notes)
+    assert "no row is bold in C1, C2, C3, C4: the runs have different data or cases" in " ".join(words.notes)
     assert not any(cell.best for row in words.rows for cell in row.cells)
     with pytest.raises(UsageError, match="got a duplicate"):
         build_board([paths[0], paths[0]])
@@ -123,7 +123,7 @@ def test_a_run_of_questions_does_not_affect_the_choice_of_prompts(
 def test_rows_of_different_cases_have_no_best(runs: Mapping[str, Path], tmp_path: Path) -> None:
     few = written(tmp_path / "few", prompt="basic", c4=4.0, conversations=4)
     words = build_board([runs["basic"], few]).tables[2]
-    assert "no row is bold in C1, C2, C3, C4: our rows have different data or cases" in " ".join(words.notes)
+    assert "no row is bold in C1, C2, C3, C4: the runs have different data or cases" in " ".join(words.notes)
     assert not any(cell.best for row in words.rows for cell in row.cells)
 
 
@@ -198,7 +198,7 @@ def test_judges_are_named_and_no_row_is_best_across_them(
     assert "every prompt has a row, since C4 is from different judges" in notes(board, 2)
     assert [figure(board, 2, "C4", row).mark for row in (0, 1)] == ["a", "b"]
     assert not any(figure(board, 2, "C4", row).best for row in (0, 1))
-    assert "no row is bold in C1, C2, C3, C4: our rows are from different judges" in notes(board, 2)
+    assert "no row is bold in C1, C2, C3, C4: the runs were scored by different judges" in notes(board, 2)
     named = f"b) rubric by {other.get('model', 'judge-model')}, version {other.get('version', '1')}"
     marked: Mapping[BoardFormat, str] = {
         "html": "<sup>b</sup>",

@@ -159,7 +159,7 @@ def test_a_file_above_the_size_limit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ab-1.jsonl"
     with path.open("wb") as file:
         file.truncate(1 << 33)
-    with pytest.raises(StoreError, match="expected at most"):
+    with pytest.raises(StoreError, match="larger than the limit"):
         VoteFile(path).read()
 
 
