@@ -220,7 +220,7 @@ async def test_an_unusable_case_differs_from_a_missing_recording(
         "long": FailureKind.AUDIO_TOO_LONG,
         "name": FailureKind.AUDIO_UNREADABLE,
     }
-    assert "line 5: the id good was used" in failed["good#2"].message
+    assert "line 5: the ID good was used" in failed["good#2"].message
 
 
 @pytest.mark.asyncio(loop_scope="module")

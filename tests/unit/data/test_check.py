@@ -189,7 +189,7 @@ class TestCommand:
         result = run(tmp_path)
         assert result.exit_code == 3
         assert "1 of 2 files cannot be used (audio_unreadable 1)" in result.stdout
-        assert "[bold]b.wav: expected an audio file" in result.stdout
+        assert "[bold]b.wav: libsndfile cannot read this file" in result.stdout
 
     def test_problems_notes_and_oddities_are_shown(self, tmp_path: Path, add: Add) -> None:
         add("a.wav")
@@ -197,7 +197,7 @@ class TestCommand:
         result = run(tmp_path / "mine.jsonl")
         assert result.exit_code == 3
         assert "x: mine.jsonl, line 2" not in result.stdout
-        assert "mine.jsonl, line 2: the path '../x.wav' as audio is outside" in result.stdout
+        assert "mine.jsonl, line 2: the path '../x.wav' given as audio is outside" in result.stdout
         assert "1 of 2 cases have a problem" in result.stdout
 
     def test_json(self, tmp_path: Path, add: Add) -> None:

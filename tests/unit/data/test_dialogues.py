@@ -73,7 +73,7 @@ def test_two_dialogues_with_one_id(tmp_path: Path) -> None:
     data = manifest(tmp_path, {"id": "d", "turns": [turn("a")]}, {"id": "d", "turns": [turn("b"), turn("c")]})
     assert names(list(data.cases)) == ["d/1", "d#2/1", "d#2/2"]
     assert [case.problem is None for case in data.cases] == [True, False, False]
-    assert "the id d was used by an earlier row" in (data.cases[2].problem or "")
+    assert "the ID d was used by an earlier row" in (data.cases[2].problem or "")
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ class TestBadEntries:
         assert [case.case_id for case in cases[::3]] == ["id_1/target", "id_1/target#2"]
         assert len({case.case_id for case in cases}) == 6
         assert [case.problem is None for case in cases] == [True] * 3 + [False] * 3
-        assert "the id id_1 was used by an earlier entry" in (cases[3].problem or "")
+        assert "the ID id_1 was used by an earlier entry" in (cases[3].problem or "")
 
     def test_a_missing_file_is_left_to_the_reader(self, tmp_path: Path) -> None:
         assert all(case.problem is None for case in read(tmp_path, [entry()]).cases)

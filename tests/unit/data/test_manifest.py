@@ -108,7 +108,7 @@ class TestBadRows:
     @pytest.mark.parametrize(
         ("row", "message"),
         [
-            ({"audio": "../a.wav"}, "line 2: the path '../a.wav' as audio is outside"),
+            ({"audio": "../a.wav"}, "line 2: the path '../a.wav' given as audio is outside"),
             ({"audio": "/etc/passwd"}, "is outside"),
             ({"text": "no recording"}, "expected a recording under one of the fields audio, "),
             ({"audio": "  "}, "found audio"),
@@ -135,7 +135,7 @@ class TestBadRows:
         cases = jsonl(tmp_path, ROW | {"id": "x"}, ROW | {"id": "x"}).cases
         assert [case.case_id for case in cases] == ["x", "x#2"]
         assert cases[0].problem is None
-        assert "the id x was used by an earlier row" in (cases[1].problem or "")
+        assert "the ID x was used by an earlier row" in (cases[1].problem or "")
 
     def test_a_line_separator_within_a_string_does_not_end_the_line(self, tmp_path: Path) -> None:
         row = json.dumps(ROW | {"text": "one\u2028two\x85three"}, ensure_ascii=False)
