@@ -65,7 +65,7 @@ def _instead(flag: str, ctx: click.Context | None) -> str:
     if ctx is None:
         return ""
     if argument := _argument_named(flag.lstrip("-"), ctx):
-        return f": {argument} is an argument, given without a flag"
+        return f": {argument} is an argument; pass it without a flag"
     known = tuple(flags_of(ctx.command, ctx))
     if near := did_you_mean(flag, known):
         return near
@@ -124,7 +124,7 @@ def _value(message: str, param: click.Parameter) -> str:
     if (found := _MISSING.fullmatch(message)) is not None:
         return f" {found['found']}: not found" + _hint(found["found"].strip("'"), param)
     if (found := _WRONG_KIND.fullmatch(message)) is not None:
-        other = {"file": "a folder, found a file", "directory": "a file, found a folder"}[found["kind"]]
+        other = {"file": "a folder, got a file", "directory": "a file, got a folder"}[found["kind"]]
         return f" {found['found']}: expected {other}"
     return f" {message}" if message.startswith("'") else f": {message}"
 

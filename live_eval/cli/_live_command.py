@@ -96,7 +96,7 @@ def live_command(
         raise UsageError("--blind requires several endpoints")
     [endpoint] = endpoints
     if scripts is not None and data is not None:
-        raise UsageError("--perform and --from: expected one of them")
+        raise UsageError("expected either --perform or --from, got both")
     config = read_target(endpoint, flags)
     options = live_options(judge_options(config.judges), scripted=bool(scripts or data))
     judges = judges_of(config, options, score=score)
@@ -236,7 +236,7 @@ def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
 
 def _in_words(delay: DeviceDelay) -> str:
     slow = (
-        " Above 300 ms, it is noticeable: use devices with a cable, not Bluetooth."
+        " A delay above 300 ms is noticeable: use wired devices instead of Bluetooth."
         if delay.delay_ms > _SLOW_DEVICES_MS
         else ""
     )

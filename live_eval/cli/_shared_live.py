@@ -45,7 +45,7 @@ from live_eval.types import TurnMode
 
 __all__ = ["HEADPHONES", "converse", "judges_of", "read_target", "spread_ns", "talk_to_several"]
 
-HEADPHONES = "Wear headphones: if the microphone hears the reply, it interrupts the reply."
+HEADPHONES = "Wear headphones: if the microphone picks up the reply, the reply is interrupted."
 """The advice before a conversation without half-duplex."""
 
 _MOST_ENDPOINTS = 4

@@ -93,7 +93,7 @@ class DeepgramProtocol(ServerProtocol):
 
     def expired(self) -> Sequence[events.Output]:
         """Close the session because it has expired."""
-        return [events.CloseConnection(_CLOSE_GOING_AWAY, "the session has lasted as long as it may")]
+        return [events.CloseConnection(_CLOSE_GOING_AWAY, "the session has reached its maximum duration")]
 
     # -- Client messages ---------------------------------------------------------------------------
 
