@@ -104,7 +104,7 @@ class ReferenceSettings:
         stall_every_ms: Stall period; 0 for no stalls.
         faults: The faults to inject.
         session_limit_s: Maximum duration of a session.
-        notice_s: How long before a session ends this is announced, in dialects with such a message
+        notice_s: Time from the announcement of a session's end to the end, in dialects with such a message
             (Gemini's ``goAway``); 0 for no announcement.
         idle_rtp: What a media track carries between replies.
         stop_ms: How long a reply continues after the first sample of the user's overlapping speech arrives;

@@ -181,8 +181,8 @@ class EndpointHealth:
         self._in_progress.append(at_ns)
 
     def opened(self, at_ns: int) -> None:
-        """Record that the session dialled at `at_ns` is ready, so that during an outage, others need not wait
-        until it ends.
+        """Record that the session dialled at `at_ns` is ready; during an outage, other sessions then need not
+        wait until it ends.
         """
         if not self._over_http:  # over HTTP, a session is ready before its first request
             self._mark_opened(at_ns)
@@ -227,7 +227,7 @@ class EndpointHealth:
         return self._counts_refusals and any(at_ns <= suspected_ns for at_ns in self._in_progress)
 
     def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
-        """Return the latest time at which, as an open session shows, the endpoint was up."""
+        """Return the latest time at which an open session shows that the endpoint was up."""
         # Under load, an endpoint that refuses sessions is up while it serves others. Once it is down, only a
         # new session shows that it has recovered.
         if not self._counts_refusals or self.down:

@@ -76,7 +76,7 @@ class ServerProtocol(ABC):
         """Encode an event as messages, or as `CloseConnection` if the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index, among the messages from `render`, of the one to which a client reacts."""
+        """Return the index of the message to which a client reacts, among the messages from `render`."""
         return 0
 
     @classmethod

@@ -40,7 +40,7 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Run both models outside the event loop; `lacking` is why the recogniser is missing."""
+    """Run both models outside the event loop; `lacking` is the reason why the recogniser is missing."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser

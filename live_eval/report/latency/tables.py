@@ -229,7 +229,7 @@ def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]
 
 
 def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]) -> BarChart | None:
-    """Draw how much each published definition differs from ours."""
+    """Draw the difference of each published definition from `OURS`."""
     if not definitions.latencies:
         return None
     link = next((point.link for point in points if point.record.stored.run == definitions.run), "")

@@ -1,9 +1,9 @@
-"""Build the board: tables with published rows and our own rows with intervals, and heat maps.
+"""Build the board: tables with published rows and the runs' rows with intervals, and heat maps.
 
-Our values are means over the task's scored turns, with 95 % intervals bootstrapped by script. Unanswered
-questions count as wrong. As in the paper, a model with several prompts is represented by its best prompt (by
-C4 for text, by VES for audio), with a note on the choice. If no scores rank the prompts, every prompt has a
-row.
+The runs' values are means over the task's scored turns, with 95 % intervals bootstrapped by script.
+Unanswered questions count as wrong. As in the paper, a model with several prompts is represented by its best
+prompt (by C4 for text, by VES for audio), with a note on the choice. If no scores rank the prompts, every
+prompt has a row.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class BoardCell:
     Args:
         judge: The value's judge; None for latencies and for published or missing values.
         mark: Letter of the judge; empty if not needed.
-        best: Whether this is the best of our comparable values.
+        best: Whether this is the best of the runs' comparable values.
         digits: Number of decimals to show.
     """
 
@@ -128,7 +128,7 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A leaderboard: the paper's tables, latencies, our runs, heat maps and level plots."""
+    """A leaderboard: the paper's tables, latencies, the runs, heat maps and level plots."""
 
     tables: tuple[BoardTable, ...]
     runs: tuple[BoardRun, ...]
@@ -193,7 +193,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
 
 
 def _paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTable]:
-    """Return the paper's tables with rows for our runs; see `build_board` for `all_prompts`."""
+    """Return the paper's tables with rows for the runs; see `build_board` for `all_prompts`."""
     everything = Chosen(tuple(entries), ())
     columns = leaderboard_columns()
     return [
@@ -289,7 +289,7 @@ def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
 
 
 def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
-    """Return our best row, excluding rows whose prompt states the cue."""
+    """Return the runs' best row, excluding rows whose prompt states the cue."""
     rivals = [
         Rival(row, cell.value, cell.share, (entry.data, entry.cases(column.task)), cell.judge)
         for row, (entry, cell) in enumerate(zip(entries, cells, strict=True))

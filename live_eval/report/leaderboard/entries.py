@@ -214,11 +214,11 @@ def _data_name(manifest: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of values: one of our runs, or the paper.
+    """A source of values: a run or the paper.
 
     Args:
         model: Model, or else endpoint; with the address if the user specified one.
-        run: Our run; None for the paper.
+        run: The run; None for the paper.
         prompt: Conversation prompt; empty if not relevant.
         states_cue: Whether the prompt states the cue.
         alone: Whether the name is unique among the sources.

@@ -1,4 +1,4 @@
-"""The paper's level-against-level plots, with our models added."""
+"""The paper's level-against-level plots, with the runs' models added."""
 
 from __future__ import annotations
 

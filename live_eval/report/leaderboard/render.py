@@ -46,14 +46,14 @@ def _value(cell: BoardCell) -> str:
 
 
 def _count(cell: BoardCell) -> str:
-    """Return n, or "n of total", for one of our values."""
+    """Return n, or "n of total", for a run's value."""
     if cell.estimate is None or cell.value is None:
         return ""
     return cell.n_of_turns or f"n {cell.estimate.n}"
 
 
 def _extras(cell: BoardCell) -> list[str]:
-    """Return the interval (or else n) for one of our values, then "n of total" if needed."""
+    """Return the interval (or else n) for a run's value, then "n of total" if needed."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [_count(cell)] if _count(cell) else []
