@@ -151,8 +151,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:
         raise JudgeError(
-            f"{path}: expected a checkpoint that torch can load, with tensors only (no code in it is "
-            "executed)"
+            f"{path}: torch cannot load this checkpoint: expected only tensors (code in it is not executed)"
         ) from error
     except Exception as error:  # torch raises many kinds of errors for a broken file
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -339,11 +339,11 @@ def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
 
 
 def _checked(path: Path, sha256: str | None, spec: WeightsSpec | None = None) -> str:
-    what = f"the weights {spec.name}" if spec is not None else "weights"
+    what = f"the weights {spec.name}" if spec is not None else "the weights"
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise JudgeError(f"{path}: cannot read this file of {what}: {error.strerror or error}") from error
+        raise JudgeError(f"{path}: cannot read {what}: {error.strerror or error}") from error
     if sha256 is not None and found != sha256:
         raise JudgeError(f"{path}: expected {what} with SHA-256 {sha256}, got {found}")
     return found

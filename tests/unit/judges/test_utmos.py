@@ -164,7 +164,7 @@ def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     ):
         Utmos(weights=str(path))
     torch.save({**state, "output_layers.0.judge_embedding.weight": embedding[:7]}, path)
-    with pytest.raises(JudgeError, match=r"found \[7, 128\] for output_layers\.0\.judge_embedding.weight"):
+    with pytest.raises(JudgeError, match=r"got \[7, 128\] for output_layers\.0\.judge_embedding.weight"):
         Utmos(weights=str(path))
 
 
@@ -181,10 +181,10 @@ class Executed:
 def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     path, mark = tmp_path / "weights.pt", tmp_path / "mark"
     path.write_bytes(pickle.dumps({"weight": Executed(mark)}))
-    with pytest.raises(JudgeError, match="with tensors only"):
+    with pytest.raises(JudgeError, match="expected only tensors"):
         Utmos(weights=str(path))
     torch.save({"weight": Executed(mark)}, path)
-    with pytest.raises(JudgeError, match="with tensors only"):
+    with pytest.raises(JudgeError, match="expected only tensors"):
         Utmos(weights=str(path))
     assert not mark.exists()
 
