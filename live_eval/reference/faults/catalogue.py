@@ -98,11 +98,17 @@ class FaultName(StrEnum):
 
 
 _JSON = ("openai", "openai-beta", "openai-live", "gemini-live")
-_SOCKETS = (*_JSON, "moshi")
+_SOCKETS = (*_JSON, "deepgram", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
-_TURNS = ("openai", "openai-beta", "gemini-live", "openai-webrtc")  # their messages mark the end of a reply
+_TURNS = (
+    "openai",
+    "openai-beta",
+    "gemini-live",
+    "deepgram",
+    "openai-webrtc",
+)  # their messages mark the end of a reply
 _NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages contain response IDs
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
@@ -197,7 +203,7 @@ _LIST = (
         "accepts the connection, then sends nothing", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
         "ends the session after that time, as the dialect ends an expired one",
-        kind=_K.SESSION_EXPIRED, kinds=_each(_BOTS, _K.CLOSED)),
+        kind=_K.SESSION_EXPIRED, kinds=_each((*_BOTS, "deepgram"), _K.CLOSED)),
     FaultDescription(_N.CLOSE, _L.SESSION, BoundedValue(_U.NUMBER, 1, 4_999, default="1011"),
         "closes the connection with this code; 1006: without a close frame; WebRTC has no codes",
         kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
@@ -238,7 +244,7 @@ _LIST = (
         "repeats the reply forever, at the pace of speech", kind=_K.ENDLESS),
     FaultDescription(_N.EMPTY_REPLY, _L.REPLY, None,
         "completes the response without audio or text",
-        kind=_K.NO_RESPONSE, kinds=_each(_TURNS, _K.EMPTY_REPLY)),
+        kind=_K.NO_RESPONSE, kinds=_each(_TURNS, _K.EMPTY_REPLY) | {"deepgram": _K.NO_RESPONSE}),
     FaultDescription(_N.TRANSCRIPT_ONLY, _L.REPLY, None,
         "sends the transcript of the reply and completes it, without audio",
         kind=_K.NO_RESPONSE, dialects=_WITH_MESSAGES, kinds=_each(_TURNS, _K.EMPTY_REPLY)),
@@ -248,19 +254,20 @@ _LIST = (
     FaultDescription(_N.FAILED_RESPONSE, _L.REPLY, None,
         "ends the response as failed, before any audio",
         kind=_K.RESPONSE_FAILED, dialects=_WITH_MESSAGES,
-        kinds={"gemini-live": _K.ENDPOINT_ERROR} | _each(("openai-live", "moshi"), _K.NO_RESPONSE)),
+        kinds={"gemini-live": _K.ENDPOINT_ERROR}
+        | _each(("openai-live", "deepgram", "moshi"), _K.NO_RESPONSE)),
     FaultDescription(_N.INCOMPLETE_RESPONSE, _L.REPLY, None,
         "ends the response as incomplete after half of the reply",
         kind=_K.RESPONSE_INCOMPLETE, dialects=_NAMED),
     FaultDescription(_N.CANCELLED_RESPONSE, _L.REPLY, None,
         "cancels the response by itself after half of the reply",
-        kind=_K.RESPONSE_CANCELLED, dialects=_TURNS),
+        kind=_K.RESPONSE_CANCELLED, dialects=_TURNS, kinds={"deepgram": _K.STALLED}),
     FaultDescription(_N.AUDIO_RATE, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 48_000, default="16000"),
         "sends audio at this sample rate, and reports it if the dialect's audio messages contain a rate",
         dialects=_JSON, kinds={"gemini-live": _K.WRONG_RATE}),
     FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
-        kind=_K.MALFORMED_AUDIO, kinds=_each(_JSON, _K.MALFORMED_MESSAGE)),
+        kind=_K.MALFORMED_AUDIO, kinds=_each(_JSON, _K.MALFORMED_MESSAGE) | {"deepgram": None}),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
         kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),

@@ -152,7 +152,7 @@ class SessionFaults:
                 unknown = replace(fault, name=FaultName.UNKNOWN_EVENT, value=None)
                 for message in self._protocol.render(unknown):
                     if isinstance(message, bytes):  # JSON ignores trailing spaces
-                        await channel.send(message.ljust(fault.number))
+                        await channel.send(type(message)(message.ljust(fault.number)))
             case _:
                 return False
         return True
