@@ -28,7 +28,6 @@ from typing import Any
 import orjson
 
 from live_eval.audio import Codec, CodecName
-from live_eval.audio.codecs import samples_in
 from live_eval.clients.dialects._pipecat_frames import (
     audio_frame,
     audio_of,
@@ -41,7 +40,7 @@ from live_eval.clients.toolkit import (
     RATES_HZ,
     Fields,
     MalformedError,
-    ResponseTracker,
+    UnmarkedReplies,
     bearer_header,
     parse_object,
     query_of,
@@ -54,24 +53,15 @@ from live_eval.dialect import (
     Dial,
     EndpointProblem,
     EndpointSettings,
-    Interrupted,
     Message,
     Output,
-    ReplyAudio,
-    ReplyAudioDone,
-    ReplyText,
-    ResponseDone,
     Send,
-    SetTimer,
 )
 from live_eval.errors import FailureKind
-from live_eval.timing import ResponseStatus
 
 __all__ = ["PipecatWebSocket"]
 
 _INPUT_HZ = 16_000
-_OVER = "reply over"
-_OVER_NS = 1_500_000_000
 _CLOSED = {1013: FailureKind.BUSY, 4003: FailureKind.AUTHENTICATION}
 
 
@@ -88,13 +78,12 @@ class PipecatWebSocket(RtviBot):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._url = websocket_url(settings.base_url, "", query_of(settings.extra))
-        self._replies = ResponseTracker()
+        self._replies = UnmarkedReplies()
         self._rate_hz: int | None = None
-        self._unsaid = ""  # text that arrived before its audio
         self.handlers |= {
             "bot-started-speaking": lambda event, _: [],
             "bot-stopped-speaking": lambda event, _: [],
-            "bot-interrupted": lambda event, at_ns: self._interrupted(at_ns),
+            "bot-interrupted": lambda event, at_ns: self._replies.interrupted(at_ns, "interruption"),
             "bot-tts-text": self._on_text,
         }
 
@@ -118,7 +107,7 @@ class PipecatWebSocket(RtviBot):
                 case "audio":
                     return self.ready_before(self._on_audio(body, at_ns))
                 case "interruption":
-                    return self.ready_before(self._interrupted(at_ns))
+                    return self.ready_before(self._replies.interrupted(at_ns, "interruption"))
                 case "text" | "transcription":
                     return ()
                 case _:
@@ -127,7 +116,7 @@ class PipecatWebSocket(RtviBot):
             return (self.malformed(str(error)),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        return self._over() if name == _OVER else super().timer(name, at_ns)
+        return self._replies.over() if name == UnmarkedReplies.TIMER else super().timer(name, at_ns)
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         kind = _CLOSED.get(code or 0)
@@ -166,41 +155,8 @@ class PipecatWebSocket(RtviBot):
             text = f"expected audio at {self._rate_hz} Hz as before, got audio at {rate_hz} Hz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
         codec = Codec(CodecName.PCM16 if wav_hz is None else CodecName.WAV, rate_hz)
-        outputs: list[Output] = []
-        reply = self._replies.current(outputs)
-        reply.received(None, 0, samples_in(audio.pcm, codec), rate_hz, at_ns)
-        outputs.append(ReplyAudio(reply.response_id, audio.pcm, codec))
-        if self._unsaid:
-            outputs.append(ReplyText(reply.response_id, self._unsaid))
-            self._unsaid = ""
-        return [*outputs, SetTimer(_OVER, reply.plays_until_ns + _OVER_NS)]
+        return self._replies.audio(audio.pcm, codec, at_ns)
 
     def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
         text = event.child("data").need_text("text")
-        reply = self._replies.active
-        if not text:
-            return []
-        if reply is None:
-            self._unsaid += spaced(text)
-            return []
-        return [ReplyText(reply.response_id, spaced(text))]
-
-    def _interrupted(self, at_ns: int) -> list[Output]:
-        reply = self._replies.active
-        self._unsaid = ""
-        if reply is None:
-            return []
-        if at_ns >= reply.plays_until_ns:
-            return self._over()
-        reply.interrupted = True
-        self._replies.end(reply)
-        done = ResponseDone(reply.response_id, ResponseStatus.CANCELLED, "interruption")
-        return [SetTimer(_OVER, None), Interrupted(reply.response_id), done]
-
-    def _over(self) -> list[Output]:
-        reply = self._replies.active
-        if reply is None:
-            return []
-        self._replies.end(reply)
-        done = ResponseDone(reply.response_id, ResponseStatus.COMPLETED)
-        return [SetTimer(_OVER, None), ReplyAudioDone(reply.response_id), done]
+        return self._replies.text(spaced(text) if text else "")

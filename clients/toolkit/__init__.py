@@ -40,6 +40,7 @@ from live_eval.clients.toolkit._settings import (
     refuse_settings,
     websocket_url,
 )
+from live_eval.clients.toolkit._unmarked import UnmarkedReplies
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
 from live_eval.text.mappings import merged
 
@@ -55,6 +56,7 @@ __all__ = [
     "ResponseTracker",
     "TrackedResponse",
     "Truncation",
+    "UnmarkedReplies",
     "WebRtcBot",
     "bearer_header",
     "given",

@@ -1,0 +1,79 @@
+"""Replies of an endpoint that does not report their end."""
+
+from __future__ import annotations
+
+from live_eval.audio import Codec
+from live_eval.audio.codecs import samples_in
+from live_eval.clients.toolkit._responses import ResponseTracker
+from live_eval.dialect import (
+    Interrupted,
+    Output,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    SetTimer,
+)
+from live_eval.timing import ResponseStatus
+
+_OVER_NS = 1_500_000_000
+
+
+class UnmarkedReplies:
+    """The replies of a session: each ends 1.5 s after all audio that has arrived was played.
+
+    A dialect returns the outputs of these methods, and calls `over` when the timer `TIMER` fires.
+    """
+
+    TIMER = "reply over"
+
+    def __init__(self) -> None:
+        self._replies = ResponseTracker()
+        self._unsaid: list[tuple[str, bool]] = []  # text that arrived before its audio
+
+    def audio(self, data: bytes, codec: Codec, at_ns: int) -> list[Output]:
+        """Add audio to the current reply, or begin one."""
+        outputs: list[Output] = []
+        reply = self._replies.current(outputs)
+        reply.received(None, 0, samples_in(data, codec), codec.rate_hz, at_ns)
+        outputs.append(ReplyAudio(reply.response_id, data, codec))
+        outputs += [ReplyText(reply.response_id, text, final) for text, final in self._unsaid]
+        self._unsaid.clear()
+        return [*outputs, SetTimer(self.TIMER, reply.plays_until_ns + _OVER_NS)]
+
+    def text(self, text: str, *, final: bool = False) -> list[Output]:
+        """Add text to the current reply, or to the next one if there is none."""
+        reply = self._replies.active
+        if not text:
+            return []
+        if reply is None:
+            self._unsaid.append((text, final))
+            return []
+        return [ReplyText(reply.response_id, text, final)]
+
+    def correct(self, text: str) -> list[Output]:
+        """Replace the text of the last reply with the part that was said."""
+        reply = self._replies.last()
+        return [] if reply is None else [ReplyText(reply.response_id, text, final=True)]
+
+    def interrupted(self, at_ns: int, reason: str) -> list[Output]:
+        """End the current reply because the endpoint stopped it; if all of it was played, it is complete."""
+        reply = self._replies.active
+        self._unsaid.clear()
+        if reply is None:
+            return []
+        if at_ns >= reply.plays_until_ns:
+            return self.over()
+        reply.interrupted = True
+        self._replies.end(reply)
+        done = ResponseDone(reply.response_id, ResponseStatus.CANCELLED, reason)
+        return [SetTimer(self.TIMER, None), Interrupted(reply.response_id), done]
+
+    def over(self) -> list[Output]:
+        """End the current reply as complete."""
+        reply = self._replies.active
+        if reply is None:
+            return []
+        self._replies.end(reply)
+        done = ResponseDone(reply.response_id, ResponseStatus.COMPLETED)
+        return [SetTimer(self.TIMER, None), ReplyAudioDone(reply.response_id), done]
