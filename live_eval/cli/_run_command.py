@@ -447,7 +447,7 @@ def _estimate(requests: Sequence[_Request], price: str, assume: str, *, as_json:
             for name, reason in unable_judges(request.judges, options).items():
                 notes[f"{name} cannot run yet: {reason}"] = None
         else:
-            left_out = _unable_judges(configs[0], request.judges, named=False)
+            left_out = _unable_judges(configs[0], request.judges, named=False, connects=False)
         judges = [spec for spec in request.judges if spec.name not in left_out]
         for plan in (make_plan(config, needs_key=False) for config in configs):
             notes.update(dict.fromkeys((*plan.notes, *_prompt_notes(plan))))
@@ -496,8 +496,14 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
     return None
 
 
-def _unable_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool) -> Mapping[str, str]:
+def _unable_judges(
+    config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool, connects: bool = True
+) -> Mapping[str, str]:
     """Return and print the default judges that cannot run on this machine, with reasons.
+
+    Args:
+        named: Whether the user named the judges.
+        connects: Whether to test if the model servers on this machine accept connections.
 
     Raises:
         UsageError: A judge that the user named cannot run.
@@ -506,7 +512,7 @@ def _unable_judges(config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool
     check_named(specs if named else (), options)
     if named:
         return {}
-    unable = unable_judges(specs, options)
+    unable = unable_judges(specs, options, connects=connects)
     for name, reason in unable.items():
         click.echo(f"note: judge left out: {name}: {reason}", err=True)
     return unable

@@ -63,8 +63,11 @@ def command(
     from live_eval.analysis.audio_path import check_audio_path
     from live_eval.judging import JudgeRole
     from live_eval.recording import RUN_FILE
-    from live_eval.registry import judges_with
+    from live_eval.registry import client, judges_with
 
+    if endpoint.startswith("-"):
+        raise UsageError(f"expected ENDPOINT before the options of run, got {endpoint}")
+    client(endpoint)  # raises if the endpoint is unknown, before the data are read
     chosen = _items(data, per_category)
     out = out or _options.new_folder(endpoint)
     judges = ",".join(judges_with(JudgeRole.BENCHMARK))

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from live_eval import registry
 from live_eval.clock import SystemClock
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
 from live_eval.extras import install_command
+from live_eval.http.hosts import is_loopback
 from live_eval.judging import (
     Failed,
     JudgedTurn,
@@ -63,6 +66,7 @@ _LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
 """Options of every LLM judge besides those in its specification."""
 
 _HASH_DIGITS = 12
+_CONNECT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,10 +247,35 @@ def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
     return registry.missing_requirements(spec, option_values(spec, options))
 
 
-def unable_judges(specs: Sequence[JudgeSpec], options: JudgeOptions) -> dict[str, str]:
-    """Return, by name, why judges cannot run on this machine; omit judges that can."""
-    missing = {spec.name: missing_requirements(spec, options) for spec in specs}
+def unable_judges(
+    specs: Sequence[JudgeSpec], options: JudgeOptions, *, connects: bool = False
+) -> dict[str, str]:
+    """Return, by name, why judges cannot run on this machine; omit judges that can.
+
+    Args:
+        connects: Whether to test if the model servers on this machine accept connections.
+    """
+    missing = {
+        spec.name: missing_requirements(spec, options)
+        or (_stopped_server(spec, options) if connects else None)
+        for spec in specs
+    }
     return {name: reason for name, reason in missing.items() if reason is not None}
+
+
+def _stopped_server(spec: JudgeSpec, options: JudgeOptions) -> str | None:
+    """Describe a judge's model server if it is on this machine and accepts no connection; or return None."""
+    if spec.kind is JudgeKind.LOCAL:
+        return None
+    parts = urlsplit(llm_options(spec, options).settings_for(spec).base_url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if parts.hostname is None or not is_loopback(parts.hostname):
+        return None
+    try:
+        socket.create_connection((parts.hostname, port), timeout=_CONNECT_S).close()
+    except OSError as error:
+        return f"a server at {parts.hostname}:{port} ({error.strerror or 'no answer'})"
+    return None
 
 
 def _check_device(options: JudgeOptions) -> None:
@@ -274,7 +303,7 @@ def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
         UsageError: The device is missing or a judge cannot run; the message lists what is missing.
     """
     _check_device(options)
-    if unable := unable_judges(specs, options):
+    if unable := unable_judges(specs, options, connects=True):
         reasons = "\n".join(f"  {name}: {reason}" for name, reason in unable.items())
         raise UsageError(f"these judges cannot run on this machine; missing:\n{reasons}")
 

@@ -40,6 +40,8 @@ from live_eval.recording import RunWriter
             "duplex compar a b",
             "unknown command 'compar' (did you mean compare?); expected one of compare, me",
         ),
+        ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
+        ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),
         ("show", "expected RUN; see live-eval show --help"),
         ("show nothing", "RUN 'nothing': not found; `live-eval runs list` lists runs"),
         ("show latset", "RUN 'latset': not found (did you mean latest?)"),

@@ -13,12 +13,14 @@ from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
 from live_eval.run.run_file import JudgesTable
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
+    check_named,
     check_options,
     judge_options,
     load_judge_runner,
     missing_requirements,
     option_values,
     scoring_version,
+    unable_judges,
 )
 from live_eval.scoring.llm import LlmOptions
 from live_eval.weights import FOLDER_VARIABLE, WeightsFile, WeightsSpec, add_weights
@@ -179,6 +181,26 @@ def test_invalid_run_file_options_are_refused(values: dict[str, Any], problem: s
 def test_a_cost_limit_needs_a_price_before_any_call() -> None:
     with pytest.raises(UsageError, match="gpt-4o"):
         check_options([ASKING], JudgeOptions(llm=LlmOptions(max_cost=1.0)))
+
+
+def test_a_stopped_model_server_on_this_machine_is_found_before_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server elsewhere is not contacted before its first call."""
+
+    def refused(address: tuple[str, int], **_: object) -> None:
+        assert address == ("127.0.0.1", 8000)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr("socket.create_connection", refused)
+    here, elsewhere = (
+        JudgeOptions(llm=LlmOptions(base_url=f"http://{host}/v1", model="m"))
+        for host in ("127.0.0.1:8000", "judge.example:8000")
+    )
+    with pytest.raises(UsageError, match=r"toy: a server at 127.0.0.1:8000 \(Connection refused\)"):
+        check_named([ASKING], here)
+    check_named([ASKING], elsewhere)
+    assert unable_judges([ASKING], here) == {}
 
 
 def test_specifications_can_be_members_of_a_set() -> None:

@@ -278,7 +278,7 @@ def test_verdicts_are_kept_and_printed(runs: list[Path], tmp_path: Path) -> None
     file = votes_file(tmp_path / "votes.csv", *(f"{n}/target,short,long,second,ann" for n in range(SCRIPTS)))
     out = tmp_path / "made" / "arena.jsonl"
     asked = ["arena", str(runs[0]), str(runs[1]), "--judge", "toy", "--votes", str(file), "--out", str(out)]
-    asked += ["--llm-base-url", "http://127.0.0.1:9/v1", "--limit", "0"]
+    asked += ["--llm-base-url", "http://judge.example/v1", "--limit", "0"]
     done = CliRunner().invoke(cli, [*asked, "--json"], catch_exceptions=False)
     assert done.exit_code == 0
     told = json.loads(done.stdout)
