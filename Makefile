@@ -6,11 +6,11 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # pip compiles on one core; this uses all, and leaves out the packages' own tests and rarely imported modules. Some files
 # are templates. Warnings about third-party source appear here rather than in a test, where they are errors.
-UNUSED := /tests?/|/torch/testing/|/transformers/models/|/modelscope/
+UNUSED := /tests?/|/torch/testing/|/transformers/models/|/(modelscope|networkx|mypyc?|jieba|fontTools|Crypto)/|/pygments/lexers/
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/lib || true
 # The lock has versions and hashes of all packages except torch, whose build differs between machines.
 LOCK := requirements-dev.lock
-LOCKED := $(PIP) --no-deps --require-hashes --requirement $(LOCK)
+LOCKED := $(PIP) --no-deps --require-hashes --requirement
 DEV := local,torch,emotion,wordnet,export,dev
 # Every extra for users; `.venv/dev` has some of these and the development tools.
 SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,export,sets,inspect
@@ -50,13 +50,16 @@ help: ## Show the targets.
 	@$(COMPILE)
 	@touch $@
 
-# The lock is tested on Linux; elsewhere pip resolves the versions. The last step adds dependencies of torch's build.
+# The lock is tested on Linux; elsewhere pip resolves the versions. pip installs on one core, so each half of the lock has
+# a pip. The last step adds dependencies of torch's build.
 .venv/dev: .venv/python pyproject.toml constraints.txt $(LOCK)
 	@echo "setting up .venv (live-eval with every offline judge, and development tools) …"
 	@if [ "$$(uname)" = Linux ]; then \
+	  for half in 0 1; do awk "/^[^ ]/ { n++ } n % 2 == $$half" $(LOCK) >.venv/lock-$$half.txt; done; \
 	  $(PIP) --no-deps torch torchaudio & torch=$$!; \
-	  $(LOCKED); others=$$?; \
-	  wait $$torch && [ $$others = 0 ]; \
+	  $(LOCKED) .venv/lock-0.txt & half=$$!; \
+	  $(LOCKED) .venv/lock-1.txt; other=$$?; \
+	  wait $$torch && wait $$half && [ $$other = 0 ]; \
 	fi
 	@$(PIP) --editable '.[$(DEV)]'
 	@$(COMPILE)
