@@ -127,6 +127,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     while at < len(data):
         key, at = _read_varint(data, at)
         number, wire = key >> 3, key & 7
+        if number == 0:  # reserved by protobuf; a buffer of zeros would be millions of fields
+            raise MalformedError(f"expected a protobuf message, got field number 0 before byte {at}")
         value: int | bytes
         if wire == _VARINT:
             value, at = _read_varint(data, at)

@@ -128,6 +128,7 @@ def test_anything_else_is_malformed(data: bytes) -> None:
         (b"\x08\x01", "expected a frame of pipecat's protobuf serializer, got 2 other bytes"),
         (b"\x12\x05ab", "got 3 bytes too few"),
         (b"\x13", "got wire type 3 at byte 1"),
+        (b"\x12\x00\x00\x00", "got field number 0 before byte 3"),
         (b"\xff" * 11, "got an unfinished number at byte 0"),
     ],
 )
