@@ -132,7 +132,7 @@ export class ByEar {
       { label: margin ? "difference [95 % interval]" : "difference", figure: true },
       { label: "n", figure: true },
     ];
-    const rows = means.map(({ metric = this.metric.name, cue: of, n, means: values, difference, interval }) => {
+    const rows = means.filter(({ n }) => cue || n > 0).map(({ metric = this.metric.name, cue: of, n, means: values, difference, interval }) => {
       const score = this.metrics.find(({ name }) => name === metric);
       const shown = (value) => this.show(value, score);
       const name = cue ? (score.heading ? headingOf(score) : words(metric)) : this.choosing(of);
