@@ -98,6 +98,8 @@ function form(runs, scales) {
     required: true,
   });
   const failure = make("div", {});
+  const hears = (reference) => (wanted.reference = reference);
+  const context = choice("Listeners also hear", "reference", REFERENCES, wanted.reference, hears);
   const more = make(
     "fieldset",
     { class: "scales", hidden: true },
@@ -112,6 +114,7 @@ function form(runs, scales) {
     const others = alone ? [["", "none"], ...options] : options;
     if (!alone && !wanted.runs[1]) wanted.runs[1] = runs[1]?.id;
     more.hidden = wanted.kind !== "mushra";
+    context.hidden = wanted.kind === "mushra"; // it always has the user's speech and the reference reply
     fill(
       second,
       choice("Other run", "second", others, wanted.runs[1], (id) => (wanted.runs[1] = id)),
@@ -157,13 +160,7 @@ function form(runs, scales) {
       choice("Run", "first", options, wanted.runs[0], (id) => (wanted.runs[0] = id)),
       second,
       make("label", {}, "Maximum number of cases", limit),
-      choice(
-        "Listeners also hear",
-        "reference",
-        REFERENCES,
-        wanted.reference,
-        (reference) => (wanted.reference = reference),
-      ),
+      context,
     ),
     rated,
     more,

@@ -42,6 +42,7 @@ class ListeningSession {
     Object.assign(this, { place, test, signal, sounds: new Map(), ratings: {} });
     Object.assign(this, { trial: null, voting: null, busy: false }); // `trial` is null until its clips are loaded
     this.failure = make("div", {});
+    this.todo = make("p", { class: "note" });
     // What letters do while several replies are rated side by side.
     this.letters = {
       ...Object.fromEntries([..."abcdefghij"].map((letter) => [letter, () => this.play(letter.toUpperCase())])),
@@ -200,6 +201,7 @@ class ListeningSession {
           trial.replies.map(({ label }) => this.card(this.sounds.get(label))),
         ),
         this.voting,
+        this.todo,
         this.failure,
         make("p", { class: "actions" }, undo),
         make("p", { class: "note" }, HINTS[kind]),
@@ -307,8 +309,19 @@ class ListeningSession {
     return heard && !rated.includes(undefined) && Math.max(...rated) === TOP;
   }
 
+  /** What a vote still needs, as a sentence; empty if the listener can vote. */
+  get missing() {
+    const unheard = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
+    if (unheard.length) return `Listen to ${unheard.map((sound) => sound.title).join(" and ")} to the end first.`;
+    if (this.ready) return "";
+    return this.where.kind === "mushra"
+      ? "Rate every reply first; give at least one of them 100."
+      : "Give a rating on every scale first.";
+  }
+
   update() {
     if (!this.voting) return;
+    fill(this.todo, this.missing);
     for (const sound of this.sounds.values()) sound.draw();
     for (const each of this.voting.querySelectorAll("button")) each.disabled = !this.ready;
   }
@@ -316,13 +329,7 @@ class ListeningSession {
   vote(choice) {
     const { trial } = this;
     if (!trial) return undefined; // the next trial is being loaded
-    const missing = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
-    if (missing.length)
-      return announce(`Listen to ${missing.map((sound) => sound.title).join(" and ")} to the end first.`);
-    if (!this.ready)
-      return announce(
-        this.where.kind === "mushra" ? "Rate every reply first; give at least one of them 100." : "Give a rating on every scale first.",
-      );
+    if (!this.ready) return announce(this.missing);
     const played = Object.fromEntries(
       trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),
     );

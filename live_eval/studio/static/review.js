@@ -71,7 +71,7 @@ export function review(turn, signal) {
   read(address, { signal }).then(
     (stored) => {
       now = stored;
-      note.value = stored.note;
+      if (!note.value) note.value = stored.note; // a reviewer may be writing already
       draw();
     },
     (error) => {

@@ -32,6 +32,7 @@ class Form {
   constructor(choices, begun) {
     this.choices = choices;
     this.begun = begun;
+    this.newest = 0;
     this.judges = new JudgeChoice(choices.judges, "the default ones that can run here", () => this.changed());
     const texts = { missing: "", launched: "started with the run" };
     this.chosen = new EndpointChoice(choices.endpoints, choices.usual.endpoint, texts, () => this.changed());
@@ -142,15 +143,15 @@ class Form {
 
   changed() {
     clearTimeout(this.typing);
+    this.newest += 1; // responses may arrive out of order
+    const number = this.newest;
     this.typing = setTimeout(async () => {
-      try {
-        const { command } = await post("/api/start/command", this.settings());
-        fill(this.command, command);
-        fill(this.failure);
-      } catch (error) {
-        fill(this.command);
-        fill(this.failure, problem(error));
-      }
+      const { command, failure } = await post("/api/start/command", this.settings()).catch((error) => ({
+        failure: problem(error),
+      }));
+      if (number !== this.newest) return;
+      fill(this.command, command);
+      fill(this.failure, failure);
     }, TYPING_MS);
   }
 
@@ -200,14 +201,16 @@ class Started {
 
   draw(runs) {
     const open = new Set([...this.element.querySelectorAll("details[open]")].map(({ id }) => id));
-    const focus = document.activeElement?.id;
+    const selection = getSelection();
+    if (!selection.isCollapsed && this.element.contains(selection.anchorNode)) return; // a reader copies a text
+    const focus = this.element.contains(document.activeElement) && document.activeElement.id;
     fill(
       this.element,
       runs.length
         ? runs.map((run) => this.item(run, open.has(`output-${run.id}`)))
         : make("p", { class: "note" }, "No runs yet."),
     );
-    if (focus) document.getElementById(focus)?.focus();
+    if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
   }
 
   item(run, open) {
@@ -223,7 +226,7 @@ class Started {
     return make(
       "section",
       { class: "started" },
-      make("h3", {}, run.run ? make("a", { href: `#/runs/${run.id}` }, run.name) : run.name, " ", stateOf(run)),
+      make("h3", {}, run.run ? make("a", { href: `#/runs/${run.id}`, id: `open-${run.id}` }, run.name) : run.name, " ", stateOf(run)),
       run.run && !run.run.problem && progressBar(run.name, run.run),
       make("pre", { class: "command" }, make("code", {}, run.command)),
       run.running
@@ -237,7 +240,7 @@ class Started {
         make(
           "details",
           { id: `output-${run.id}`, open: open || (!run.running && run.status === WRONG_USAGE) },
-          make("summary", {}, "Output"),
+          make("summary", { id: `show-${run.id}` }, "Output"),
           make("pre", { class: "output" }, run.lines.join("\n")),
         ),
     );
