@@ -35,7 +35,8 @@ SHIPPED = [
 # Networks that take seconds to load.
 HEAVY = {
     "distillmos": [pytest.mark.slow],
-    "semsim": [pytest.mark.slow],
+    "semsim": [pytest.mark.slow],  # tests/unit/judges/test_semsim.py checks its contract
+    "transcription_semsim": [pytest.mark.slow],  # the same network
     "wer_spoken": [pytest.mark.slow, pytest.mark.local],
 }
 
