@@ -103,8 +103,8 @@ def stored_settings(
     ]
     if asked:
         raise UsageError(
-            "the run's manifest names an address, a key or a file that only you may choose. Give each of "
-            "these settings yourself; the values are the folder's, so check that you trust them:\n  "
+            "the run's manifest contains an address, a key source or a file that only you may choose. Pass "
+            "these settings yourself; the values below are from the folder, so check that you trust them:\n  "
             + "\n  ".join(dict.fromkeys(asked))
         )
     return stored
