@@ -127,7 +127,7 @@ class DeepgramAgent(EventDialect):
         if isinstance(message, str):
             return super().received(message, at_ns)
         if len(message) % 2:
-            return (self.malformed(f"expected samples of 16 bits, got {len(message)} bytes"),)
+            return (self.malformed(f"expected whole 16-bit samples, got {len(message)} bytes"),)
         if not message or self._drops:
             return ()
         if not self.ready:

@@ -170,7 +170,7 @@ def _details(conditions: Sequence[ConditionMetrics]) -> list[str]:
                 )
         triggers = each.false_triggers_per_minute
         if triggers is not None and triggers.value:
-            lines.append(f"{name}: {estimated(triggers, digits=1)} false triggers a minute")
+            lines.append(f"{name}: {estimated(triggers, digits=1)} false triggers per minute")
     return lines
 
 

@@ -43,7 +43,9 @@ def check_same_turns(plans: Mapping[str, Plan]) -> None:
     turns = {job.turn_id for job in expected.jobs}
     for name, plan in others:
         if plan.data.fingerprint != expected.data.fingerprint or {job.turn_id for job in plan.jobs} != turns:
-            raise UsageError(f"simultaneous runs need the same turns, but those of {first} and {name} differ")
+            raise UsageError(
+                f"simultaneous runs require the same turns, but the turns of {first} and {name} differ"
+            )
 
 
 async def run_simultaneously(

@@ -1,7 +1,7 @@
 """Impair traffic: deliver UDP datagrams and stream bytes late, twice or never.
 
-Frames leave the pacer on time and are delayed here. An arrival's timestamp is when it would have been
-received: the original timestamp plus the impairment's delay.
+Frames leave the pacer on time and are delayed here. An arrival's timestamp is the time at which it would have
+been received: the original timestamp plus the impairment's delay.
 """
 
 from __future__ import annotations
