@@ -348,7 +348,7 @@ FASTRTC_WEBRTC = replace(
 
 TWILIO = _websocket(
     name="twilio",
-    title="A phone agent, called as by Twilio Media Streams",
+    title="A phone agent built for Twilio Media Streams",
     dialect=f"{_DIALECTS}.twilio:Twilio",
     input_rate_hz=8_000,
     output_rate_hz=8_000,
@@ -363,7 +363,7 @@ TWILIO = _websocket(
 TELNYX = replace(
     TWILIO,
     name="telnyx",
-    title="A phone agent, called as by Telnyx Media Streaming",
+    title="A phone agent built for Telnyx Media Streaming",
     dialect=f"{_DIALECTS}.telnyx:Telnyx",
     docs_url="https://developers.telnyx.com/docs/voice/programmable-voice/media-streaming",
     emulation=None,
@@ -372,7 +372,7 @@ TELNYX = replace(
 PLIVO = replace(
     TWILIO,
     name="plivo",
-    title="A phone agent, called as by Plivo audio streaming",
+    title="A phone agent built for Plivo audio streaming",
     dialect=f"{_DIALECTS}.plivo:Plivo",
     docs_url="https://www.plivo.com/docs/voice/xml/audiostream",
     emulation=None,
@@ -381,7 +381,7 @@ PLIVO = replace(
 EXOTEL = replace(
     TWILIO,
     name="exotel",
-    title="A phone agent, called as by Exotel's Voicebot",
+    title="A phone agent built for Exotel's Voicebot",
     dialect=f"{_DIALECTS}.exotel:Exotel",
     frame_ms=100,
     line="8 kHz PCM",

@@ -163,7 +163,7 @@ def _shared_screen(standings: Sequence[Standing], *, manual: bool, plain: bool) 
 def _print_standings(
     parties: Sequence[_Party], standings: Sequence[Standing], ballot: Ballot, votes: Path
 ) -> None:
-    """Print the figures of all endpoints with their names, and the next commands; write the votes."""
+    """Print the values of all endpoints with their names, and the next commands; write the votes."""
     rows = [
         {
             "label": "" if standing.label == party.name else standing.label,

@@ -1,4 +1,4 @@
-"""TLS of our own servers: with the user's certificate, or with one made for this start."""
+"""TLS for live-eval's own servers: with the user's certificate, or with one made for this start."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def read_certificate(certificate: Path, key: Path | None = None) -> Encryption:
         key: PEM file with the private key; None if `certificate` contains it.
 
     Raises:
-        UsageError: A file cannot be read, the key is missing, encrypted or of another certificate.
+        UsageError: A file cannot be read, or the key is missing, is encrypted, or
+            belongs to another certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:

@@ -92,7 +92,7 @@ class Room:
             self._waiting.pop(endpoint, None)
 
     def advance(self, at_ns: int) -> None:
-        """Continue with the next reply once the one that plays has arrived. Call frequently."""
+        """Continue with the next reply once the playing reply has arrived in full. Call frequently."""
         while self._waiting and not self._is_speaking(next(iter(self._waiting)), at_ns):
             del self._waiting[next(iter(self._waiting))]
             for held in self._waiting.values():

@@ -42,13 +42,13 @@ Join = Callable[[AudioSink, TurnNumbers], LiveConversation]
 
 
 class SharedConversation:
-    """Conversations of one person with several endpoints; its methods are those of `LiveConversation`.
+    """Conversations of one person with several endpoints, with the methods of `LiveConversation`.
 
     Args:
-        joins: Makes the conversation with each endpoint, in the order of presentation.
+        joins: Functions that return the conversation with each endpoint, in the order of presentation.
         sink: Output device of the room.
         ballot: Receives the turns and the votes on them.
-        standings: Receive each endpoint's state and figures.
+        standings: Receive each endpoint's state and values.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Show a conversation with several endpoints on the terminal screen: their figures side by side."""
+"""Show a conversation with several endpoints on the terminal screen: their values side by side."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SharedScreen:
     """A `Screen` for several endpoints; use it as a context manager.
 
     Args:
-        standings: The endpoints' figures, in the order of presentation, which the conversation updates.
+        standings: The endpoints' values, in the order of presentation, which the conversation updates.
         keys: List of keys, for the bottom line.
         console: Output console; the terminal by default.
     """

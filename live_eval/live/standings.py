@@ -1,4 +1,4 @@
-"""The figures of several endpoints, turn by turn, next to each other."""
+"""Values of several endpoints, turn by turn, side by side."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Standing"]
 
 @dataclass(slots=True)
 class Standing:
-    """One endpoint's state and figures; `follow` updates them.
+    """One endpoint's state and values; `follow` updates them.
 
     Args:
         label: Name or, if names are hidden, letter.
-        turns: Latest figures of each turn, by number.
+        turns: Latest values of each turn, by number.
         failure: Reason why the endpoint is missing; None while it is connected.
     """
 

@@ -51,7 +51,7 @@ class PairedRun:
         self._pairing.wake()
 
     async def start(self, session: str) -> None:
-        """Wait until the session starts in every run; a session that has started before does not wait."""
+        """Wait until the session starts in every run; a session that has already started does not wait."""
         assert self.ahead is not None
         if session not in self.ahead:
             return

@@ -37,7 +37,7 @@ def check_same_turns(plans: Mapping[str, Plan]) -> None:
     """Check that plans, by name, have the same data and turns.
 
     Raises:
-        UsageError: They differ.
+        UsageError: The data or the turns differ.
     """
     (first, expected), *others = plans.items()
     turns = {job.turn_id for job in expected.jobs}

@@ -58,7 +58,7 @@ class PointMetrics:
     Args:
         stored: Settings of the condition.
         error: Reason why the run cannot be read; empty if it can.
-        latencies: Each of `METRICS`.
+        latencies: Latency for each of `METRICS`.
     """
 
     stored: StoredPoint
