@@ -138,7 +138,7 @@ def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
 
 
 def read_object(answer: str) -> Mapping[str, Any]:
-    """Return the JSON object in a response, without code fence and reasoning (``<think>…</think>``).
+    """Return the JSON object in a response, without its code fence and the reasoning (``<think>…</think>``).
 
     Raises:
         UnreadableError: The response is anything else.

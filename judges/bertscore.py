@@ -44,7 +44,7 @@ class BertScore:
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: A package, the weights, the layer or the device are missing.
+        JudgeError: A package, the weights, the layer or the device is missing.
     """
 
     def __init__(self, *, model: str = BERT_WEIGHTS.name, layer: str = "", device: str = "cpu") -> None:

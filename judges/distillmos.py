@@ -49,7 +49,7 @@ class DistillMos:
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: The package, its weights or the device are missing, or the weights have a wrong hash.
+        JudgeError: The package, its weights or the device is missing, or the weights have a wrong hash.
     """
 
     def __init__(self, *, device: str = "cpu") -> None:

@@ -70,7 +70,7 @@ class EmoAlign:
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: The package, the weights or the device are missing, or the weights belong to another
+        JudgeError: The package, the weights or the device is missing, or the weights belong to another
             network.
     """
 

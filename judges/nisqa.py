@@ -51,7 +51,7 @@ class Nisqa:
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: The package, the weights or the device are missing, or the weights have a wrong hash.
+        JudgeError: The package, the weights or the device is missing, or the weights have a wrong hash.
     """
 
     def __init__(self, *, weights: str = NISQA_WEIGHTS.name, device: str = "cpu") -> None:

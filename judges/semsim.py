@@ -46,7 +46,7 @@ class _EmbeddingJudge:
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: A package, the weights or the device are missing, or the weights have a wrong hash.
+        JudgeError: A package, the weights or the device is missing, or the weights have a wrong hash.
     """
 
     def __init__(self, *, model: str = PACKAGED_EMBEDDING, device: str = "cpu") -> None:

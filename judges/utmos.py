@@ -132,7 +132,7 @@ class Utmos:
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
-        JudgeError: The package, the weights or the device are missing, or the weights belong to another
+        JudgeError: The package, the weights or the device is missing, or the weights belong to another
             network.
     """
 

@@ -61,7 +61,7 @@ class EncodesFramesAhead(Protocol):
 
 @runtime_checkable
 class LoadsAhead(Protocol):
-    """A transport that loads slowly before a process's first connection."""
+    """A transport with code or data that a process should load before its first connection."""
 
     async def load(self, dial: Dial) -> None:
         """Load before `connect`, so that loading time does not count as endpoint latency."""

@@ -17,8 +17,8 @@ Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram
 * ``ConversationText`` contains one sentence of the reply, or the user's whole utterance, which counts as the
   accepted turn. Text after ``AgentAudioDone`` in the same turn belongs to the reply that has ended.
 * ``LatencyReport`` contains the service's own latencies in seconds; it is logged.
-* It is not documented which errors end the connection: an error is fatal before the session is ready, or if
-  the connection ends after it.
+* The documentation does not state which errors end the connection: an error is fatal before the session is
+  ready, or if the connection ends after it.
 
 There are no manual turns, incomplete responses, usage or rate-limit messages. The service closes a session
 that receives no audio for about ten seconds, so silence is sent between turns.

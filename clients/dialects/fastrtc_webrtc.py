@@ -10,8 +10,8 @@ stream is ready. `ReplyOnPause` reports in a ``log`` when it detects speech (``s
 of the turn (``pause_detected``). Replies are detected by their energy.
 
 There are no transcripts (other output depends on the application), manual turns, responses, usage or rate
-limits; the stream determines the model, instructions and voice. No golden session covers these. A stream with
-a time limit closes the connection without notice.
+limits; the stream determines the model, instructions and voice. No golden session covers these features. A
+stream with a time limit closes the connection without notice.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Message shapes follow ``rust/protocol.md`` in https://github.com/kyutai-labs/mos
 * Text arrives in word pieces as they are spoken. The user's speech is not transcribed.
 * The Python server runs one session at a time; other clients stay connected and wait for their handshake.
   After 10 s we report this as the likely reason.
-* The Rust server drops a session after 360 s without notice: 4,500 steps, the model's full context.
-* Errors are text. No error is known to end the session by itself; the connection close after it does.
+* The Rust server drops a session without notice after 360 s: 4,500 steps, the model's full context.
+* Errors are text. No error alone is known to end the session; only the close of the connection does.
 * ``endpoint.extra`` is added to the query, from which the Rust server reads sampling settings
   (``text_temperature``, ``text_topk``, ``audio_seed``, …). The server determines the model.
 

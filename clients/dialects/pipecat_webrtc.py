@@ -12,7 +12,7 @@ available (`live_eval.clients.dialects._rtvi`).
   silent.
 
 There are no manual turns, responses, usage, rate limits or session limits; the bot determines instructions
-and voice. No golden session covers these.
+and voice. No golden session covers these features.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Sources: pipecat-ai 1.14, ``pipecat.transports.websocket``, ``pipecat.serializer
   connection without a valid token with 4003.
 
 There are no manual turns, incomplete responses, usage, rate limits or session limits; the bot determines
-instructions and voice. No golden session covers these.
+instructions and voice. No golden session covers these features.
 """
 
 from __future__ import annotations

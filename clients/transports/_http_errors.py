@@ -241,7 +241,7 @@ def _secrets_of(dial: Dial) -> tuple[str, ...]:
 
 
 def _says_refused(error: OSError) -> bool:
-    """Return whether every address refused; asyncio merges errors of several addresses into one message."""
+    """Return whether all addresses refused the connection; asyncio merges their errors into one message."""
     if isinstance(error, ConnectionRefusedError):
         return True
     text = str(error)

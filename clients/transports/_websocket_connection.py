@@ -140,7 +140,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport.abort()
 
     async def arrival(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended. One task at a time waits."""
+        """Wait for the next message; None once the connection has ended. Only one task may wait."""
         while not self._arrivals:
             self._awaited = self._loop.create_future()
             await self._awaited

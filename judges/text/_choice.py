@@ -158,7 +158,7 @@ def _read(bare: str, texts: Mapping[str, str]) -> Choice:
 
 
 def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Iterator[str | None]:
-    """Yield the option after each lead phrase, or None for several options at once; skip negated options."""
+    """Yield the option after each lead phrase, or None for several options; skip negated options."""
     for lead in leads.finditer(plain):
         rest = plain[lead.end() :]
         named = _NAMED.match(rest)
