@@ -49,7 +49,7 @@ terms. `make sbom` lists the packages and their versions in a CycloneDX document
 ## Packages
 """
 KALDIIO = """
-The licence that `kaldiio` installs allows evaluation only. `funasr` requires it, but `emoalign`, the only
+The licence of `kaldiio` permits evaluation only. `funasr` requires it, but `emoalign`, the only
 judge that uses `funasr`, neither needs nor loads it: run `pip uninstall kaldiio` after installing the extra
 `emotion`, or exclude it with uv (`override-dependencies = ["kaldiio; sys_platform == 'never'"]` in
 `[tool.uv]`).
