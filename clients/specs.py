@@ -11,6 +11,7 @@ from live_eval.types import TurnMode
 __all__ = [
     "AZURE",
     "DEEPGRAM",
+    "ELEVENLABS",
     "EXOTEL",
     "FASTRTC_WEBRTC",
     "GEMINI_LIVE",
@@ -303,6 +304,22 @@ DEEPGRAM = _websocket(
     turn_modes=(TurnMode.SERVER_VAD,),
     limits="a pipeline of recogniser, language model and voice; endpoint.extra.agent selects a stored agent",
     docs_url="https://developers.deepgram.com/docs/voice-agent",
+    emulation=Emulation(base_path="/v1"),
+)
+
+ELEVENLABS = _websocket(
+    name="elevenlabs",
+    title="ElevenLabs Agents",
+    dialect=f"{_DIALECTS}.elevenlabs:ElevenLabsAgent",
+    base_url="wss://api.elevenlabs.io/v1",
+    transcription_model="built-in",
+    key_variable="ELEVENLABS_API_KEY",
+    input_rate_hz=16_000,
+    output_rate_hz=16_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    limits="endpoint.extra.agent_id names the agent, which sets model, voice, prompt and formats; its input "
+    "must be PCM at 16 kHz; a reply ends after 1.5 s of silence",
+    docs_url="https://elevenlabs.io/docs/agents-platform/api-reference/agents-platform/websocket",
     emulation=Emulation(base_path="/v1"),
 )
 

@@ -225,16 +225,16 @@ class Signalling:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A request for a WebSocket's address: POST the form to `Dial.url` with `Dial.headers`.
+    """A request for a WebSocket's address, to `Dial.url` with `Dial.headers`.
 
     Args:
-        form: Fields of the request, sent URL-encoded.
+        form: Fields to POST, sent URL-encoded; None for a GET.
         expected: Description of a usable response, for messages.
         read: Return the connection's parameters from the text of the response; raise `ValueError`, with the
             actual content, if it has none.
     """
 
-    form: Mapping[str, str] = field(repr=False)
+    form: Mapping[str, str] | None = field(repr=False)
     expected: str
     read: Callable[[str], Dial] = field(repr=False)
 

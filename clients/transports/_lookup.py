@@ -1,4 +1,4 @@
-"""Ask an endpoint's webhook for the address of its WebSocket."""
+"""Ask an endpoint for the address of its WebSocket."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from live_eval.http.hosts import is_internal
 
 
 async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
-    """POST the form of a dial's lookup, and return the connection parameters from the response.
+    """Send the request of a dial's lookup, and return the connection parameters from the response.
 
     The response is untrusted: it may name another host, but not one that only this machine or its network can
-    reach, and a webhook with TLS must name an address with TLS.
+    reach, and a response over TLS must name an address with TLS.
 
     Raises:
         ConnectError: The request failed, or the response is unusable.
     """
     assert dial.lookup is not None
+    form = dial.lookup.form
     address = Address(dial, ("https", "http"))
     try:
         async with (
             await http_session(address, clock) as http,
-            http.post(
-                request_url(dial), data=dict(dial.lookup.form), headers=dial.headers, allow_redirects=False
+            http.request(
+                "GET" if form is None else "POST",
+                request_url(dial),
+                data=None if form is None else dict(form),
+                headers=dial.headers,
+                allow_redirects=False,
             ) as response,
         ):
             body = await read_body(response)
@@ -55,7 +60,7 @@ async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
     return found
 
 
-def _refusal(webhook: Address, found: Dial) -> str:
+def _refusal(asked: Address, found: Dial) -> str:
     """Return the reason why an address from a response must not be dialled; empty if it may.
 
     Raises:
@@ -63,11 +68,11 @@ def _refusal(webhook: Address, found: Dial) -> str:
     """
     url = urlsplit(found.url)
     host = url.hostname or ""
-    named = f"the webhook names {url.scheme}://{host}"
+    named = f"the response names {url.scheme}://{host}"
     if "@" in url.netloc:
         return f"{named} with a login: expected an address without one"
-    if webhook.secure and url.scheme != "wss":
-        return f"{named}: expected wss://, since the webhook uses TLS"
-    if host != webhook.host and is_internal(host) and not is_internal(webhook.host):
-        return f"{named}, an internal address: expected the webhook's host or a public one"
+    if asked.secure and url.scheme != "wss":
+        return f"{named}: expected wss://, since the request used TLS"
+    if host != asked.host and is_internal(host) and not is_internal(asked.host):
+        return f"{named}, an internal address: expected the host that was asked, or a public one"
     return ""

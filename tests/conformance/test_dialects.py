@@ -80,6 +80,10 @@ def sent_raw(message: Message) -> bytes:
     return message
 
 
+def sent_to_elevenlabs(message: Message) -> bytes:
+    return pybase64.b64decode(orjson.loads(message)["user_audio_chunk"], validate=True)
+
+
 def sent_by_gemini(message: Message) -> bytes:
     return pybase64.b64decode(orjson.loads(message)["realtimeInput"].get("audio", {}).get("data", ""))
 
@@ -100,6 +104,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "glm": sent_by_glm,
     "pipecat_websocket": sent_to_pipecat,
     "deepgram": sent_raw,
+    "elevenlabs": sent_to_elevenlabs,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(

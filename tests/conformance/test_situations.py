@@ -58,6 +58,11 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.INCOMPLETE: "it never says so",
         Situation.SESSION_EXPIRED: "no cap is documented",
     },
+    "elevenlabs": {
+        Situation.MANUAL_TURN: "its turn model is always on",
+        Situation.RATE_LIMIT: "none is documented",
+        Situation.INCOMPLETE: "it never says so",
+    },
     "hume": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",

@@ -61,6 +61,7 @@ FAMILIES = (
     Family(spec=client("openai-live"), continuous=True),
     Family(spec=client("moshi"), base="", lossy=True, continuous=True),
     Family(spec=client("deepgram"), expired=FailureKind.CLOSED),
+    Family(spec=client("elevenlabs")),
 )
 WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if TurnMode.MANUAL in family.spec.turn_modes)
 

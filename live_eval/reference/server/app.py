@@ -21,6 +21,11 @@ from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.faults.catalogue import FaultLayer
 from live_eval.reference.faults.handshake import ConnectionFaults
 from live_eval.reference.protocols.deepgram import DEEPGRAM_CONFIG, DeepgramProtocol
+from live_eval.reference.protocols.elevenlabs import (
+    ELEVENLABS_CONFIG,
+    ELEVENLABS_PARAMETERS,
+    ElevenLabsProtocol,
+)
 from live_eval.reference.protocols.gemini import GEMINI_CONFIG, GEMINI_REFUSALS, GeminiProtocol, SessionStore
 from live_eval.reference.protocols.moshi import (
     MOSHI_CONFIG,
@@ -44,6 +49,7 @@ from live_eval.sockets.stream import StampedTransport
 __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
 
+_CONVERSATION = "/v1/convai/conversation"
 _MAX_BODY_BYTES = 256 * 1024  # an offer or session settings
 
 
@@ -140,6 +146,14 @@ ROUTES = (
         binary=True,
     ),
     Route(
+        dialect="elevenlabs",
+        path=_CONVERSATION,
+        protocol=lambda engine, opening: ElevenLabsProtocol(engine),
+        config=ELEVENLABS_CONFIG,
+        parameters=ELEVENLABS_PARAMETERS,
+        subprotocols=("convai",),
+    ),
+    Route(
         dialect="moshi",
         path="/api/chat",
         protocol=lambda engine, opening: MoshiProtocol(engine),
@@ -184,6 +198,7 @@ class Endpoint:
         """Return the aiohttp application."""
         app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self.connections.middleware])
         app.router.add_get("/healthz", self._health)
+        app.router.add_get(f"{_CONVERSATION}/get-signed-url", self._signed_url)
         for path, routes in groupby(ROUTES, lambda route: route.path):
             app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
@@ -202,6 +217,16 @@ class Endpoint:
     async def _health(self, request: web.Request) -> web.Response:
         body = {"status": "ok", "sessions": self.host.sessions, "calibrate": self.host.settings.calibrate}
         return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+    async def _signed_url(self, request: web.Request) -> web.Response:
+        """Return the signed address of a conversation with an ElevenLabs agent."""
+        try:
+            signature = self.host.signed(request)
+        except RefusedError as error:
+            return refused(error)
+        url = request.url.with_scheme("wss" if request.secure else "ws")
+        url = url.with_path(_CONVERSATION, keep_query=True).update_query(signature)
+        return web.json_response({"signed_url": str(url)})
 
     def _entrance(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the handler of a path."""

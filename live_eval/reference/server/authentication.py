@@ -14,12 +14,22 @@ from live_eval.errors import LiveEvalError
 from live_eval.http.hosts import is_local_page, is_rebound
 from live_eval.types import Secret
 
-__all__ = ["KEY_PARAMETER", "RefusedError", "authenticate", "refused"]
+__all__ = [
+    "KEY_PARAMETER",
+    "SIGNATURE_PARAMETER",
+    "RefusedError",
+    "authenticate",
+    "conversation_signature",
+    "refused",
+]
 
 KEY_PARAMETER = "key"
 """URL parameter in which Gemini's clients send the key."""
 
-_KEY_HEADERS = ("x-goog-api-key", "api-key")
+SIGNATURE_PARAMETER = "conversation_signature"
+"""URL parameter in which ElevenLabs' clients send the `conversation_signature`."""
+
+_KEY_HEADERS = ("x-goog-api-key", "api-key", "xi-api-key")
 _SCHEMES = ("bearer", "token")  # the latter is Deepgram's
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 
@@ -46,8 +56,11 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         wanted = token.reveal().encode()
         # Headers are decoded as UTF-8 with surrogate escapes.
         presented = (given.encode(errors="surrogatepass") for given in _presented(request))
+        signature = request.query.get(SIGNATURE_PARAMETER, "").encode(errors="surrogatepass")
         if not (
-            _is_signed(request, wanted) or any(hmac.compare_digest(given, wanted) for given in presented)
+            _is_signed(request, wanted)
+            or hmac.compare_digest(signature, conversation_signature(token).encode())
+            or any(hmac.compare_digest(given, wanted) for given in presented)
         ):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
@@ -62,6 +75,11 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
             "a token."
         )
         raise RefusedError(403, "host", message)
+
+
+def conversation_signature(token: Secret) -> str:
+    """Return what admits the holder of a signed address in place of the token."""
+    return hmac.new(token.reveal().encode(), SIGNATURE_PARAMETER.encode(), hashlib.sha256).hexdigest()
 
 
 def refused(refusal: RefusedError) -> web.Response:

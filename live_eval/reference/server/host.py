@@ -20,7 +20,12 @@ from live_eval.reference.faults.handshake import apply_request_faults
 from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.responders.responder import Responder
 from live_eval.reference.responders.speech_models import SpeechModels
-from live_eval.reference.server.authentication import RefusedError, authenticate
+from live_eval.reference.server.authentication import (
+    SIGNATURE_PARAMETER,
+    RefusedError,
+    authenticate,
+    conversation_signature,
+)
 from live_eval.reference.server.client_session import Channel, ServerSession, packer
 from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.settings import ReferenceSettings
@@ -111,6 +116,11 @@ class SessionHost:
             return self.settings.overridden(query)
         except UsageError as error:
             raise RefusedError(400, "invalid_value", str(error)) from None
+
+    def signed(self, request: web.Request) -> dict[str, str]:
+        """Return the URL parameters that admit the holder of a signed address, or raise `RefusedError`."""
+        authenticate(request, self._token)
+        return {} if self._token is None else {SIGNATURE_PARAMETER: conversation_signature(self._token)}
 
     async def begin(
         self, request: web.Request, settings: ReferenceSettings

@@ -38,7 +38,9 @@ def test_an_address_suits_the_client_and_is_in_the_help(name: str) -> None:
 
 
 def test_a_service_without_emulation_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not emulate 'hume'; it emulates: deepgram, fastrtc-webrtc"):
+    with pytest.raises(
+        UsageError, match="does not emulate 'hume'; it emulates: deepgram, elevenlabs, fastrtc-webrtc"
+    ):
         emulation_of("hume")
 
 

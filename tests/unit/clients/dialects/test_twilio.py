@@ -93,6 +93,7 @@ def test_a_webhook_names_the_stream() -> None:
     dial = line.dial()
     assert dial.url == "https://agent.example/voice"
     assert dial.lookup is not None
+    assert dial.lookup.form is not None
     assert dial.lookup.form["CallSid"].startswith("CA")
     stream = dial.lookup.read(TWIML)
     assert stream.url == "wss://agent.example/ws"

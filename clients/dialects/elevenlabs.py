@@ -1,0 +1,266 @@
+"""ElevenLabs Agents over WebSocket, ``wss://api.elevenlabs.io/v1/convai/conversation``.
+
+Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversation.py``, elevenlabs 2.78, and
+``agent.asyncapi.yaml`` of elevenlabs/packages). Behaviour and decisions:
+
+* ``endpoint.extra.agent_id`` names the agent. With a key, a signed address is requested for it
+  (``get-signed-url``); without one, the agent must be public.
+* Other fields of ``endpoint.extra`` are merged over the first message
+  (``conversation_initiation_client_data``). Prompt, language model, voice and language are overrides, which
+  the agent's security settings must allow: otherwise, the server closes with 1008. Without any, the agent is
+  tested as it is. It speaks first unless its first message is empty
+  (``conversation_config_override.agent.first_message``).
+* The agent determines the audio formats. Its input must be ``pcm_16000``; its output may be any PCM rate or
+  ``ulaw_8000``.
+* **No message ends a reply**: it ends with ``agent_response_complete`` or, because most agents do not send
+  it, 1.5 s after its audio was played.
+* ``interruption`` names an event: audio up to it is dropped, whether it has arrived or not.
+  ``agent_response_correction`` then contains the part of the text that was said.
+* Only transcripts show when the user speaks: the first tentative transcript counts as the start of speech,
+  the final one as the accepted turn.
+* ``ping`` is answered at once. A server that hears nothing for 60 s closes the connection, so silence is sent
+  between turns.
+* An error is fatal if the connection ends after it.
+
+There are no manual turns, incomplete responses, usage or rate-limit messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.toolkit import (
+    RATES_HZ,
+    EventDialect,
+    Fields,
+    UnmarkedReplies,
+    given,
+    http_url,
+    merged,
+    refuse_settings,
+    send_audio,
+    send_json,
+    websocket_url,
+)
+from live_eval.dialect import (
+    Committed,
+    Dial,
+    EndpointProblem,
+    EndpointSettings,
+    InputTranscript,
+    Lookup,
+    Output,
+    SpeechStarted,
+)
+from live_eval.errors import FailureKind, UsageError
+
+__all__ = ["ElevenLabsAgent"]
+
+_INPUT = "pcm_16000"
+_PATH = "convai/conversation"
+_QUERY = ("agent_id", "environment")
+_PCM = re.compile(r"pcm_(\d{4,6})", re.ASCII)
+_EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
+_OVERRIDE = re.compile("override", re.IGNORECASE)
+_ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
+
+
+class ElevenLabsAgent(EventDialect):
+    """The protocol state of one session; a `Dialect`.
+
+    Raises:
+        UsageError: ElevenLabs does not support these settings, or the base URL is not a URL.
+    """
+
+    needs_continuous_input = True
+    before_ready = frozenset({"conversation_initiation_metadata", "ping", "error", "client_error"})
+    audio_fields = ("audio_base_64", "user_audio_chunk")
+    ignored = frozenset(
+        {
+            "agent_chat_response_part",
+            "agent_tool_request",
+            "agent_tool_response",
+            "context_usage",
+            "guardrail_triggered",
+            "internal_turn_probability",
+            "vad_score",
+        }
+    )
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        query = {name: _text(name, settings.extra[name]) for name in _QUERY if name in settings.extra}
+        self._url = websocket_url(settings.base_url, _PATH, query)
+        self._signer = http_url(settings.base_url, f"{_PATH}/get-signed-url", query)
+        laid_over = {name: value for name, value in settings.extra.items() if name not in _QUERY}
+        self._asked = merged(_asked(settings), laid_over)
+        self.handlers = {
+            "conversation_initiation_metadata": self._on_metadata,
+            "audio": self._on_audio,
+            "agent_response": self._on_response,
+            "agent_response_complete": lambda event, at_ns: self._replies.over(),
+            "agent_response_correction": self._on_correction,
+            "interruption": self._on_interruption,
+            "user_transcript": self._on_transcript,
+            "tentative_user_transcript": self._on_tentative,
+            "ping": self._on_ping,
+            "client_tool_call": self._on_tool_call,
+            "error": self._on_error,
+            "client_error": self._on_error,
+        }
+        self._replies = UnmarkedReplies()
+        self._output = Codec(CodecName.PCM16, 16_000)
+        self._interrupted_at = -1  # audio up to this event ID is dropped
+        self._user_items = 0
+        self._user_speaks = False
+        self._error: str | None = None
+
+    def dial(self) -> Dial:
+        key = self.settings.key
+        if key is None:
+            return Dial(self._url)
+        lookup = Lookup(None, 'JSON with "signed_url"', self._signed)
+        return Dial(self._signer, {"xi-api-key": key.reveal()}, lookup=lookup)
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        return (send_json({"type": "conversation_initiation_client_data", **self._asked}),)
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        return (send_audio('{"user_audio_chunk":"', pcm),)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        return self._replies.over() if name == UnmarkedReplies.TIMER else ()
+
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        when = "in the conversation" if self.ready else "before the conversation began"
+        text = self.closed_text(when, code, reason)
+        if self._error is not None:
+            text = f"{text}, after {self._error}"
+        if not self.ready and "agent_id" not in self.settings.extra:
+            text += "; endpoint.extra.agent_id names the agent"
+        if _EXPIRED.search(text):
+            return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
+        if not self.ready and _OVERRIDE.search(text):
+            text += f"; {_ALLOW}"
+            return EndpointProblem(FailureKind.NO_SESSION, text, fatal=True)
+        kind = FailureKind.CLOSED if self._error is None else FailureKind.ENDPOINT_ERROR
+        return EndpointProblem(kind, text, fatal=self._error is not None or not self.ready)
+
+    # -- Messages of the endpoint ------------------------------------------------------------------------
+
+    def _on_metadata(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("conversation_initiation_metadata_event")
+        heard = found.text("user_input_audio_format") or _INPUT
+        if heard != _INPUT:
+            text = f"the agent expects {heard}: set its user input audio format to {_INPUT}"
+            return [self.fatal(FailureKind.WRONG_RATE, text)]
+        spoken = found.text("agent_output_audio_format") or _INPUT
+        codec = _codec_of(spoken)
+        if codec is None:
+            text = f"the agent speaks in {spoken[:40]}: set its output format to PCM, or to µ-law at 8 kHz"
+            return [self.fatal(FailureKind.WRONG_RATE, text)]
+        self._output = codec
+        return self.become_ready(found.text("conversation_id"))
+
+    def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("audio_event")
+        if (found.integer("event_id") or 0) <= self._interrupted_at:
+            return []
+        data = found.need_bytes("audio_base_64")
+        self._error = None  # the agent went on
+        return self._replies.audio(data, self._output, at_ns) if data else []
+
+    def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
+        self._user_speaks = False
+        text = event.child("agent_response_event").need_text("agent_response").strip()
+        return self._replies.text(text, final=True)
+
+    def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("agent_response_correction_event")
+        return self._replies.correct(found.need_text("corrected_agent_response").strip())
+
+    def _on_interruption(self, event: Fields, at_ns: int) -> list[Output]:
+        dropped = event.child("interruption_event").integer("event_id")
+        if dropped is not None:
+            self._interrupted_at = max(self._interrupted_at, dropped)
+        started = [] if self._user_speaks else [SpeechStarted()]
+        self._user_speaks = True
+        return [*started, *self._replies.interrupted(at_ns, "interruption")]
+
+    def _on_tentative(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("tentative_user_transcription_event")
+        if self._user_speaks or not (found.text("user_transcript") or "").strip():
+            return []
+        self._user_speaks = True
+        return [SpeechStarted()]
+
+    def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
+        text = event.child("user_transcription_event").need_text("user_transcript").strip()
+        self._user_speaks = False
+        self._user_items += 1
+        item_id = f"user_{self._user_items}"
+        return [Committed(item_id), InputTranscript(text, True, item_id)]
+
+    def _on_ping(self, event: Fields, at_ns: int) -> list[Output]:
+        return [send_json({"type": "pong", "event_id": event.child("ping_event").integer("event_id")})]
+
+    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
+        name = self.clean(event.child("client_tool_call").text("tool_name") or "without a name")
+        return [self.warning(f"the agent called the tool {name!r}; this client has no tools: remove it")]
+
+    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("error_event")
+        said = (found.text(name) for name in ("error_type", "message", "reason", "debug_message"))
+        self._error = self.clean(": ".join(filter(None, said))) or "an error without details"
+        code = found.integer("code")
+        return [self.warning(self._error, None if code is None else str(code))]
+
+    # -- Helpers -----------------------------------------------------------------------------------------
+
+    def _signed(self, body: str) -> Dial:
+        """Return the signed address from the response; its query is a secret."""
+        try:
+            url = orjson.loads(body)["signed_url"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise ValueError(f"got {len(body)} other characters") from None
+        if not isinstance(url, str):
+            raise ValueError(f"got {type(url).__name__} in signed_url")
+        self.secrets |= {value for name, value in parse_qsl(urlsplit(url).query) if name not in _QUERY}
+        return Dial(url)
+
+
+def _codec_of(name: str) -> Codec | None:
+    """Return the codec of an ElevenLabs format name, None if it is not supported."""
+    if name == "ulaw_8000":
+        return Codec(CodecName.PCMU, 8_000)
+    pcm = _PCM.fullmatch(name)
+    rate_hz = int(pcm[1]) if pcm is not None else 0
+    return Codec(CodecName.PCM16, rate_hz) if rate_hz in RATES_HZ else None
+
+
+def _asked(settings: EndpointSettings) -> dict[str, Any]:
+    """Return the first message's fields, without the user's ``extra``."""
+    refuse_settings(
+        settings,
+        modality="ElevenLabs agents speak; text output is not supported",
+        turn_mode="the agent's turn model ends turns; remove this setting",
+        turn_detection="the agent's configuration sets the turn model; remove this setting",
+        max_output_tokens="the agent's configuration limits replies; remove this setting",
+    )
+    prompt = given(prompt=settings.instructions, llm=settings.model)
+    agent = given(prompt=prompt or None, language=settings.language)
+    voice = given(voice_id=settings.voice)
+    override = given(agent=agent or None, tts=voice or None)
+    return given(conversation_config_override=override or None)
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
+    return value
