@@ -98,7 +98,7 @@ class FaultName(StrEnum):
 
 
 _JSON = ("openai", "openai-beta", "openai-live", "gemini-live")
-_SOCKETS = (*_JSON, "deepgram", "moshi")
+_SOCKETS = (*_JSON, "deepgram", "elevenlabs", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
@@ -254,7 +254,7 @@ _LIST = (
     FaultDescription(_N.FAILED_RESPONSE, _L.REPLY, None,
         "ends the response as failed, before any audio",
         kind=_K.RESPONSE_FAILED, dialects=_WITH_MESSAGES,
-        kinds={"gemini-live": _K.ENDPOINT_ERROR}
+        kinds=_each(("gemini-live", "elevenlabs"), _K.ENDPOINT_ERROR)
         | _each(("openai-live", "deepgram", "moshi"), _K.NO_RESPONSE)),
     FaultDescription(_N.INCOMPLETE_RESPONSE, _L.REPLY, None,
         "ends the response as incomplete after half of the reply",
@@ -267,7 +267,8 @@ _LIST = (
         dialects=_JSON, kinds={"gemini-live": _K.WRONG_RATE}),
     FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
-        kind=_K.MALFORMED_AUDIO, kinds=_each(_JSON, _K.MALFORMED_MESSAGE) | {"deepgram": None}),
+        kind=_K.MALFORMED_AUDIO,
+        kinds=_each((*_JSON, "elevenlabs"), _K.MALFORMED_MESSAGE) | {"deepgram": None}),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
         kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),
