@@ -131,7 +131,7 @@ def _checked(path: Path, cassette: Cassette) -> Cassette:
     missing = [name for name in _RECORDED if name not in cassette.recorded]
     if missing:
         raise DataError(
-            f"{path}, line 1: expected a recorded session, but {', '.join(missing)} is missing; replay "
+            f"{path}, line 1: expected a recorded session, missing {', '.join(missing)}; replay "
             "a golden session with --endpoint"
         )
     return cassette

@@ -1,4 +1,4 @@
-"""Progress bars of downloads."""
+"""Progress bars for downloads."""
 
 from __future__ import annotations
 

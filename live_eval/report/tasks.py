@@ -28,9 +28,9 @@ _WER_NOTE = (
 _BENCHMARK_NOTE = (
     "Per cent of n items by the benchmark's own rule (official) and by live-eval's (ours), resampled by "
     "script. If the official rule cannot read a reply, it guesses (guessed), which counts with the "
-    "expected value of the guess; by our rule, the reply is wrong (unparsed). Items that the endpoint "
-    "failed to answer count as 0 by both rules (failed). A model rates open answers from 1 to 5, and "
-    "compares others with a reference (% correct)."
+    "expected value of the guess; by live-eval's rule, the reply is wrong (unparsed). Items that the "
+    "endpoint failed to answer count as 0 by both rules (failed). A model rates open answers from 1 to 5, "
+    "and compares others with a reference (% correct)."
 )
 _RELATION_NOTE = (
     "Spearman's rank correlation of the means by script, and by vocal attribute, over recordings with both "

@@ -38,7 +38,7 @@ MISSES_OF_OUTAGE = 3
 """Number of consecutive unopened sessions after which the endpoint counts as down."""
 _LAST_PROBE_BACKOFF = 4  # the backoff after attempt 4 (4 to 8 s) also applies to later probes
 _OPEN_TO_THE_END = (FailureKind.NO_RESPONSE, FailureKind.STALLED)
-"""Failures of sessions whose connection was still open when we gave up waiting."""
+"""Failures of sessions whose connection was still open when the run gave up waiting."""
 _MAX_WAIT_NS = 10**18  # about thirty years
 
 

@@ -47,7 +47,7 @@ class Situation(StrEnum):
     ORDINARY_TURN = "ordinary_turn"
     """A session becomes ready, and a response completes."""
     MANUAL_TURN = "manual_turn"
-    """We end the turn, and a response follows."""
+    """The client ends the turn, and a response follows."""
     BARGE_IN = "barge_in"
     """The user interrupts or stops a reply."""
     ERROR = "error"

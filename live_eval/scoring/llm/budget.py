@@ -60,7 +60,7 @@ class Price:
             prices[name] = value
         missing = [name for name, needed in names.items() if needed and name not in values]
         if missing:
-            raise ValueError(f"{' and '.join(missing)} is missing")
+            raise ValueError(f"missing {' and '.join(missing)}")
         return cls(**prices)
 
     def cost(self, tokens: Tokens) -> float:

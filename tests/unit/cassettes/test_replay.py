@@ -361,7 +361,7 @@ def test_a_golden_session_is_replayed(tmp_path: Path) -> None:
 
 
 def test_an_unplayable_cassette_is_a_data_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError, match=r"turn_id, .* is missing; .*--endpoint"):
+    with pytest.raises(DataError, match=r"missing turn_id, .*; .*--endpoint"):
         replay_file(GOLDEN)
     with pytest.raises(UsageError, match="single cassette"):
         CliRunner().invoke(command, [str(GOLDEN), "--turn", "x"], catch_exceptions=False)

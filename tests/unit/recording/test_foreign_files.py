@@ -194,7 +194,7 @@ def test_a_pipe_is_no_folder(tmp_path: Path) -> None:
 
 def test_no_more_is_read_than_was_allowed(diary: Path) -> None:
     assert read_regular(diary, 10) == b"dear diary"
-    with pytest.raises(OSError, match="at most 9 bytes"):
+    with pytest.raises(OSError, match="larger than the limit of 9 bytes"):
         read_regular(diary, 9)
 
 

@@ -167,7 +167,7 @@ def test_run_file_options_may_be_tables_or_dotted_keys() -> None:
     ("values", "problem"),
     [
         ({"options": {"how": "x"}}, "expected JUDGE.OPTION"),
-        ({"prices": {"m": {"input": 1}}}, "prices m: output is missing; expected US dollars"),
+        ({"prices": {"m": {"input": 1}}}, "prices m: missing output; expected US dollars"),
         ({"prices": {"m": {"input": 1, "outptu": 1}}}, "prices m: expected one of input, output.*'outptu'"),
         ({"prices": {"m": {"input": 1, "output": -1}}}, "prices m: output: expected US dollars"),
         ({"llm": "nobody"}, "unknown LLM service 'nobody'"),

@@ -346,7 +346,7 @@ def test_the_command_prints_figures_and_checks_assertions(
         (["--sessions", "tepid"], "--sessions: expected cold or warm, got 'tepid'"),
         (["--arrivals", "poisson:0"], "expected closed, poisson:RATE or constant:RATE"),
         (["--turn-detection", "fast"], "--turn-detection fast: expected KEY=VALUE"),
-        (["--price", "input=4"], "--price 'input=4': output is missing"),
+        (["--price", "input=4"], "--price 'input=4': missing output"),
         (["--price", "input=-1,output=2"], "input: expected US dollars per million tokens, 0 or"),
         (["--price", "input=abc"], "0 or more, got 'abc'"),
         (["--price", "input=1,output=2,cached=1"], "got 'cached'"),
