@@ -82,7 +82,7 @@ def test_no_canary_leaks(
     )
     live_eval("score", str(out), "--judges", "rubric", *judge, "--samples", "2", status=3)
     judge[0] = judge[0].replace(chat, "127.0.0.1:9")  # no server listens there
-    live_eval("score", str(out), "--judges", "rubric", *judge, "--samples", "3", status=3)
+    live_eval("score", str(out), "--judges", "rubric", *judge, "--samples", "3", status=2)
     live_eval("show", str(out), status=0)
     captured = capfd.readouterr()
     scan = Scan()
