@@ -161,11 +161,15 @@ def case_json(case: Case) -> str:
     return dump(_CASE, _with_paths(case, _relative))
 
 
-def case_from(text: str, origin: Path) -> Case:
+def case_from(text: str, origin: Path | None) -> Case:
     """Parse a case written by `case_json` in this or an earlier version.
 
-    Relative paths are resolved against the working folder, then against `origin`, the run's working folder.
+    Relative paths are resolved against the working folder, then against `origin`, the run's working folder;
+    without `origin`, they are not resolved.
     """
+    case = _CASE.validator.validate_python(_current_names(mapping(text)))
+    if origin is None:
+        return case
 
     def found(path: Path) -> Path:
         # Unlike Path.exists(), os.path.exists() does not raise for long names and inaccessible folders.
@@ -174,7 +178,7 @@ def case_from(text: str, origin: Path) -> Case:
         moved = origin / path
         return moved if os.path.exists(moved) else path
 
-    return _with_paths(_CASE.validator.validate_python(_current_names(mapping(text))), found)
+    return _with_paths(case, found)
 
 
 def _current_names(values: dict[str, Any]) -> dict[str, Any]:

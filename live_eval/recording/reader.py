@@ -119,18 +119,27 @@ class RunReader:
     def __contains__(self, turn_id: object) -> bool:
         return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
 
-    def turns(self, *, retime: bool = False, latest: int = -1) -> Iterator[TurnRecord]:
+    def turns(
+        self, *, retime: bool = False, latest: int = -1, finds_data: bool = True
+    ) -> Iterator[TurnRecord]:
         """Yield the turns in commit order.
 
         Args:
             retime: Whether to recompute the latencies from the audio with the current definitions.
             latest: Yield only this many of the most recent turns; all if negative.
+            finds_data: Whether to resolve the cases' paths to the data, which looks up every file.
         """
         ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
-        yield from self.turns_of([turn_id for (turn_id,) in reversed(ids)], retime=retime)
+        yield from self.turns_of(
+            [turn_id for (turn_id,) in reversed(ids)], retime=retime, finds_data=finds_data
+        )
 
-    def turns_of(self, turn_ids: Sequence[str], *, retime: bool = False) -> Iterator[TurnRecord]:
+    def turns_of(
+        self, turn_ids: Sequence[str], *, retime: bool = False, finds_data: bool = True
+    ) -> Iterator[TurnRecord]:
         """Yield the turns with these IDs, in this order; faster than calling `turn` for each.
+
+        For `retime` and `finds_data`, see `turns`.
 
         Raises:
             StoreError: A turn is missing or damaged.
@@ -144,7 +153,8 @@ class RunReader:
             for turn_id in turn_ids[at : at + _BATCH]:
                 with self._decoding(turn_id):
                     row = rows.get(turn_id) or self._row(turn_id)
-                    turn = self._decode(row, responses.get(row["id"], []), retime=retime)
+                    found = responses.get(row["id"], [])
+                    turn = self._decode(row, found, retime=retime, finds_data=finds_data)
                 yield turn
 
     def turn(self, turn_id: str, *, retime: bool = False) -> TurnRecord:
@@ -171,7 +181,9 @@ class RunReader:
                 for row in rows
             ]
 
-    def _decode(self, row: sqlite3.Row, rows: Sequence[sqlite3.Row], *, retime: bool) -> TurnRecord:
+    def _decode(
+        self, row: sqlite3.Row, rows: Sequence[sqlite3.Row], *, retime: bool, finds_data: bool = True
+    ) -> TurnRecord:
         responses = [
             encoding.response_from(response, self._file(response["audio_file"])) for response in rows
         ]
@@ -186,7 +198,7 @@ class RunReader:
             raise ValueError(f"expected a headline among {len(rows)} responses, got {timing.headline}")
         return TurnRecord(
             turn_id=row["turn_id"],
-            case=encoding.case_from(row["case"], self._origin),
+            case=encoding.case_from(row["case"], self._origin if finds_data else None),
             **encoding.fields_in(row, encoding.TURN_FIELDS),
             trace=trace,
             timing=timing,

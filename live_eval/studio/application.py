@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,7 @@ async def serve(
         return LimitedSite(runner, host, port, most=most_connections, connections=connections, tls=tls)
 
     def announced(port: int) -> None:
+        gc.freeze()  # collecting garbage while a run is read would visit all modules again and again
         announce(port)
         loop = asyncio.get_running_loop()
         loop.call_later(_LOAD_AFTER_S, loop.run_in_executor, None, _load)

@@ -322,7 +322,7 @@ def summarise(
     """Read the metrics of a run, ended or not.
 
     With `retime`, recompute the latencies with the current definitions. `seen` is called with every turn and
-    the scores, so that a caller does not need to read the turns again.
+    the scores, so that a caller does not need to read the turns again; paths to the data are unresolved.
     """
     table = read_scores(scores, judges_asked_for(run.manifest))
     warnings: Counter[str] = Counter()
@@ -332,7 +332,7 @@ def summarise(
     replies: list[Reply | str] = []
 
     def counted_turns() -> Iterator[TurnRecord]:
-        for turn in run.turns(retime=retime):
+        for turn in run.turns(retime=retime, finds_data=False):
             greetings.extend(greetings_of([turn]))
             replies.append(reply_in(turn))
             warnings.update(warning.kind.value for warning in turn.warnings)

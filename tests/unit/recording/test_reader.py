@@ -118,6 +118,7 @@ def test_paths_are_found_from_any_working_folder(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path / "other")
     with RunReader.open(Path("../recordings/run")) as read:
         assert all(turn.case.audio_path.is_file() for turn in read.turns())
+        assert {turn.case.audio_path for turn in read.turns(finds_data=False)} == {Path("data/a.wav")}
 
 
 def test_a_turn_recorded_without_speech_boundaries_is_read(tmp_path: Path) -> None:
