@@ -18,8 +18,8 @@ Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversat
   ``agent_response_correction`` then contains the part of the text that was said.
 * Only transcripts show when the user speaks: the first tentative transcript counts as the start of speech,
   the final one as the accepted turn.
-* ``ping`` is answered at once. A server that hears nothing for 60 s closes the connection, so silence is sent
-  between turns.
+* ``ping`` is answered immediately. A server that hears nothing for 60 s closes the connection, so silence is
+  sent between turns.
 * An error is fatal if the connection ends after it.
 
 There are no manual turns, incomplete responses, usage or rate-limit messages.
@@ -211,8 +211,12 @@ class ElevenLabsAgent(EventDialect):
         return [send_json({"type": "pong", "event_id": event.child("ping_event").integer("event_id")})]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
-        name = self.clean(event.child("client_tool_call").text("tool_name") or "without a name")
-        return [self.warning(f"the agent called the tool {name!r}; this client has no tools: remove it")]
+        name = self.clean(event.child("client_tool_call").text("tool_name") or "unnamed")
+        return [
+            self.warning(
+                f"the agent called the tool {name!r}, which this client cannot run; remove it from the agent"
+            )
+        ]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("error_event")
@@ -236,7 +240,7 @@ class ElevenLabsAgent(EventDialect):
 
 
 def _codec_of(name: str) -> Codec | None:
-    """Return the codec of an ElevenLabs format name, None if it is not supported."""
+    """Return the codec of an ElevenLabs format name; None if unsupported."""
     if name == "ulaw_8000":
         return Codec(CodecName.PCMU, 8_000)
     pcm = _PCM.fullmatch(name)

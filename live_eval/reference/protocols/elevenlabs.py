@@ -136,7 +136,9 @@ class ElevenLabsProtocol(ServerProtocol):
             case Fault(name=FaultName.UNKNOWN_EVENT):
                 return (_message("pirouette", {}),)
             case Fault(name=FaultName.ERROR_EVENT):
-                return (_error(_CLOSE_INTERNAL, "internal_error", "an error on purpose"),)
+                return (
+                    _error(_CLOSE_INTERNAL, "internal_error", "This endpoint reports an error on purpose."),
+                )
             case events.Problem(code=code, message=message):
                 return (_error(_CLOSE_POLICY, code, message),)
             case _:
