@@ -34,6 +34,7 @@ __all__ = [
     "TWILIO",
     "UNMUTE",
     "VLLM_OMNI",
+    "VONAGE",
     "XAI",
 ]
 
@@ -416,4 +417,17 @@ REFERENCE = _websocket(
     greets=False,
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
+)
+
+VONAGE = replace(
+    TWILIO,
+    name="vonage",
+    title="A phone agent, called as by Vonage's Voice API",
+    dialect=f"{_DIALECTS}.vonage:Vonage",
+    input_rate_hz=16_000,
+    output_rate_hz=16_000,
+    line="16 kHz PCM",
+    limits="a phone line: 16-bit PCM at 16 kHz; replies are detected by their energy, as they are played",
+    docs_url="https://developer.vonage.com/en/voice/voice-api/guides/websockets",
+    emulation=None,
 )

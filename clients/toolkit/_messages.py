@@ -153,6 +153,17 @@ class Fields:
         except ValueError as error:
             raise MalformedError(f"{self._where}: expected base64 in {name!r}: {error}") from None
 
+    def json(self, name: str) -> str:
+        """Return a value of any type as JSON; ``null`` if the field is missing.
+
+        Raises:
+            MalformedError: The value is nested too deeply.
+        """
+        try:
+            return orjson.dumps(self._values.get(name)).decode()
+        except orjson.JSONEncodeError as error:
+            raise MalformedError(f"{self._where}: {name!r} cannot be sent back: {error}") from None
+
     def _typed(self, name: str, kind: type[_T]) -> _T | None:
         value = self._values.get(name)
         if value is None or isinstance(value, kind):

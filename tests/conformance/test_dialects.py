@@ -105,6 +105,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "pipecat_websocket": sent_to_pipecat,
     "deepgram": sent_raw,
     "elevenlabs": sent_to_elevenlabs,
+    "vonage": sent_raw,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(

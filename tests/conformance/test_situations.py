@@ -77,6 +77,7 @@ MISSING: dict[str, dict[Situation, str]] = {
     "exotel": SILENT_PHONE_LINE,
     "plivo": SILENT_PHONE_LINE,
     "telnyx": SILENT_PHONE_LINE,
+    "vonage": SILENT_PHONE_LINE,
     "fastrtc_webrtc": {
         **OWN_BOT,
         Situation.TRANSCRIPT_BEFORE_AUDIO: "it has no transcripts",

@@ -12,8 +12,9 @@ from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects.exotel import Exotel
 from live_eval.clients.dialects.plivo import Plivo
 from live_eval.clients.dialects.telnyx import Telnyx
+from live_eval.clients.dialects.vonage import Vonage
 from live_eval.clients.toolkit import PhoneLine
-from live_eval.dialect import Close, EndpointSettings, Output, Send, SessionReady, SetTimer
+from live_eval.dialect import Close, EndpointSettings, Output, Send, SessionReady, SetTimer, StreamInterrupted
 from live_eval.errors import UsageError
 
 MS = 1_000_000
@@ -60,6 +61,38 @@ def test_a_checkpoint_of_plivo() -> None:
     message = json.dumps({"event": "checkpoint", "streamId": line.stream_id, "name": "one"})
     (played,) = sent(line.received(message, 0))
     assert (played["event"], played["name"]) == ("playedStream", "one")
+
+
+def test_vonage_carries_binary_audio_and_echoes_notifications() -> None:
+    line = Vonage(EndpointSettings(base_url=URL, extra={"parameters": {"caller": "+1"}, "dtmf": "7"}))
+    (connected,) = sent(line.opened(0))
+    assert connected == {
+        "event": "websocket:connected",
+        "content-type": "audio/l16;rate=16000",
+        "caller": "+1",
+    }
+    assert line.frame(b"\x01\x02" * 320, 0) == (Send(b"\x01\x02" * 320),)
+    assert sent(line.timer("digit", 300 * MS))[0] == {
+        "event": "websocket:dtmf",
+        "digit": "7",
+        "duration": 260,
+    }
+    line.received(bytes(64_000), 0)  # two seconds
+    notify = json.dumps({"action": "notify", "payload": {"reply": [1, None]}})
+    assert sent(line.received(notify, MS)) == []
+    (echo,) = sent(line.timer("mark", 2_000 * MS))
+    assert echo == {"event": "websocket:notify", "payload": {"reply": [1, None]}}
+
+
+def test_vonage_confirms_an_empty_queue_and_drops_notifications() -> None:
+    line = Vonage(EndpointSettings(base_url=URL))
+    line.opened(0)
+    line.received(bytes(64_000), 0)
+    line.received(json.dumps({"action": "notify", "payload": {}}), MS)
+    outputs = line.received(json.dumps({"action": "clear"}), 100 * MS)
+    assert StreamInterrupted() in outputs
+    assert sent(outputs) == [{"event": "websocket:cleared"}]
+    assert sent(line.timer("mark", 3_000 * MS)) == []
 
 
 def test_only_twilio_has_its_options() -> None:

@@ -1,0 +1,63 @@
+"""Vonage's Voice API over WebSocket: this client takes Vonage's place and calls the agent's WebSocket server.
+
+Source: https://developer.vonage.com/en/voice/voice-api/guides/websockets, and pipecat-ai 1.14
+(``pipecat.serializers.vonage``). Audio is 16-bit PCM at 16 kHz in binary messages of 20 ms; commands and
+events are JSON. ``notify`` is echoed when the audio before it has been played. ``clear`` is confirmed and
+drops pending notifications: the documentation does not specify whether they are sent.
+
+There are no transcripts, responses, errors, manual turns, usage or rate limits. The agent's webhook, which
+returns an NCCO, is not called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.toolkit import Fields, PhoneLine, send_json
+from live_eval.dialect import EndpointSettings, Message, Output, Send
+
+__all__ = ["Vonage"]
+
+
+class Vonage(PhoneLine):
+    """The protocol state of one call; a `Dialect`. ``extra.parameters`` are the headers of the NCCO."""
+
+    type_field = "action"
+    codec = Codec(CodecName.PCM16, 16_000)
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self.handlers = {"notify": self._on_notify, "clear": lambda event, at_ns: self.clear(at_ns)}
+
+    def begin(self, digest: str) -> None:
+        self.call_id = digest
+
+    def hello(self) -> Sequence[Send]:
+        content_type = f"audio/l16;rate={self.codec.rate_hz}"
+        return (send_json({**self.parameters, "event": "websocket:connected", "content-type": content_type}),)
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        return (Send(pcm),)
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Play audio, or handle a command."""
+        if isinstance(message, str):
+            return super().received(message, at_ns)
+        if len(message) % 2:
+            return (self.malformed(f"expected samples of 16 bits, got {len(message)} bytes"),)
+        return self.play(message, at_ns) if message else ()
+
+    def dtmf(self, digit: str, at_ms: int) -> Send:
+        return send_json({"event": "websocket:dtmf", "digit": digit, "duration": 260})
+
+    def marked(self, name: str) -> Send:
+        return send_json({"event": "websocket:notify", "payload": orjson.loads(name)})
+
+    def cleared(self, pending: Sequence[str]) -> Sequence[Send]:
+        return (send_json({"event": "websocket:cleared"}),)
+
+    def _on_notify(self, event: Fields, at_ns: int) -> list[Output]:
+        return self.mark(event.json("payload"), at_ns)
