@@ -133,7 +133,7 @@ def talk_to_several(
                     device_spread_ns=spread_ns(delay),
                 )
             )
-        conversation = SharedConversation(joins, card, ballot, standings)
+        conversation = SharedConversation(joins, card, ballot, standings, blind=blind)
         manual = modes == {TurnMode.MANUAL}
         try:
             with _shared_screen(standings, manual=manual, plain=plain) as screen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ class SharedConversation:
         sink: Output device of the room.
         ballot: Receives the turns and the votes on them.
         standings: Receive each endpoint's state and values.
+        blind: Whether to omit the messages of failures from the updates, because they contain addresses.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class SharedConversation:
         sink: AudioSink,
         ballot: Ballot,
         standings: Sequence[Standing],
+        *,
+        blind: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -68,6 +72,7 @@ class SharedConversation:
         self._set_audible()
         self._ballot = ballot
         self._standings = standings
+        self._blind = blind
         self._updates = UpdateQueue()
         self._errors: list[LiveEvalError] = []
         self._gone: set[int] = set()
@@ -160,7 +165,7 @@ class SharedConversation:
             self._errors.append(error)
             state = StateChanged(State.DISCONNECTED, Failure(FailureKind.INTERNAL, str(error)))
             self._standings[place].follow(state)
-            self._updates.put(FromEndpoint(place, state))
+            self._tell(place, state)
             self._on_state(place, state)
         finally:
             await following
@@ -175,7 +180,16 @@ class SharedConversation:
                     self._on_state(place, update)
                 case SpeechDetected(True) if self._room.heard is None:
                     self._room.silence()
-            self._updates.put(FromEndpoint(place, update))
+            self._tell(place, update)
+
+    def _tell(self, place: int, update: Update) -> None:
+        match update:
+            case StateChanged() if self._blind:
+                update = replace(update, failure=_unnamed(update.failure))
+            case LatencyMeasured() if self._blind:
+                record = replace(update.record, failure=_unnamed(update.record.failure))
+                update = replace(update, record=record)
+        self._updates.put(FromEndpoint(place, update))
 
     def _on_state(self, place: int, changed: StateChanged) -> None:
         """Report that no endpoint is left, so that a screen without keys can end the conversation."""
@@ -184,7 +198,7 @@ class SharedConversation:
         elif changed.state is State.DISCONNECTED:
             self._gone.add(place)
             if len(self._gone) == len(self._conversations):
-                self._updates.put(changed)
+                self._updates.put(StateChanged(State.DISCONNECTED, changed.failure))
 
     async def _tick(self) -> None:
         """Continue with the next reply in the room once the previous one has ended."""
@@ -193,3 +207,7 @@ class SharedConversation:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
             self._room.advance(due_ns)
+
+
+def _unnamed(failure: Failure | None) -> Failure | None:
+    return None if failure is None else replace(failure, message="the message is shown at the end")

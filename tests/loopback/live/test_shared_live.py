@@ -138,12 +138,16 @@ def test_one_person_talks_to_two_endpoints_and_one_that_is_dead(endpoint: str) -
 
 def test_names_are_hidden_until_the_end(endpoint: str) -> None:
     files = [run_file(name, endpoint) for name in ("left", "right")]
+    files.append(run_file("gone", "ws://127.0.0.1:9/v1"))
     done = talk(*files, "--blind", "--out", "talk", stops=lambda: stored("talk-left", 1))
     assert done.exit_code == 0, done.output
     during, _, after = done.stdout.partition("\n\n")
     assert "A: ready: speak" in during
     assert "B: ready: speak" in during
     assert "left" not in during
+    assert "connection_refused: the message is shown at the end" in during
+    assert "127.0.0.1:9" not in during
+    assert "127.0.0.1:9" in after
     assert "left" in after
     assert "right" in after
 
