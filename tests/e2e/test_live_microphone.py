@@ -246,3 +246,29 @@ def test_a_conversation_follows_its_output_device_and_ends_without_one(tmp_path:
         assert "has stopped: was it unplugged?" in talk.ends_with(2)
     with RunReader.open(run) as reader:
         assert len(list(reader.turns())) >= 2
+
+
+def test_one_microphone_reaches_two_endpoints(sound: VirtualSound, tmp_path: Path) -> None:
+    command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", str(SAMPLE / PHONE)]
+    with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url:
+        for name in ("one", "two"):
+            text = f'[endpoint]\nname = "reference"\nbase_url = "{url}"\n'
+            (tmp_path / f"{name}.toml").write_text(text, "utf-8")
+        keyboard = Keyboard(tmp_path / "one.toml", tmp_path / "two.toml", "--out", tmp_path / "talk")
+        keyboard.until("listening(.|\n)*listening")
+        time.sleep(1)
+        sound.speak(SAMPLE / MEETING)
+        keyboard.until(r"turn 1(.|\n)*\d ms(.|\n)*\d ms")
+        keyboard.press("v2")
+        keyboard.until("★")
+        keyboard.press("2")
+        keyboard.until("you hear two")
+        keyboard.press("q")
+        assert keyboard.ended() == 0
+    for name in ("one", "two"):
+        with RunReader.open(tmp_path / f"talk-{name}") as reader:
+            (turn,) = reader.turns()
+            assert turn.case.case_id == "turn-0001"
+            assert turn.timing.voice_to_voice.ns is not None
+    votes = (tmp_path / "talk-votes.csv").read_text("utf-8").splitlines()
+    assert votes == ["case_id,first,second,winner", "turn-0001,talk-one,talk-two,talk-two"]
