@@ -6,40 +6,55 @@ interval of the paired difference of `first_byte`. Shared drift stands for a pro
 drift of one endpoint alone cannot cancel.
 
 With ``--accuracy``, it prints the error of `first_byte` against the true times with one and with three
-simultaneous endpoints instead, next to the lateness of a bare timer. Run that on a quiet machine.
+simultaneous endpoints instead, next to the lateness of a bare timer. With ``--live``, it prints the lateness
+of a person's frames with one and with three endpoints. Run these on a quiet machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import functools
 import json
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import soundfile
+from numpy.typing import NDArray
+from rich.console import Console
 
 from live_eval.analysis.comparison.run_comparison import compare_runs
 from live_eval.analysis.comparison.series import read_runs
+from live_eval.audio import read_audio, resample
 from live_eval.calibrate import timer_lateness
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
+from live_eval.live import AudioSide, AudioSink, LiveConversation
+from live_eval.live.ballot import Ballot
+from live_eval.live.captures import TurnNumbers
+from live_eval.live.shared_conversation import SharedConversation
+from live_eval.live.shared_screen import SharedScreen
+from live_eval.live.standings import Standing
 from live_eval.recording import RunReader, RunWriter
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.reference.truth import read_truth
 from live_eval.run.observers import Observer
-from live_eval.run.plan import Plan, make_plan
+from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.simultaneous import SimultaneousRun, onset_spreads_ms, run_simultaneously
 from live_eval.session.event_loop import run, undisturbed
 from live_eval.types import Case
 
+SPEECH = (
+    Path(__file__).parents[1] / "live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac"
+)
 RATE_HZ = 24_000
 DIFFERENCE_MS = 50
 DRIFT_MS = 300
@@ -177,12 +192,88 @@ async def accuracy(cases: int) -> None:
             )
 
 
+async def live(utterances: int) -> None:
+    """Print the lateness of a person's frames."""
+    speech = resample(read_audio(SPEECH).audio, RATE_HZ).int16()
+    said = [np.concatenate((np.zeros(4 * RATE_HZ, np.int16), speech)) for _ in range(utterances)]
+    for endpoints in (1, 3):
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            arguments = ["--reply-audio", str(SPEECH)]
+            async with ReferenceProcess(log_folder=folder, arguments=arguments) as process:
+                endpoint = {"name": "reference", "base_url": process.base_url}
+                plan = make_live_plan(validate({"endpoint": endpoint}))
+                folders = [folder / f"run{place}" for place in range(endpoints)]
+                writers = [RunWriter.create(each, plan.manifest()) for each in folders]
+                names = [each.name for each in folders]
+                standings = [Standing(each) for each in names]
+                joins = [functools.partial(join, plan, writer) for writer in writers]
+                conversation = SharedConversation(joins, Silent(), Ballot(names), standings)
+                with undisturbed():
+                    floor = await timer_lateness(SystemClock())
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(conversation.run())
+                    tasks.create_task(show(conversation, standings))
+                    await speak(conversation, np.concatenate([*said, np.zeros(4 * RATE_HZ, np.int16)]))
+                    conversation.stop()
+                for writer in writers:
+                    writer.end()
+                    writer.close()
+            late, lags, captured = [np.empty(0, np.int64)], [], 0
+            for each in folders:
+                with RunReader.open(each) as stored:
+                    for turn in stored.turns():
+                        captured += turn.failure is None
+                        lags.append(turn.timing.lag_ns)
+                        late.append(turn.trace.frame_sent_ns - turn.trace.frame_deadline_ns)
+            found = np.concatenate(late) / 1e6
+            print(
+                f"{endpoints} at once, {captured} of {endpoints * utterances} turns captured: frames late by "
+                f"p50 {np.percentile(found, 50):.2f}, p99 {np.percentile(found, 99):.2f} ms; lag of a turn "
+                f"p50 {np.median(lags) / 1e6:.1f} ms (bare timer p99 {np.percentile(floor, 99) / 1e6:.2f})"
+            )
+
+
+def join(plan: Plan, writer: RunWriter, sink: AudioSink, numbers: TurnNumbers) -> LiveConversation:
+    """Return a conversation with an endpoint."""
+    return LiveConversation(plan, writer, sink, device_hz=RATE_HZ, numbers=numbers)
+
+
+async def show(conversation: SharedConversation, standings: Sequence[Standing]) -> None:
+    """Draw the screen to a file that nobody reads."""
+    with SharedScreen(standings, "", Console(file=StringIO(), force_terminal=True, width=120)) as screen:
+        async for update in conversation.updates():
+            screen.show(update)
+
+
+async def speak(conversation: SharedConversation, pcm: NDArray[np.int16]) -> None:
+    """Push a device's blocks at the pace of speech."""
+    clock = SystemClock()
+    block = RATE_HZ // 100
+    due_ns = clock.now_ns()
+    for begin in range(0, len(pcm) - block, block):
+        due_ns += 10_000_000
+        await clock.sleep_until(due_ns)
+        conversation.push(pcm[begin : begin + block], clock.now_ns())
+
+
+class Silent:
+    """An output device that plays nothing."""
+
+    def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
+        """As `AudioSink.play`."""
+
+    def drop(self) -> None:
+        """As `AudioSink.drop`."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", type=int, default=24)
     parser.add_argument("--accuracy", action="store_true")
+    parser.add_argument("--live", action="store_true")
     given = parser.parse_args()
-    run((accuracy if given.accuracy else gain)(given.cases))
+    run((live if given.live else accuracy if given.accuracy else gain)(given.cases))
 
 
 if __name__ == "__main__":
