@@ -8,6 +8,7 @@ thread times and writes the turns.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -91,6 +92,8 @@ class LiveConversation:
         )
         self.audible = True
         """Whether the person hears the endpoint; only then is an echo of its reply possible."""
+        self.collect: Callable[[], object] = gc.collect
+        """Collects garbage after a reply."""
         self._recorded = recorded
         self._performance = performance
         self._numbers = numbers
@@ -279,6 +282,7 @@ class LiveConversation:
             clock=self._clock,
             continuous=dialect.continuous_media,
             manual=plan.turn_mode is TurnMode.MANUAL,
+            collect=self.collect,
         )
         self._session = session
         if self._sessions > 1 or plan.base_url is None:

@@ -28,6 +28,7 @@ class LiveSession:
     Args:
         continuous: Whether the endpoint's audio never pauses between replies.
         manual: Whether the endpoint waits for a commit, and therefore does not notice interruptions.
+        collect: Collects garbage after a reply, while automatic collection is off.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class LiveSession:
         clock: Clock,
         continuous: bool = False,
         manual: bool = False,
+        collect: Callable[[], object] = gc.collect,
     ) -> None:
         self.reply = IncomingReply(sink)
         """The endpoint's reply."""
@@ -57,6 +59,7 @@ class LiveSession:
         self._clock = clock
         self._continuous = continuous
         self._manual = manual
+        self._collect = collect
         self._overheard: Microphone | None = None
         self._speaker: _Observed | None = None  # while the session runs
         self._ready = False
@@ -87,7 +90,7 @@ class LiveSession:
         if ended_ns is not None:
             self._record_so_far(ended_ns)
             if not gc.isenabled():
-                gc.collect()
+                self._collect()
         failure = self._session.failure if self._speaker is not None else None
         if failure != self._failing:
             self._failing = failure

@@ -7,6 +7,7 @@ turns, so that the runs can be compared. If one ends or fails, the others contin
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
@@ -70,6 +71,9 @@ class SharedConversation:
             join(EndpointSink(self._room, place), numbers) for place, join in enumerate(joins)
         ]
         self._set_audible()
+        self._has_garbage = False
+        for each in self._conversations:
+            each.collect = self._collect_later
         self._ballot = ballot
         self._standings = standings
         self._blind = blind
@@ -200,13 +204,23 @@ class SharedConversation:
             if len(self._gone) == len(self._conversations):
                 self._updates.put(StateChanged(State.DISCONNECTED, changed.failure))
 
+    def _collect_later(self) -> None:
+        self._has_garbage = True
+
     async def _tick(self) -> None:
-        """Continue with the next reply in the room once the previous one has ended."""
+        """Continue with the next reply in the room once the previous one has ended.
+
+        Collect garbage while no reply is awaited or arrives: one endpoint's reply may end before another's
+        has begun.
+        """
         due_ns = self._clock.now_ns()
         while True:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
             self._room.advance(due_ns)
+            if self._has_garbage and not any(each.awaited or each.replying for each in self._standings):
+                self._has_garbage = False
+                gc.collect()
 
 
 def _unnamed(failure: Failure | None) -> Failure | None:
