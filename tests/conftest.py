@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from blockbuster import BlockBuster, blockbuster_ctx
+from blockbuster import BlockBuster
 from hypothesis import HealthCheck, settings
 
 from live_eval.redaction import SECRETS
@@ -28,14 +28,22 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.fixture(scope="session")
+def blocking_calls() -> BlockBuster:
+    """The calls that block; it takes longer to build than to activate."""
+    calls = BlockBuster(scanned_modules=["live_eval"])
+    # The garbage collector may finalise a semaphore of an ended process anywhere.
+    calls.functions["os.write"].can_block_in("multiprocessing/resource_tracker.py", "_check_alive")
+    calls.functions["os.write"].can_block_in("multiprocessing/resource_tracker.py", "_send")
+    return calls
+
+
 @pytest.fixture(autouse=True)
-def blockbuster() -> Iterator[BlockBuster]:
+def blockbuster(blocking_calls: BlockBuster) -> Iterator[BlockBuster]:
     """Fail on calls from our packages that block the event loop."""
-    with blockbuster_ctx(scanned_modules=["live_eval"]) as active:
-        # The garbage collector may finalise a semaphore of an ended process anywhere.
-        active.functions["os.write"].can_block_in("multiprocessing/resource_tracker.py", "_check_alive")
-        active.functions["os.write"].can_block_in("multiprocessing/resource_tracker.py", "_send")
-        yield active
+    blocking_calls.activate()
+    yield blocking_calls
+    blocking_calls.deactivate()
 
 
 @pytest.fixture(autouse=True, scope="session")
