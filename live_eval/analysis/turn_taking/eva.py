@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import Conversation, Exchange, agent_segments, exchanges
 
-__all__ = ["DEFINITIONS", "SOURCE", "count_score", "latency_score", "metrics", "overlap_score", "yield_score"]
+__all__ = ["DEFINITIONS", "count_score", "latency_score", "metrics", "overlap_score", "yield_score"]
 
 SOURCE = "ServiceNow eva 997ae97, docs/metrics/turn_taking.md"
 
@@ -33,6 +33,7 @@ _NATURAL = "a reply that ends naturally within 2 s of the user's start is not a 
 DEFINITIONS = (
     MetricDefinition(
         name="eva.turn_taking",
+        source=SOURCE,
         means="mean score of the user's turns, 0 to 1; 0 for a conversation whose last turn is unanswered",
         better="higher",
         corrects=f"{_NATURAL}, and the answer's latency is scored; every unanswered turn scores 0, without "
@@ -40,6 +41,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="eva.user_interruption.mean_yield_ms",
+        source=SOURCE,
         means="mean time from the start of the user's interruption to the end of the agent's audio",
         unit="ms",
         better="lower",
@@ -47,6 +49,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="eva.user_interruption.mean_yield_score",
+        source=SOURCE,
         means="mean of 1 − yield / 2,000 ms, at least 0",
         better="higher",
         corrects=f"{_NATURAL}; unanswered turns are included",

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import (
     AgentSegment,
     AgentSpeech,
@@ -29,9 +29,9 @@ from live_eval.analysis.turn_taking.speech import (
 
 __all__ = [
     "DEFINITIONS",
-    "SOURCE",
     "backchannel_jsd",
     "metrics",
+    "takes_turn",
     "words_within",
 ]
 
@@ -50,17 +50,20 @@ _ANSWER = "speech that ends before the user's turn is not an answer"
 DEFINITIONS = (
     MetricDefinition(
         name="fdb_v1.0.pause_handling.TOR",
+        source=SOURCE,
         means="share of turns with pauses that the agent takes over before they end",
         better="lower",
         corrects="a reply created before the end of the turn counts even if it is heard later",
     ),
     MetricDefinition(
         name="fdb_v1.0.smooth_turn_taking.TOR",
+        source=SOURCE,
         means="share of turns that the agent takes over",
         better="higher",
     ),
     MetricDefinition(
         name="fdb_v1.0.smooth_turn_taking.latency",
+        source=SOURCE,
         means="mean time from the end of the turn to the agent's first audio, if it takes over",
         unit="s",
         better="lower",
@@ -68,12 +71,14 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="fdb_v1.0.user_interruption.TOR",
+        source=SOURCE,
         means="share of interruptions after which the agent takes the turn",
         better="higher",
         corrects=f"{_NEW_REPLY}, so an agent that never stops does not succeed",
     ),
     MetricDefinition(
         name="fdb_v1.0.user_interruption.latency",
+        source=SOURCE,
         means="mean time from the end of the interruption to the agent's first audio, if it takes over",
         unit="s",
         better="lower",
@@ -81,12 +86,14 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="fdb_v1.0.backchannel.TOR",
+        source=SOURCE,
         means="share of turns during which the agent takes over instead of listening",
         better="lower",
         corrects="any segment that takes over counts (in the source, only the last one)",
     ),
     MetricDefinition(
         name="fdb_v1.0.backchannel.frequency",
+        source=SOURCE,
         means="mean number of backchannels per second of the user's turns",
         unit="1/s",
         better="higher",
@@ -94,6 +101,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="fdb_v1.0.backchannel.JSD",
+        source=SOURCE,
         means="mean distance between agent and human backchannel timing; needs reference distributions",
         better="lower",
         corrects="the base-2 divergence, from 0 to 1, is used instead of its square root in nats; "
@@ -117,10 +125,10 @@ _Samples: TypeAlias = dict[str, list[float]]
 """The sample values of each metric."""
 
 
-def _takes_turn(duration_ns: int, words: int) -> bool:
+def takes_turn(duration_ns: int, words: int) -> bool:
     """Return whether the agent takes the turn (TOR 1) with speech of this length and number of words.
 
-    >>> _takes_turn(900_000_000, 3), _takes_turn(900_000_000, 4), _takes_turn(1_000_000_000, 1)
+    >>> takes_turn(900_000_000, 3), takes_turn(900_000_000, 4), takes_turn(1_000_000_000, 1)
     (False, True, True)
     """
     return duration_ns >= _TURN_NS or words > _TURN_WORDS
@@ -236,7 +244,7 @@ def _add_interruption(
     ]
     words = sum(words_within(response, start, end) for start, end, response in after)
     first = min((start for start, _, _ in after), default=0)
-    takes = bool(after) and _takes_turn(max(end for _, end, _ in after) - first, words)
+    takes = bool(after) and takes_turn(max(end for _, end, _ in after) - first, words)
     defined["user_interruption.TOR"].append(takes)
     if takes:
         defined["user_interruption.latency"].append((first - end_ns) / 1e9)
@@ -288,4 +296,4 @@ def _takes(segments: Iterable[AgentSegment]) -> bool:
     if not all_:
         return False
     words = sum(words_within(each.response, each.start_ns, each.end_ns) for each in all_)
-    return _takes_turn(max(each.end_ns for each in all_) - all_[0].start_ns, words)
+    return takes_turn(max(each.end_ns for each in all_) - all_[0].start_ns, words)

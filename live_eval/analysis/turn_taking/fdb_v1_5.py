@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_segments, answer_to, exchanges
 
 __all__ = [
     "DEFINITIONS",
-    "SOURCE",
     "joined",
     "metrics",
     "overlaps",
@@ -33,6 +32,7 @@ _STOP_NS = 2_000_000_000  # a later stop does not count as a stop: cekura-bench,
 DEFINITIONS = (
     MetricDefinition(
         name="fdb_v1.5.stop_latency",
+        source=SOURCE,
         means="mean length of the overlaps of the user and the agent",
         unit="s",
         better="lower",
@@ -42,6 +42,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="fdb_v1.5.response_latency",
+        source=SOURCE,
         means="mean time from the end of the user's speech to the next start of the agent",
         unit="s",
         better="lower",

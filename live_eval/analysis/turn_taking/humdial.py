@@ -12,15 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking import fdb_v1_5
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import Conversation, agent_segments, answer_to, exchanges
 
 __all__ = [
     "DEFINITIONS",
     "INTERRUPTIONS",
     "REJECTIONS",
-    "SOURCE",
     "behaviour_score",
     "delay_score",
     "metrics",
@@ -51,6 +50,7 @@ _BASELINE_SCORE = 60.0
 DEFINITIONS = (
     MetricDefinition(
         name="humdial.first_response_delay",
+        source=SOURCE,
         means="mean time from the end of a conversation's first turn to the agent's first audio",
         unit="s",
         better="lower",
@@ -59,6 +59,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="humdial.total_delay",
+        source=SOURCE,
         means="mean of Full-Duplex-Bench v1.5's stop and response latency and the first response delay",
         unit="s",
         better="lower",
@@ -66,6 +67,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="humdial.total_score",
+        source=SOURCE,
         means="0.4 interruption + 0.4 rejection + 0.2 delay score, 0 to 100; needs behaviour classes",
         better="higher",
         corrects="the corrected delay is used",

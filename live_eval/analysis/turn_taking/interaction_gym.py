@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import AgentSegment, Conversation, agent_segments, over_at
 from live_eval.types import SpeechKind
 
-__all__ = ["DEFINITIONS", "SOURCE", "latency_score", "metrics"]
+__all__ = ["DEFINITIONS", "latency_score", "metrics"]
 
 SOURCE = "InteractionGym 283e86e, docs/FORMAT.md section 6.3"
 
@@ -37,27 +37,32 @@ _MISSING = {
 DEFINITIONS = (
     MetricDefinition(
         name="interaction_gym.respond",
+        source=SOURCE,
         means="mean score of expected answers: s(latency), 0 if talked over or not answered within 5 s",
         better="higher",
     ),
     MetricDefinition(
         name="interaction_gym.yield",
+        source=SOURCE,
         means="mean score of interruptions: s(stop), 0 if the agent continues, resumes or does not answer",
         better="higher",
         corrects=_NATURAL,
     ),
     MetricDefinition(
         name="interaction_gym.ignore",
+        source=SOURCE,
         means="share of backchannels, tics, asides and noises that neither stop the agent nor are answered",
         better="higher",
     ),
     MetricDefinition(
         name="interaction_gym.wait",
+        source=SOURCE,
         means="share of pauses inside turns that the agent waits through",
         better="higher",
     ),
     MetricDefinition(
         name="interaction_gym.total",
+        source=SOURCE,
         means="mean of all these scores",
         better="higher",
         corrects=f"yield: {_NATURAL}",

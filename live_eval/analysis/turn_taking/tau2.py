@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import NamedTuple
 
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue, mean_value
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
 from live_eval.analysis.turn_taking.speech import (
     Conversation,
     UserSpeech,
@@ -27,7 +27,7 @@ from live_eval.analysis.turn_taking.speech import (
 )
 from live_eval.types import SpeechKind
 
-__all__ = ["DEFINITIONS", "SOURCE", "TICK_NS", "metrics"]
+__all__ = ["DEFINITIONS", "TICK_NS", "metrics"]
 
 SOURCE = "tau2-bench a2c0247, src/tau2/metrics/voice_interaction_metrics.py"
 TICK_NS = 200_000_000
@@ -52,6 +52,7 @@ _INTERRUPTIONS = (
 DEFINITIONS = (
     MetricDefinition(
         name="tau2.L_R",
+        source=SOURCE,
         means="mean time from the end of a user's turn to the agent's next segment",
         unit="s",
         better="lower",
@@ -59,6 +60,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="tau2.L_Y",
+        source=SOURCE,
         means="mean time from the start of the user's interruption until the agent is silent, if within 2 s",
         unit="s",
         better="lower",
@@ -66,18 +68,21 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="tau2.R_R",
+        source=SOURCE,
         means="share of the user's turns that the agent answers before the user speaks again",
         better="higher",
         corrects=f"{_GRID}; an unanswered last turn counts if at least 4 s were recorded after it",
     ),
     MetricDefinition(
         name="tau2.R_Y",
+        source=SOURCE,
         means="share of the user's interruptions that silence the agent within 2 s",
         better="higher",
         corrects=_INTERRUPTIONS,
     ),
     MetricDefinition(
         name="tau2.I_A",
+        source=SOURCE,
         means="agent segments that begin while the user speaks, over the turns of R_R; can exceed 1",
         better="lower",
         corrects=f"{_GRID}; the value is the share of the user's turns during which the agent begins "
@@ -85,6 +90,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="tau2.S_BC",
+        source=SOURCE,
         means="share of backchannels over the agent's speech that do not silence it within 1 s",
         better="higher",
         corrects=f"{_GRID}; {_NATURAL}",
@@ -92,6 +98,7 @@ DEFINITIONS = (
     *(
         MetricDefinition(
             name=f"tau2.{name}",
+            source=SOURCE,
             means=f"share of {what} that neither silence the agent within 1 s nor make it begin within 2 s",
             better="higher",
             corrects=f"{_GRID}; {_NATURAL}; an event that the agent talks through counts as correct (tau2 "
@@ -102,6 +109,7 @@ DEFINITIONS = (
     ),
     MetricDefinition(
         name="tau2.selectivity",
+        source=SOURCE,
         means="mean of S_BC, S_VT and S_ND; hidden if one has fewer than 10 events",
         better="higher",
         corrects="the value is shown for any number of events",

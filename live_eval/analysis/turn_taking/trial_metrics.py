@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from live_eval.analysis.latency.drift import DriftCheck, drift_check
+from live_eval.analysis.metric_definition import MetricValue
 from live_eval.analysis.statistics.distribution import Distribution, distribution
 from live_eval.analysis.statistics.intervals import (
     Estimate,
@@ -19,7 +20,7 @@ from live_eval.analysis.statistics.intervals import (
     interval_json,
     rounded,
 )
-from live_eval.analysis.turn_taking import MetricValue, all_metrics
+from live_eval.analysis.turn_taking import all_metrics
 from live_eval.analysis.turn_taking.outcomes import Outcome, Rule
 from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult, last_attempts
 from live_eval.types import SpeechKind

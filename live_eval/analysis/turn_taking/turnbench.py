@@ -13,11 +13,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from live_eval.analysis.turn_taking.published import MetricDefinition, MetricValue
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue
 from live_eval.analysis.turn_taking.speech import Conversation, Stretch, agent_segments, exchanges
 from live_eval.types import SpeechKind
 
-__all__ = ["AFTER_NS", "BEFORE_NS", "DEFINITIONS", "SOURCE", "TaskScore", "metrics", "score_task"]
+__all__ = ["AFTER_NS", "BEFORE_NS", "DEFINITIONS", "TaskScore", "metrics", "score_task"]
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
@@ -41,18 +41,21 @@ DEFINITIONS = tuple(
     for definition in (
         MetricDefinition(
             name=f"turnbench.{task}.recall",
+            source=SOURCE,
             means=f"share of {events} that the endpoint reports within 3 s",
             better="higher",
             corrects=_EXACT,
         ),
         MetricDefinition(
             name=f"turnbench.{task}.fp_rate",
+            source=SOURCE,
             means=f"share of {_NEGATIVES[task]} that the endpoint mistakes for {events}",
             better="lower",
             corrects=_EXACT,
         ),
         MetricDefinition(
             name=f"turnbench.{task}.recall_at_fp_rate",
+            source=SOURCE,
             means=f"recall of {events}, if the false-positive rate is at most {_BUDGET}",
             better="higher",
             corrects=_EXACT,
@@ -60,6 +63,7 @@ DEFINITIONS = tuple(
         *(
             MetricDefinition(
                 name=f"turnbench.{task}.latency_p{percent}",
+                source=SOURCE,
                 means=f"percentile of the delay of reported {events}",
                 unit="ms",
                 better="lower",

@@ -13,8 +13,9 @@ from typing import Any
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.greeting_summary import GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.latency.drift import DriftCheck
+from live_eval.analysis.metric_catalogue import DEFINITIONS
+from live_eval.analysis.metric_definition import MetricValue
 from live_eval.analysis.summary.run_summary import outages_in_words
-from live_eval.analysis.turn_taking import DEFINITIONS, MetricValue
 from live_eval.analysis.turn_taking.outcomes import DURATIONS, RULES_VERSION
 from live_eval.analysis.turn_taking.trial import SENTINEL, Trial, TrialResult, last_attempts
 from live_eval.analysis.turn_taking.trial_metrics import (

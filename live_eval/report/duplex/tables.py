@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from live_eval.analysis.metric_catalogue import DEFINITIONS
+from live_eval.analysis.metric_definition import MetricDefinition, MetricValue
 from live_eval.analysis.statistics.intervals import Estimate
-from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricDefinition, MetricValue
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.cells import Cell, Column, Table, estimate_cell, interval, number
@@ -163,8 +164,7 @@ def metric_rows(
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():
         if any(name in each and each[name].n + each[name].n_corrected for each in metrics):
-            source = next(words for prefix, words in SOURCES.items() if name.startswith(f"{prefix}."))
-            rows.setdefault(source, []).extend(
+            rows.setdefault(definition.source, []).extend(
                 _metric(definition, side, values[name])
                 for side, values in zip(sides, metrics, strict=True)
                 if name in values

@@ -239,7 +239,11 @@ def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]
         ("n", "median, ms", "median difference"),
         [
             (
-                Cell(each.name, href=link, note=each.source),
+                Cell(
+                    each.definition.name,
+                    href=link,
+                    note=f"{each.definition.means} ({each.definition.source})",
+                ),
                 each.difference,
                 (
                     Cell(str(each.n), note="; ".join(f"{why}: {n}" for why, n in each.missing.items())),

@@ -127,10 +127,10 @@ def test_the_limit_of_pipecat_counts_from_sending() -> None:
 
 
 def test_a_turn_without_an_answer_has_a_reason_in_every_definition() -> None:
-    for name, (definition, _) in DEFINITIONS.items():
-        found = definition(evidence(TurnPlan(first_byte_ms=None)))
-        assert found.ns is None, name
-        assert found.reason, name
+    for definition in DEFINITIONS:
+        found = definition.of_turn(evidence(TurnPlan(first_byte_ms=None)))
+        assert found.ns is None, definition.name
+        assert found.reason, definition.name
 
 
 def test_silero_segments_match_the_silero_package() -> None:
@@ -181,8 +181,8 @@ def test_the_table_shows_how_far_each_definition_moves_the_number() -> None:
         for number in range(12)
     ]
     turns.append(spoken_turn(a_case(99), TurnPlan(uncertain=True, first_byte_ms=9_000)))
-    rows = {row.name: row for row in definitions_table([evidence_of(turn) for turn in turns])}
-    assert list(rows) == list(DEFINITIONS)
+    rows = {row.definition.name: row for row in definitions_table([evidence_of(turn) for turn in turns])}
+    assert list(rows) == [each.name for each in DEFINITIONS]
     assert rows["voice_to_voice"].n == 12
     assert rows["voice_to_voice"].difference.value == 0
     stopped = rows["aiewf_server_ttfb"]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from live_eval.analysis.metric_definition import MetricValue
 from live_eval.analysis.turn_taking import humdial
-from live_eval.analysis.turn_taking.published import MetricValue
 from tests.support.conversations import conversation, reply, said
 
 FASTEST_S, BASELINE_S = 0.624, 2.531  # HelloWorld and the baseline on the results page

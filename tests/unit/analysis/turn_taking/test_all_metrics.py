@@ -1,20 +1,16 @@
-"""All metrics together: their names, their page, and corrections where there is nothing to correct."""
+"""All metrics together: their names, and corrections where there is nothing to correct."""
 
 import math
-from itertools import groupby
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_eval.analysis.turn_taking import DEFINITIONS, SOURCES, MetricValue, all_metrics
-from live_eval.analysis.turn_taking.published import mean_value
+from live_eval.analysis.turn_taking import DEFINITIONS, all_metrics
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation, UserSpeech
 from live_eval.types import SpeechKind
 from tests.support.conversations import conversation, reply, said
 
-PAGE = Path(__file__).parents[4] / "docs/reference/turn-taking-metrics.md"
 TICK_S = 0.2
 
 
@@ -86,11 +82,12 @@ def any_conversation(draw: st.DrawFn) -> Conversation:
 
 @given(st.lists(any_conversation(), max_size=3))
 def test_a_value_is_a_number_or_missing_with_a_reason(conversations: list[Conversation]) -> None:
+    units = {each.name: each.unit for each in DEFINITIONS}
     for name, figure in all_metrics(conversations).items():
         values = (figure.as_defined, figure.corrected)
         assert all(each is None or math.isfinite(each) for each in values), name
         assert figure.why or None not in values, name
-        if not DEFINITIONS[name].unit and name != "tau2.I_A":
+        if not units[name] and name != "tau2.I_A":
             assert all(each is None or 0 <= each <= 1 for each in values), name
 
 
@@ -117,7 +114,7 @@ def test_a_correction_changes_nothing_without_a_defect(conversations: list[Conve
 
 
 def test_every_metric_has_a_definition_in_the_same_order() -> None:
-    assert list(all_metrics([])) == list(DEFINITIONS)
+    assert list(all_metrics([])) == [each.name for each in DEFINITIONS]
 
 
 def test_without_conversations_every_metric_has_a_reason() -> None:
@@ -128,48 +125,3 @@ def test_without_conversations_every_metric_has_a_reason() -> None:
 
 def test_conversations_without_audible_speech_raise_nothing() -> None:
     assert all(figure.as_defined is None for figure in all_metrics([conversation([])]).values())
-
-
-def rows() -> str:
-    """The table of the page."""
-    lines = []
-    for source, where in SOURCES.items():
-        lines += [f"### {source}", "", f"Source: {where}.", ""]
-        lines += ["| name | measures | unit | better |", "|---|---|---|---|"]
-        of_source = [each for each in DEFINITIONS.values() if each.name.startswith(f"{source}.")]
-        corrections: dict[str, list[str]] = {}
-        for (means, unit, better), alike in groupby(
-            of_source, lambda each: (each.means, each.unit, each.better)
-        ):
-            named = [(each.name.removeprefix(f"{source}."), each.corrects) for each in alike]
-            lines.append(f"| {', '.join(name for name, _ in named)} | {means} | {unit or '–'} | {better} |")
-            for name, corrects in named:
-                for corrected in corrects.split("; "):
-                    corrections.setdefault(corrected, []).append(name)
-        lines += ["", "Corrected:", ""]
-        for text, names in corrections.items():
-            if text:
-                which = "all" if len(names) == len(of_source) else ", ".join(names)
-                lines.append(f"- {text} ({which})")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def test_the_page_lists_the_definition_of_every_metric() -> None:
-    assert rows() in PAGE.read_text("utf-8"), (
-        f"docs/reference/turn-taking-metrics.md should hold:\n\n{rows()}"
-    )
-
-
-def test_a_difference_needs_both_values() -> None:
-    both = MetricValue(as_defined=0.5, corrected=0.25, n=4, n_corrected=4)
-    assert both.difference == -0.25
-    assert both.as_json() == {
-        "as_defined": 0.5,
-        "corrected": 0.25,
-        "difference": -0.25,
-        "n": 4,
-        "n_corrected": 4,
-        "why": "",
-    }
-    assert mean_value([], [1.0], missing="nothing").difference is None

@@ -1,4 +1,4 @@
-"""The value and description of a published metric."""
+"""The description and value of a published metric."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class MetricDefinition:
     """The description of a metric.
 
     Args:
-        name: Source and the source's own name, such as ``tau2.L_R``.
+        name: Name in live-eval; a turn-taking metric begins with its source, such as ``tau2.L_R``.
+        source: Location of the definition: repository and, if known, revision and file.
         means: Measured quantity, as a phrase.
         unit: Unit (``s``, ``ms``, ``1/s``); empty for a share or a score.
         better: Better direction.
@@ -54,6 +55,7 @@ class MetricDefinition:
     """
 
     name: str
+    source: str
     means: str
     unit: str = ""
     better: Literal["lower", "higher"]
