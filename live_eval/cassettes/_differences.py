@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from live_eval.recording import TurnRecord
 from live_eval.timing import ResponseRecord
 from live_eval.types import Failure
 
-__all__ = ["events_differ", "failures_differ", "short", "turns_differ"]
+__all__ = ["event_differences", "failure_differences", "short", "turn_differences"]
 
 _DERIVED = ("audio_file", "heard_ns", "discarded_ns")
 """Fields derived from other fields and from the audio; missing in older runs."""
@@ -25,7 +27,7 @@ _SHOWN_EVENTS = 8
 _SHOWN_CHARACTERS = 200
 
 
-def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
+def event_differences(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
     """Yield the differences between a dialect's events and the recorded events.
 
     Events are compared in chronological order, because events of different calls may interleave while a
@@ -34,22 +36,21 @@ def events_differ(now: Sequence[Expected], before: Sequence[Expected]) -> Iterat
     now, then = (sorted(events, key=lambda event: event.at_ns) for events in (now, before))
     if now == then:
         return
-    matcher = difflib.SequenceMatcher(None, [*map(repr, now)], [*map(repr, then)], autojunk=False)
-    differences = [
-        _event_differs(
-            now[begin + number] if begin + number < end else None,
-            then[was_begin + number] if was_begin + number < was_end else None,
-        )
+    matcher = difflib.SequenceMatcher(None, [*map(_text, now)], [*map(_text, then)], autojunk=False)
+    pairs = [
+        pair
         for what, begin, end, was_begin, was_end in matcher.get_opcodes()
         if what != "equal"
-        for number in range(max(end - begin, was_end - was_begin))
+        for pair in zip_longest(now[begin:end], then[was_begin:was_end])
     ]
+    # Equal events with unequal texts, such as 1 and 1.0, are no difference.
+    differences = [_event_difference(*pair) for pair in pairs if pair[0] != pair[1]]
     yield from differences[:_SHOWN_EVENTS]
     if len(differences) > _SHOWN_EVENTS:
         yield f"{len(differences) - _SHOWN_EVENTS} more events differ"
 
 
-def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
+def turn_differences(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
     """Yield the differences between a replayed turn and the stored turn."""
     # Warnings about the recording are created before the session.
     warnings = [warning for warning in stored.warnings if warning.kind is not FailureKind.AUDIO_ODD]
@@ -68,14 +69,14 @@ def turns_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
     }
     for latency in fields(now.timing):
         pairs[latency.name] = (getattr(now.timing, latency.name), getattr(stored.timing, latency.name))
-    yield from failures_differ(now.failure, stored.failure)
-    yield from _pairs_differ(pairs, "")
-    yield from _responses_differ(now, stored)
+    yield from failure_differences(now.failure, stored.failure)
+    yield from _field_differences(pairs, "")
+    yield from _response_differences(now, stored)
 
 
-def failures_differ(now: Failure | None, then: Failure | None) -> Iterator[str]:
+def failure_differences(now: Failure | None, then: Failure | None) -> Iterator[str]:
     """Yield the differences between a failure and the stored failure."""
-    yield from _pairs_differ({"failure": (_kind_and_message(now), _kind_and_message(then))}, "")
+    yield from _field_differences({"failure": (_kind_and_message(now), _kind_and_message(then))}, "")
 
 
 def short(value: object) -> str:
@@ -84,19 +85,19 @@ def short(value: object) -> str:
     return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}…"
 
 
-def _responses_differ(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
+def _response_differences(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
     for response, before in zip(now.responses, stored.responses, strict=False):
         pairs = {name: (getattr(response, name), getattr(before, name)) for name in _RESPONSE}
-        yield from _pairs_differ(pairs, f" of response {response.response_id}")
+        yield from _field_differences(pairs, f" of response {response.response_id}")
 
 
-def _pairs_differ(pairs: Mapping[str, tuple[Any, Any]], whose: str) -> Iterator[str]:
+def _field_differences(pairs: Mapping[str, tuple[Any, Any]], whose: str) -> Iterator[str]:
     for name, (now, then) in pairs.items():
         if not np.array_equal(now, then) if isinstance(now, np.ndarray) else now != then:
             yield f"{name}{whose}: now {short(now)}, before {short(then)}"
 
 
-def _event_differs(now: Expected | None, then: Expected | None) -> str:
+def _event_difference(now: Expected | None, then: Expected | None) -> str:
     if then is None:
         return f"the dialect now reports {_in_words(now)}"
     if now is None:
@@ -108,6 +109,11 @@ def _event_differs(now: Expected | None, then: Expected | None) -> str:
     )
     value, was = now.fields.get(changed), then.fields.get(changed)
     return f"{changed} of {_in_words(now)}: now {short(value)}, before {short(was)}"
+
+
+def _text(event: Expected) -> str:
+    """Return a text that does not depend on the order of fields, which a cassette may change."""
+    return json.dumps([event.at_ns, event.name, event.fields], sort_keys=True, default=repr)
 
 
 def _in_words(event: Expected | None) -> str:

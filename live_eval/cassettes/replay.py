@@ -25,7 +25,7 @@ from live_eval.cassettes import (
     expected,
     read_cassette,
 )
-from live_eval.cassettes._differences import events_differ, failures_differ, short, turns_differ
+from live_eval.cassettes._differences import event_differences, failure_differences, short, turn_differences
 from live_eval.cassettes.player import ACTIONS, ConformanceError, play_cassette
 from live_eval.dialect import Dialect, Message, Output, Reconnect, Send
 from live_eval.errors import DataError, FailureKind, StoreError
@@ -153,14 +153,14 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
         if stored.timing_version != TIMING_VERSION:
             stored = run.turn(name, retime=True)
         record = _record(player.turn, cassette, stored)
-        differences += turns_differ(record, stored)
+        differences += turn_differences(record, stored)
         timing = {one.name: getattr(record.timing, one.name) for one in fields(record.timing)}
         latencies = {key: value.ns for key, value in timing.items() if isinstance(value, Latency)}
     else:
         failures = [one for one in run.failures() if (one.turn_id, one.attempt) == (name, attempt)]
         if failures:
             now = _record(player.turn, cassette, None).failure
-            differences += failures_differ(now, failures[-1].failure)
+            differences += failure_differences(now, failures[-1].failure)
     return Replayed(name, attempt, kept, len(player.events), tuple(differences), latencies)
 
 
@@ -238,7 +238,7 @@ class _Replay:
         if not (failed or self._ended):  # otherwise messages may not have been sent
             yield from (f"the dialect now sends {short(message)}" for message in self._sends)
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
-        yield from events_differ(self.events, before)
+        yield from event_differences(self.events, before)
 
     def _report(self, step: SessionReport) -> None:
         match step.name:
