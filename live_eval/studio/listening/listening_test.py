@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -111,8 +112,9 @@ class ListeningTest:
         if is_mushra and self.reference is not ReferenceKind.REPLY:
             raise UsageError("reference: expected 'reply' in a MUSHRA test, whose listeners compare with it")
         if len(names) < len(self.runs):
+            (name, _), *_ = Counter(run.name for run in self.runs).most_common()
             raise UsageError(
-                f"both runs are named {names.pop()!r}, but votes identify runs by name: rename one"
+                f"several runs are named {name!r}, but votes identify runs by name: rename the others"
             )
         if any("\0" in run.path for run in self.runs):
             raise UsageError("runs: expected paths, got one with a NUL character")

@@ -28,6 +28,7 @@ SCALES = tuple(rating_scales())
 
 
 ONE = {"name": "one", "path": "../one"}
+OTHERS = [{"name": name, "path": f"../{name}"} for name in ("two", "three", "four", "five", "six", "seven")]
 
 
 CASE = {"case_id": "id_0/target", "turn_id": "id_0/target", "script_id": "id_0"}
@@ -101,7 +102,8 @@ def test_an_incomplete_line_is_replaced_by_the_next_vote(tmp_path: Path) -> None
         (b'{"listening": 2}\n', "version 1, got 2"),
         (header(kind="abx", runs=[ONE]), "expected 2 runs, got 1"),
         (header(kind="rating", runs=[]), "expected 1 or 2 runs, got 0"),
-        (header(kind="ab", runs=[ONE, ONE]), "both runs are named 'one'"),
+        (header(kind="ab", runs=[ONE, ONE]), "several runs are named 'one'"),
+        (header(kind="mushra", reference="reply", runs=[*OTHERS, ONE, ONE]), "several runs are named 'one'"),
         (header(kind="ab", runs=[ONE, {"name": "two", "path": "a\0b"}]), "NUL character"),
         (header(kind="rating", runs=[ONE], scales=["rubric.c4"] * 2), "each once"),
     ],
