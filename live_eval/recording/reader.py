@@ -120,16 +120,22 @@ class RunReader:
         return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
 
     def turns(
-        self, *, retime: bool = False, latest: int = -1, finds_data: bool = True
+        self, *, retime: bool = False, latest: int = -1, skip: int = 0, finds_data: bool = True
     ) -> Iterator[TurnRecord]:
         """Yield the turns in commit order.
 
         Args:
             retime: Whether to recompute the latencies from the audio with the current definitions.
             latest: Yield only this many of the most recent turns; all if negative.
+            skip: Number of the first turns to omit.
             finds_data: Whether to resolve the cases' paths to the data, which looks up every file.
         """
-        ids = self._fetch("SELECT turn_id FROM turns ORDER BY id DESC LIMIT ?", latest)
+        ids = self._fetch(
+            "SELECT turn_id FROM (SELECT id, turn_id FROM turns ORDER BY id LIMIT -1 OFFSET ?) "
+            "ORDER BY id DESC LIMIT ?",
+            skip,
+            latest,
+        )
         yield from self.turns_of(
             [turn_id for (turn_id,) in reversed(ids)], retime=retime, finds_data=finds_data
         )

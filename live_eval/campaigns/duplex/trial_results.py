@@ -41,8 +41,8 @@ _Attempt: TypeAlias = tuple[str | None, int]
 class TrialReader:
     """Read a run's trial results while the run grows; each turn is read once.
 
-    Every call of `read` judges all trials, since telling a new reply from a pause requires all conversations
-    of the run.
+    Every call of `read` judges all trials, because distinguishing a new reply from a pause needs all
+    conversations of the run.
 
     Args:
         trials: Trials of the campaign.
@@ -89,7 +89,7 @@ class TrialReader:
 
     def _read_new(self, run: RunReader) -> None:
         new: set[_Attempt] = set()
-        for turn in run.turns(latest=len(run) - self._known if self._known else -1):
+        for turn in run.turns(skip=self._known):
             attempt = (turn.case.dialogue_id, turn.repeat)
             self._turns.setdefault(attempt, []).append(turn)
             self._known += 1
@@ -102,6 +102,7 @@ class TrialReader:
             try:
                 if spoken:
                     self._conversations[attempt] = conversation_of(run, spoken)
+                self._problems.pop(attempt, None)
             except StoreError as error:
                 self._problems[attempt] = str(error)
 

@@ -114,7 +114,7 @@ class ListeningTest:
         if len(names) < len(self.runs):
             (name, _), *_ = Counter(run.name for run in self.runs).most_common()
             raise UsageError(
-                f"several runs are named {name!r}, but votes identify runs by name: rename the others"
+                f"several runs are named {name!r}, but votes identify runs by name: rename all but one"
             )
         if any("\0" in run.path for run in self.runs):
             raise UsageError("runs: expected paths, got one with a NUL character")

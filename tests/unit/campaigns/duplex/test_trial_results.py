@@ -1,6 +1,6 @@
 """Trials read from runs over continuous media, where only silence divides replies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -242,6 +242,51 @@ def test_a_trial_with_a_damaged_recording_is_void_and_the_others_are_judged(
     ]
     assert found[0].judgement.reason == "a.flac is missing"
     assert to_repeat(found) == set()
+
+
+def test_a_turn_committed_during_a_read_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [Trial(trial_id=name, probe="barge-in", condition="900 ms") for name in "abc"]
+    ready = [written.barge_in(name, stop_ms=100) for name in "abc"]
+    reader, read = TrialReader(tmp_path / "run", trials), RunReader.turns
+
+    def read_after_a_commit(run: RunReader, **options: Any) -> Iterator[TurnRecord]:
+        for turn in ready.pop(0) if ready else ():
+            writer.commit(turn)
+        return read(run, **options)
+
+    monkeypatch.setattr(RunReader, "turns", read_after_a_commit)
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        for number in (1, 2, 3):
+            found = reader.read()
+            assert len(found) == number
+        writer.end()
+    monkeypatch.undo()
+    assert [each.judgement for each in found] == [
+        each.judgement for each in read_trials(tmp_path / "run", trials)
+    ]
+
+
+def test_an_attempt_that_can_be_read_again_has_no_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = [StoreError("a.flac is missing")]
+
+    def hear(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
+        if problems:
+            raise problems.pop()
+        return conversation_of(run, turns)
+
+    monkeypatch.setattr(trial_results, "conversation_of", hear)
+    reader = TrialReader(tmp_path / "run", [Trial(trial_id="a", probe="barge-in", condition="900 ms")])
+    first, *others = written.barge_in("a", stop_ms=100)
+    with RunWriter.create(tmp_path / "run", {}) as writer:
+        writer.commit(first)
+        assert reader.read()[0].judgement.reason == "a.flac is missing"
+        for turn in others:
+            writer.commit(turn)
+        (found,) = reader.read()
+        writer.end()
+    assert (found.outcome, found.judgement.reason) == (Outcome.YIELDED, "")
 
 
 def as_backchannel(turns: list[TurnRecord]) -> list[TurnRecord]:
