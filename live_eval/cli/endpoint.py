@@ -230,8 +230,12 @@ def command(
         )
     if (llm_base_url is None) != (llm_model is None):
         raise UsageError("--llm-base-url and --llm-model must be given together")
-    if notices_voice and (reply_audio is not None or settings.calibrate):
-        raise UsageError("--notices-voice cannot be combined with --reply-audio or --calibrate")
+    if roots and llm_base_url is not None:
+        raise UsageError("--data cannot be combined with --llm-base-url")
+    if reply_audio is not None or settings.calibrate:
+        given = {"--data": roots, "--llm-base-url": llm_base_url, "--notices-voice": notices_voice}
+        for flag in (name for name, value in given.items() if value):
+            raise UsageError(f"{flag} cannot be combined with --reply-audio or --calibrate")
     if reply_onset_sample is not None and reply_audio is None:
         raise UsageError("--reply-onset-sample requires --reply-audio")
 

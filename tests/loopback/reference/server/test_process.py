@@ -151,12 +151,19 @@ def test_a_port_in_use_is_reported() -> None:
     assert f"cannot listen on 127.0.0.1 port {port}" in str(result.exception)
 
 
+LLM = ["--llm-base-url", "http://127.0.0.1:1/v1", "--llm-model", "tiny"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--host", "0.0.0.0"], TOKEN_VARIABLE),
         (["--llm-model", "tiny"], "must be given together"),
         (["--reply-onset-sample", "3"], "requires --reply-audio"),
+        (["--data", "a", *LLM], "--data cannot be combined with --llm-base-url"),
+        (["--data", "a", "--reply-audio", __file__], "--data cannot be combined with --reply-audio"),
+        ([*LLM, "--reply-audio", __file__], "--llm-base-url cannot be combined with --reply-audio"),
+        (["--notices-voice", "--calibrate"], "--notices-voice cannot be combined with --reply-audio"),
         (["--delay-ms", "-1"], "expected 0 ms to 600000 ms"),
     ],
 )
