@@ -100,9 +100,11 @@ def _duration(name: str) -> _options.DurationType:
     "roots",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Also answer the scripts of this data set; repeatable.",
+    help="Also answer the scripts in this data set; repeatable.",
 )
-@click.option("--llm-base-url", help="Answer with this OpenAI-compatible chat server instead of scripts.")
+@click.option(
+    "--llm-base-url", help="Take replies from this OpenAI-compatible chat server instead of scripts."
+)
 @click.option(
     "--llm-model", help=f"Model of the chat server. Its key is read from {' or '.join(_LLM_KEY_VARIABLES)}."
 )
@@ -155,7 +157,9 @@ def _duration(name: str) -> _options.DurationType:
     help="Inject this fault; repeatable. WHEN is open, speech, reply or a time such as 1.2s; "
     "turn=N, first=N, every=N or share=P%.",
 )
-@click.option("--fault-seed", default=0, show_default=True, help="Random seed for share=P%.")
+@click.option(
+    "--fault-seed", default=0, show_default=True, help="Seed for choosing the sessions that share=P% affects."
+)
 @click.option("--list-faults", is_flag=True, help="List the faults and exit; with --json, as JSON.")
 @_options.json_option
 @click.option(
