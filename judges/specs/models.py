@@ -76,6 +76,7 @@ _COLLOQUIALISM = RatingScale(
 _RELEVANCE = RatingScale(
     "Speech information relevance: does the reply respond to how it was said (the voice, the sounds or the "
     "environment described above), beyond the words?",
+    # As in the paper, a reply that contradicts the cue has noticed it and is above one that ignores it.
     (
         "nothing in it relates to how it was said",
         "contradicts how it was said",
@@ -173,7 +174,7 @@ VES = _audio_model(
 
 BENCHMARK_MODEL = JudgeSpec(
     name="benchmark_model",
-    version="2",
+    version="3",
     title="open answers to other benchmarks' items, rated by a language model",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.benchmark_model:BenchmarkModel",

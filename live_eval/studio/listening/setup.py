@@ -47,10 +47,14 @@ def plan_test(
         recordings: Folders, in addition to the runs', whose recordings may be played to listeners.
 
     Raises:
-        UsageError: The runs are not comparable or share no case with audio, a scale is unknown, or a
-            reference reply must not be played.
+        UsageError: The runs are not comparable or share no case with audio, a scale is unknown, ratings
+            have no reference, or a reference reply must not be played.
         StoreError: A folder contains no run.
     """
+    if kind is ListeningKind.RATING and reference is ReferenceKind.NONE:
+        raise UsageError(
+            "reference: expected 'user' or 'reply' for ratings, whose scales refer to the user's side"
+        )
     names = [run.resolve().name for run in runs]
     if len(runs) > 1:
         first, *others = read_runs(runs)

@@ -24,9 +24,9 @@ const HINTS = {
   rating:
     "Keys: left arrow plays the reply, space pauses; 1 to 5 rate the next scale, Enter votes; U undoes the last vote.",
   mushra:
-    "Keys: A, B, C … play a reply from the same position, R plays the reference, space pauses, L repeats; Enter votes.",
+    "Keys: A, B, C … play a reply from the current position, R plays the reference, space pauses, L repeats; Enter votes.",
 };
-const QUALITIES = "0 bad · 20 poor · 40 fair · 60 good · 80 excellent · 100, like the reference";
+const QUALITIES = "0–20 bad · 20–40 poor · 40–60 fair · 60–80 good · 80–100 excellent; 100: like the reference";
 const TOP = 100;
 const LAST = "That was the last trial. Thank you.";
 const ARROWS = { ArrowLeft: "A", ArrowRight: "B", ArrowDown: "X", ArrowUp: "user" };
@@ -289,7 +289,7 @@ class ListeningSession {
     return make(
       "div",
       { class: "votes ratings" },
-      make("p", { class: "note" }, QUALITIES, ". One of the replies is the reference: rate at least one with 100."),
+      make("p", { class: "note" }, QUALITIES, ". One of the replies is the reference: give at least one of them 100."),
       scales,
       make("label", {}, repeat, " Repeat clips"),
       button("Vote", () => this.vote(""), { "data-choice": "", "aria-keyshortcuts": "Enter" }),

@@ -17,6 +17,7 @@ from live_eval.studio.listening.listening_results import results_json, votes_csv
 from live_eval.studio.listening.listening_test import (
     ListeningKind,
     ListeningTrial,
+    ReferenceKind,
     rating_scales,
 )
 from live_eval.studio.listening.trial_desk import TrialDesk
@@ -54,7 +55,7 @@ def test_arena_imports_the_votes(runs: tuple[Path, Path], desk: TrialDesk, clock
 
 
 def test_audit_imports_the_ratings(runs: tuple[Path, Path], desk: TrialDesk, clock: FakeClock) -> None:
-    file = new_file(runs, RATING)
+    file = new_file(runs, RATING, ReferenceKind.USER)
 
     def rating(trial: ListeningTrial) -> dict[str, int]:
         number = int(trial.case.script_id.removeprefix("id_"))
