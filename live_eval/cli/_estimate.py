@@ -13,7 +13,7 @@ from live_eval.cli._help import Option
 from live_eval.cli._listing import NONE, output_console, plain_table, print_details, print_table
 from live_eval.cli._prices import price_option
 from live_eval.errors import UsageError
-from live_eval.text.durations import seconds_of
+from live_eval.text.durations import rounded_duration, seconds_of
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted
 
@@ -103,7 +103,7 @@ def print_estimate(estimate: RunEstimate) -> None:
             table.add_row(*_judge_cells(judge))
         print_table(console, table)
         costs = [judge.usd for judge in estimate.judges if judge.calls]
-        total = None if None in costs else sum(filter(None, costs))
+        total = None if None in costs else sum(filter(None, costs))  # for mypy
         if costs:
             console.print(f"cost of the judges: {'unknown' if total is None else f'US$ {total:,.2f}'}")
         for judge in estimate.judges:
@@ -143,11 +143,4 @@ def _tokens(tokens: Tokens | None) -> str:
 
 
 def _time(minutes: float) -> str:
-    """Return a duration in seconds, minutes or hours.
-
-    >>> _time(0.25), _time(12.3), _time(660)
-    ('15 s', '12.3 min', '11.0 h')
-    """
-    if minutes < 2:
-        return f"{60 * minutes:.0f} s"
-    return f"{minutes:.1f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+    return rounded_duration(60 * minutes)

@@ -23,6 +23,7 @@ from live_eval.cli._screen import console
 from live_eval.errors import FAILURE_CAUSES, FailureCause
 from live_eval.recording.record import TurnRecord
 from live_eval.run.observers import Observer
+from live_eval.text.durations import rounded_duration
 
 _SHOWN = 3
 """Failures of each kind that are printed in full."""
@@ -152,7 +153,7 @@ def in_words(
     parts = []
     if done and elapsed_s >= _RATE_AFTER_S:
         left_s = remaining * elapsed_s / done
-        about = f"{left_s / 60:.0f} min" if left_s >= 120 else f"{left_s:.0f} s"
+        about = rounded_duration(left_s)
         parts.append(f"{60 * done / elapsed_s:.0f}/min" + (f", about {about} left" if remaining else ""))
     if waiting:
         parts.append(f"{len(waiting)} waiting, {max(waiting)}")

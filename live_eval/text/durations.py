@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["duration_in_words", "seconds_of"]
+__all__ = ["duration_in_words", "rounded_duration", "seconds_of"]
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s)\s*")
@@ -31,10 +31,21 @@ def seconds_of(text: str) -> float:
 
 
 def duration_in_words(seconds: float) -> str:
-    """Return a duration with its unit.
+    """Return an exact duration with its unit, such as a setting.
 
     >>> duration_in_words(600), duration_in_words(90), duration_in_words(0.5)
     ('10 min', '90 s', '0.5 s')
     """
     minutes = seconds / 60
     return f"{minutes:g} min" if minutes >= 2 and minutes == int(minutes) else f"{seconds:g} s"
+
+
+def rounded_duration(seconds: float) -> str:
+    """Return a measured or estimated duration, rounded to seconds, or to a tenth of a minute or an hour.
+
+    >>> rounded_duration(15), rounded_duration(738), rounded_duration(39_600)
+    ('15 s', '12.3 min', '11.0 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

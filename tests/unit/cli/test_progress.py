@@ -16,7 +16,7 @@ from tests.unit.conftest import a_case
     [
         (0, 55.0, 4, ""),
         (3, 1.0, 4, ""),  # too early for a rate
-        (2, 60.0, 4, "2/min, about 2 min left"),
+        (2, 60.0, 4, "2/min, about 2.0 min left"),
         (4, 60.0, 2, "4/min, about 30 s left"),
         (4, 60.0, 0, "4/min"),
     ],
