@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 
 import pybase64
 
-from live_eval.audio import Audio
+from live_eval.audio import Audio, encode_wav
 from live_eval.errors import JudgeError
 from live_eval.text.quoting import quoted
 from live_eval.types import CoarseDimension, Cue
@@ -127,13 +125,8 @@ def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
     if seconds > LONGEST_SENT_S:
         cut = f" (its first {LONGEST_SENT_S} of {seconds:.0f} seconds)"
         audio = Audio(audio.samples[: LONGEST_SENT_S * audio.rate_hz], audio.rate_hz)
-    file = io.BytesIO()
-    with wave.open(file, "wb") as wav:
-        wav.setnchannels(1)
-        wav.setsampwidth(2)
-        wav.setframerate(audio.rate_hz)
-        wav.writeframes(audio.int16().tobytes())
-    sound = {"data": pybase64.b64encode(file.getvalue()).decode(), "format": "wav"}
+    wav = encode_wav(audio.int16(), audio.rate_hz)
+    sound = {"data": pybase64.b64encode(wav).decode(), "format": "wav"}
     return [text_part(f"{what}{cut}:"), {"type": "input_audio", "input_audio": sound}]
 
 

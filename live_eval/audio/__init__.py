@@ -1,6 +1,13 @@
 """Audio: PCM with its sample rate, files, wire codecs, Ogg, RTP, speech level."""
 
-from live_eval.audio.audio_files import MAX_RECORDING_S, AudioFile, read_audio, recording_s, write_flac
+from live_eval.audio.audio_files import (
+    MAX_RECORDING_S,
+    AudioFile,
+    encode_wav,
+    read_audio,
+    recording_s,
+    write_flac,
+)
 from live_eval.audio.pcm import (
     Audio,
     Codec,
@@ -22,6 +29,7 @@ __all__ = [
     "CodecName",
     "decode",
     "encode",
+    "encode_wav",
     "float_to_int16",
     "frames_of",
     "int16_to_float",

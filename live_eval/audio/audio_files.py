@@ -1,4 +1,4 @@
-"""Read audio files, even with wrong headers, and write FLAC."""
+"""Read audio files, even with wrong headers, and write FLAC and WAV."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from live_eval.audio.pcm import Audio
 from live_eval.errors import AudioError, FailureKind
 from live_eval.files import atomic_write, open_regular
 
-__all__ = ["MAX_RECORDING_S", "AudioFile", "read_audio", "recording_s", "write_flac"]
+__all__ = ["MAX_RECORDING_S", "AudioFile", "encode_wav", "read_audio", "recording_s", "write_flac"]
 
 MIN_RATE_HZ = 8_000
 MAX_RATE_HZ = 192_000
@@ -128,7 +128,8 @@ def recording_s(path: Path, *, max_s: float = MAX_RECORDING_S) -> float:
     # `read_audio` below reports any problem.
     with suppress(soundfile.LibsndfileError, RuntimeError, ValueError, OSError), _opened(path) as file:
         length_s = file.frames / file.samplerate
-        if file.format in _LENGTH_IS_SURE and 0 < length_s <= max_s:
+        can_be_used = MIN_RATE_HZ <= file.samplerate <= MAX_RATE_HZ and 0 < length_s <= max_s
+        if file.format in _LENGTH_IS_SURE and can_be_used:
             return float(length_s)
     audio = read_audio(path, max_s=max_s).audio
     return len(audio.samples) / audio.rate_hz
@@ -167,7 +168,7 @@ class _Content(mmap.mmap):
 
 @contextmanager
 def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
-    """Open an audio file, even one inside a table, or one whose RIFF header was never completed."""
+    """Open an audio file, also inside a Parquet table, and with an incomplete RIFF header."""
     if (place := in_table(path)) is not None:
         with _Stream(io.BytesIO(read_in_table(place))) as file:
             yield file
@@ -263,6 +264,13 @@ def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str
         yield f"the data chunk states {chunk.stated} bytes but contains {chunk.present}"
     elif samples != stated_samples and 0 <= stated_samples < _UNKNOWN_SAMPLES:
         yield f"the header states {stated_samples} samples but the file contains {samples}"
+
+
+def encode_wav(samples: NDArray[np.int16] | NDArray[np.floating[Any]], rate_hz: int) -> bytes:
+    """Return samples, shape (samples,) or (samples, channels), as a WAV file of 16-bit PCM."""
+    encoded = io.BytesIO()
+    soundfile.write(encoded, samples, rate_hz, format="WAV", subtype="PCM_16")
+    return encoded.getvalue()
 
 
 def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from live_eval import __version__
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreSummary
 from live_eval.analysis.turn_view import TurnView
+from live_eval.audio import encode_wav
 from live_eval.export.arrow import needed
 from live_eval.export.table import ExportTable
 from live_eval.files import atomic_write
@@ -191,9 +190,7 @@ def _wav(pcm: NDArray[np.int16], rate_hz: int) -> ContentAudio | None:
 
     if not len(pcm):
         return None
-    file = io.BytesIO()
-    soundfile.write(file, pcm, rate_hz, format="WAV", subtype="PCM_16")
-    data = base64.b64encode(file.getvalue()).decode()
+    data = base64.b64encode(encode_wav(pcm, rate_hz)).decode()
     return ContentAudio(audio=f"data:audio/wav;base64,{data}", format="wav")
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from aiohttp import web
 from numpy.typing import NDArray
 
+from live_eval.audio import encode_wav
 from live_eval.errors import UsageError
 from live_eval.recording import file_stem, own_file
 from live_eval.studio.answers import NotFoundError, answer, as_file
 from live_eval.studio.lookups import count_in, number_in, open_turn
-from live_eval.studio.turn_audio import SIDES, as_wav, drawn_peaks, excerpt, spectrogram
+from live_eval.studio.turn_audio import SIDES, drawn_peaks, excerpt, spectrogram
 
 __all__ = ["add_routes"]
 
@@ -44,7 +45,7 @@ async def _audio(request: web.Request) -> web.StreamResponse:
 
     def one_side() -> bytes:
         both, rate_hz = _both_sides(request)
-        return as_wav(both[:, SIDES[side]], rate_hz)
+        return encode_wav(both[:, SIDES[side]], rate_hz)
 
     return _part_of(request, await asyncio.to_thread(one_side))
 
@@ -59,7 +60,7 @@ async def _clip(request: web.Request) -> web.Response:
     def clip() -> bytes:
         both, rate_hz = _both_sides(request)
         part = excerpt(both, rate_hz, start_s, end_s)
-        return as_wav(part if side == _BOTH else part[:, SIDES[side]], rate_hz)
+        return encode_wav(part if side == _BOTH else part[:, SIDES[side]], rate_hz)
 
     name = f"{file_stem(request.match_info['turn'], 1)}.{side}.wav"
     return web.Response(body=await asyncio.to_thread(clip), content_type="audio/wav", headers=as_file(name))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-import io
 import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import soundfile
 from numpy.typing import NDArray
 
 from live_eval.audio import int16_to_float
 from live_eval.audio.peaks import peaks
 
-__all__ = ["SIDES", "Side", "as_wav", "drawn_peaks", "excerpt", "spectrogram"]
+__all__ = ["SIDES", "Side", "drawn_peaks", "excerpt", "spectrogram"]
 
 Side: TypeAlias = Literal["user", "reply"]
 
@@ -35,13 +33,6 @@ _SECOND_NS = 1_000_000_000
 def excerpt(both: NDArray[np.int16], rate_hz: int, start_s: float, end_s: float) -> NDArray[np.int16]:
     """Return an interval of both sides' audio, int16, shape (samples, 2)."""
     return both[round(start_s * rate_hz) : round(min(end_s, len(both) / rate_hz) * rate_hz)]
-
-
-def as_wav(pcm: NDArray[np.int16], rate_hz: int) -> bytes:
-    """Return int16 samples, shape (samples,) or (samples, channels), as a WAV file."""
-    made = io.BytesIO()
-    soundfile.write(made, pcm, rate_hz, format="WAV", subtype="PCM_16")
-    return made.getvalue()
 
 
 def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, Any]:

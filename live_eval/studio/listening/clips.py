@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
-from live_eval.audio import Audio, int16_to_float, read_audio, resample
+from live_eval.audio import Audio, encode_wav, int16_to_float, read_audio, resample
 from live_eval.audio.speech_level import speech_level
 from live_eval.data import may_leave
 from live_eval.errors import AudioError, StoreError
@@ -138,6 +136,4 @@ def _clip(audio: Audio) -> ListeningClip:
     gain = 10 ** ((LEVEL_DBFS - level) / 20) if np.isfinite(level) else 1.0
     if peak > 0:
         gain = min(gain, _HIGHEST_PEAK / peak)
-    made = io.BytesIO()
-    soundfile.write(made, sound.samples * gain, RATE_HZ, format="WAV", subtype="PCM_16")
-    return ListeningClip(made.getvalue(), len(sound.samples) / RATE_HZ)
+    return ListeningClip(encode_wav(sound.samples * gain, RATE_HZ), len(sound.samples) / RATE_HZ)

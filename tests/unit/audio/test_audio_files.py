@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from live_eval.audio import (
+    encode_wav,
     float_to_int16,
     read_audio,
     recording_s,
@@ -65,6 +66,19 @@ def test_the_length_of_a_recording_is_the_readers(tmp_path: Path) -> None:
     (tmp_path / "empty.wav").write_bytes(b"")
     with pytest.raises(AudioError, match="libsndfile cannot read this file"):
         recording_s(tmp_path / "empty.wav")
+
+
+def test_the_length_of_a_recording_needs_a_supported_rate(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(encode_wav(np.zeros(RATE_HZ, np.int16), 200_000))
+    with pytest.raises(AudioError, match="expected a rate of 8000 to 192000 Hz, got 200000 Hz"):
+        recording_s(tmp_path / "a.wav")
+
+
+def test_a_wav_file_contains_the_samples() -> None:
+    pcm = float_to_int16(tone())
+    read, rate_hz = soundfile.read(io.BytesIO(encode_wav(pcm, RATE_HZ)), dtype="int16")
+    assert rate_hz == RATE_HZ
+    assert np.array_equal(read, pcm)
 
 
 class TestReading:

@@ -1,14 +1,12 @@
 """The audio that the studio draws and sends."""
 
 import base64
-import io
 
 import numpy as np
 import pytest
-import soundfile
 from numpy.typing import NDArray
 
-from live_eval.studio.turn_audio import HIGH_HZ, LOW_DB, as_wav, drawn_peaks, excerpt, spectrogram
+from live_eval.studio.turn_audio import HIGH_HZ, LOW_DB, drawn_peaks, excerpt, spectrogram
 from tests.support.records import tone
 
 RATE_HZ = 24_000
@@ -21,13 +19,6 @@ def both(user_ms: float = 500, reply_ms: float = 500) -> NDArray[np.int16]:
     sides[: len(user), 0] = user
     sides[len(user) :, 1] = reply
     return sides
-
-
-def test_a_wav_file_contains_the_samples() -> None:
-    pcm = tone(30).int16()
-    read, rate_hz = soundfile.read(io.BytesIO(as_wav(pcm, RATE_HZ)), dtype="int16")
-    assert rate_hz == RATE_HZ
-    assert np.array_equal(read, pcm)
 
 
 @pytest.mark.parametrize("bins", [1, 7, 100, 24_000, 1_000_000])
