@@ -12,7 +12,7 @@ from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.observations import latency
 from live_eval.analysis.summary.score_table import ScoreCell, ScoreTable
 from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, vocal_sound_latencies
-from live_eval.audio.peaks import PEAK_NS
+from live_eval.audio.peaks import length_s
 from live_eval.judging import TURN_FAILED, JudgeRole
 from live_eval.recording import TurnRecord
 from live_eval.timing import Latency, ResponseRecord
@@ -68,7 +68,7 @@ class TurnView:
     def seconds(self) -> float:
         """The length of both sides' audio; 0 if there is none."""
         peaks = self.record.envelope
-        return 0.0 if peaks is None else len(peaks) * (PEAK_NS / 1e9)
+        return 0.0 if peaks is None else length_s(peaks)
 
     @property
     def latencies(self) -> dict[str, Latency]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PEAK_NS", "peaks"]
+__all__ = ["PEAK_NS", "length_s", "peaks"]
 
 PEAK_NS = 20_000_000
 """Length of audio per peak."""
@@ -28,3 +28,8 @@ def peaks(both_sides: NDArray[np.int16], rate_hz: int, step_ns: int = PEAK_NS) -
     # abs() overflows for −32768.
     peak = np.maximum(sides.max(axis=2).astype(np.int32), -sides.min(axis=2).astype(np.int32))
     return np.ascontiguousarray(np.rint(255 * np.sqrt(peak / 32768)).astype(np.uint8).T)
+
+
+def length_s(found: NDArray[np.uint8]) -> float:
+    """Return the length in seconds of the audio with these peaks."""
+    return len(found) * (PEAK_NS / 1e9)

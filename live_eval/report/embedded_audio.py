@@ -20,11 +20,11 @@ from live_eval.errors import StoreError
 from live_eval.files import read_regular
 from live_eval.recording import read_sound
 
-__all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope", "length_s"]
+__all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope"]
 
 MOST_STEPS = 1000
 """Length of a detailed envelope."""
-_AT_A_TIME = 4  # clips per batch; part of the last batch may not fit
+_AT_A_TIME = 4  # how many clips past the limit may be encoded for nothing
 _STEP_S = PEAK_NS / 1e9
 
 
@@ -85,11 +85,6 @@ def _vorbis(file: Path) -> bytes:
     except soundfile.LibsndfileError as error:
         raise StoreError(f"cannot compress {file}: {error}") from None
     return encoded.getvalue()
-
-
-def length_s(peaks: NDArray[np.uint8]) -> float:
-    """Return the length in seconds of the audio with these peaks."""
-    return len(peaks) * _STEP_S
 
 
 def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = MOST_STEPS) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from live_eval.analysis.turn_taking.outcomes import Rule
 from live_eval.analysis.turn_taking.speech import Conversation, Stretch, overlaps
 from live_eval.analysis.turn_taking.trial import TrialResult
-from live_eval.audio.peaks import peaks
+from live_eval.audio.peaks import length_s, peaks
 from live_eval.report.cells import number
 from live_eval.report.duplex.glossary import DURATION_TITLES, MARK_TITLES, SPEECH_TITLES, spelt
-from live_eval.report.embedded_audio import drawn_envelope, length_s
+from live_eval.report.embedded_audio import drawn_envelope
 from live_eval.report.file_names import RUN_PAGE
 from live_eval.report.pages import script_json
 
