@@ -24,7 +24,7 @@ from live_eval.live.updates import (
     StateChanged,
     Update,
 )
-from live_eval.recording import RunWriter
+from live_eval.recording import RunWriter, utterance_id, utterance_name
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.recording.schema import USER_FOLDER
 from live_eval.session.capture import LoggedMessage
@@ -181,12 +181,12 @@ class LiveRecorder:
 
     def _case(self, turn: LiveCapture) -> Case:
         """Return the case for a person's utterance."""
-        case_id = f"turn-{turn.number:04d}"
+        case_id = utterance_id(turn.number)
         return Case(
             case_id=case_id,
             script_id=case_id,
             variant=Variant.TARGET,
-            audio_path=self._writer.path / USER_FOLDER / f"{case_id}.flac",
+            audio_path=self._writer.path / USER_FOLDER / utterance_name(case_id),
             boundaries=turn.capture.trace.boundaries,
             source="live",
             instructions=self._instructions,

@@ -11,8 +11,9 @@ A run is a folder::
 """
 
 from live_eval.recording._database import sync_folder
-from live_eval.recording._encoding import cassette_name, decoding, file_stem
+from live_eval.recording._encoding import decoding
 from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
+from live_eval.recording.file_names import cassette_name, file_stem, utterance_id, utterance_name
 from live_eval.recording.reader import FailedAttempt, RunReader, part_of, text_of
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.reviews import Review, ReviewChange, keep_review, read_reviews
@@ -65,4 +66,6 @@ __all__ = [
     "read_sound",
     "sync_folder",
     "text_of",
+    "utterance_id",
+    "utterance_name",
 ]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import sqlite3
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
@@ -281,27 +278,6 @@ _REST: Mapping[type, type[BaseModel]] = {
     TurnTrace: _scalars(TurnTrace, *TRACE_FIELDS, "responses"),
     ResponseRecord: _scalars(ResponseRecord, *RESPONSE_FIELDS, "audio_file"),
 }
-
-
-def file_stem(turn_id: str, generation: int) -> str:
-    """Return a portable, unique and readable file name for a turn, without suffix.
-
-    Args:
-        turn_id: Turn ID, any text.
-        generation: Number of the turn's commit, appended if greater than 1.
-
-    >>> file_stem("id_355/target", 1)
-    'id_355-target-7cbb301e7b'
-    """
-    plain = unicodedata.normalize("NFKD", turn_id).encode("ascii", "ignore").decode()
-    slug = re.sub(r"[^A-Za-z0-9_]+", "-", plain).strip("-")[:60] or "turn"
-    digest = hashlib.sha256(turn_id.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    return f"{slug}-{digest}" if generation == 1 else f"{slug}-{digest}-{generation}"
-
-
-def cassette_name(turn_id: str, attempt: int) -> str:
-    """Return the file name of an attempt's cassette."""
-    return f"{file_stem(turn_id, 1)}-{attempt}.jsonl"
 
 
 def _relative(path: Path) -> Path:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from live_eval.errors import StoreError
-from live_eval.recording import _encoding as encoding
 from live_eval.recording._files import own_folder
+from live_eval.recording.file_names import FILE_PATTERNS, cassette_name
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
     KEPT_AUDIO,
@@ -20,7 +20,6 @@ from live_eval.recording.schema import (
     REPLACED_AUDIO,
     RUN_FILE,
     SCORES_FILE,
-    USER_FOLDER,
     WIRE_FOLDER,
 )
 from live_eval.text.wording import limited
@@ -35,13 +34,6 @@ __all__ = [
     "recorded_files",
 ]
 
-_STEM = r"[A-Za-z0-9_-]{1,60}-[0-9a-f]{10}"
-_FORMS = {
-    AUDIO_FOLDER: re.compile(rf"{_STEM}(-[0-9]+)?\.(both|reply|response-[0-9]+)\.flac(\.part)?"),
-    WIRE_FOLDER: re.compile(rf"{_STEM}-[0-9]+\.jsonl(\.part)?"),
-    USER_FOLDER: re.compile(r"turn-[0-9]{4,}\.flac(\.part)?"),
-}
-"""Name patterns for recorded files by folder; the first two begin with a `file_stem`."""
 _ATTEMPT_FOLDERS = (AUDIO_FOLDER, WIRE_FOLDER)
 
 
@@ -67,10 +59,10 @@ def recorded_files(folder: Path, *kinds: str) -> list[Path]:
     """
     return [
         path
-        for kind in kinds or _FORMS
+        for kind in kinds or FILE_PATTERNS
         if (inside := folder / kind).is_dir() and not inside.is_symlink()
         for path in files_in(inside)
-        if _FORMS[kind].fullmatch(path.name)
+        if FILE_PATTERNS[kind].fullmatch(path.name)
     ]
 
 
@@ -174,7 +166,7 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
     tables = ("turns", "failures", f"{REPLACED}turns") if has_replaced else ("turns", "failures")
     first_turns = _first_turns(db)
     return {
-        encoding.cassette_name(turn_id, row["attempt"])
+        cassette_name(turn_id, row["attempt"])
         for table in tables
         for row in db.execute(f"SELECT turn_id, attempt FROM {table}")
         for turn_id in (row["turn_id"], first_turns.get(row["turn_id"], row["turn_id"]))

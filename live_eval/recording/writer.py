@@ -34,6 +34,7 @@ from live_eval.recording._database import (
 from live_eval.recording._files import lost_audio, own_folder
 from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.contents import check_new, orphans
+from live_eval.recording.file_names import file_stem
 from live_eval.recording.record import TurnRecord
 from live_eval.recording.schema import (
     AUDIO_FOLDER,
@@ -207,7 +208,7 @@ class RunWriter:
             ).fetchone()
             generation = 1 if before is None else before["generation"] + 1
         try:
-            files = self._write_audio(record, encoding.file_stem(record.turn_id, generation))
+            files = self._write_audio(record, file_stem(record.turn_id, generation))
             if before is not None:
                 self._scores_lock = self._scores_lock or WriterLock(self.path / SCORES_LOCK_FILE)
                 forget_scores(self.path, record.turn_id)

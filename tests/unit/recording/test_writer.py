@@ -27,7 +27,7 @@ from live_eval.recording import (
     RunWriter,
 )
 from live_eval.recording._database import is_local_disk
-from live_eval.recording._encoding import file_stem
+from live_eval.recording.file_names import file_stem
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.redaction import SECRETS
 from live_eval.session.capture import CapturedResponse, TurnCapture
