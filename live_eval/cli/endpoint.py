@@ -252,7 +252,6 @@ def command(
         addresses = {name: address(name, where, bound, secure=secure) for name in emulated_clients()}
         line = {"ready": True, "host": host, "port": bound, "base_url": addresses[REFERENCE]}
         click.echo(json.dumps(line | {"addresses": addresses}))
-        sys.stdout.flush()
 
     with ExitStack() as stack:
         speech_models = _speech_models(settings, workers)

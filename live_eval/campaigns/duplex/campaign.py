@@ -90,9 +90,9 @@ class DuplexCampaign(Campaign):
         seed = plan.config.turns.seed
         self._scripts = _in_order(trials_of(self._probes, plan.repeat, seed), plan.sentinel_turns, seed)
         self._recorded: set[tuple[str, str | None]] = set()  # trials recorded before the campaign was resumed
-        self._order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
+        order = [CLEAN, IMPAIRED] if plan.config.impair.specs else [CLEAN]
         trials = [script.trial for script in self._scripts]
-        self._readers = {name: TrialReader(folder / name, trials) for name in self._order}
+        self._readers = {name: TrialReader(folder / name, trials) for name in order}
         self._results: dict[str, Sequence[TrialResult]] = {}
         base = make_plan(plan.config.model_copy(update={"data": DataTable()}))
         _check(base)  # rejects invalid settings before anything is written
@@ -105,7 +105,7 @@ class DuplexCampaign(Campaign):
             "data": None if self._data is None else self._data.fingerprint,
             "recordings": None if self._data is None else plan.config.data.model_dump(mode="json"),
         }
-        super().__init__(folder, base, self._order, {"trials": asked}, resume=resume)
+        super().__init__(folder, base, order, {"trials": asked}, resume=resume)
 
     # -- Preparation -------------------------------------------------------------------------------------
 

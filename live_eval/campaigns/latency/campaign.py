@@ -73,7 +73,7 @@ class LatencyCampaign(Campaign):
         base = make_plan(_base_of(plan))  # rejects invalid settings before anything is written
         self._measurable = _measurable(plan, base)
         order = [step.point.name for step in self._steps]
-        super().__init__(folder, base, order, {"points": _as_json(plan)}, resume=resume)
+        super().__init__(folder, base, order, {"points": _plan_json(plan)}, resume=resume)
         self._priority = part_of(self._earlier, "machine").get("priority")
         most = max(point.concurrency for point in self._points.values())
         self._calibration = nearest(base.spec.transport_kind.value, most, base.processes)
@@ -182,7 +182,7 @@ class LatencyCampaign(Campaign):
         begun = [point for name, point in self._points.items() if self._has_begun(name)]
         return {
             "arrivals": str(self._plan.arrivals),
-            "points": [self._as_json(point) for point in begun],
+            "points": [self._point_json(point) for point in begun],
             "price": asdict(price) if price is not None else None,
             "machine": {
                 "priority": self._priority,
@@ -190,7 +190,7 @@ class LatencyCampaign(Campaign):
             },
         }
 
-    def _as_json(self, point: CampaignPoint) -> dict[str, Any]:
+    def _point_json(self, point: CampaignPoint) -> dict[str, Any]:
         return {
             "name": point.name,
             "run": point.name,
@@ -204,7 +204,7 @@ class LatencyCampaign(Campaign):
         }
 
 
-def _as_json(plan: CampaignPlan) -> dict[str, Any]:
+def _plan_json(plan: CampaignPlan) -> dict[str, Any]:
     """Return the settings that determine the conditions, without secrets."""
     return {
         "turns": plan.turns,
