@@ -92,7 +92,7 @@ class OpenAIChatAudio(BaseDialect):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._url = http_url(settings.base_url, "chat/completions", {})
-        self._body = merged(_asked(settings), settings.extra)
+        self._body = merged(_request_body(settings), settings.extra)
         if self._body.get("stream") is not True and "stream_options" not in settings.extra:
             del self._body["stream_options"]  # OpenAI rejects them without streaming
         audio = self._body.get("audio")
@@ -100,7 +100,7 @@ class OpenAIChatAudio(BaseDialect):
             came = audio.get("format")
             raise UsageError(f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', got {came!r}")
         self._frames: list[bytes] = []
-        self._asked = False
+        self._requested = False
         self._response_id: str | None = None
         self._speaks = False  # audio arrived; its end has not been reported
         self._finish_reason: str | None = None
@@ -120,19 +120,19 @@ class OpenAIChatAudio(BaseDialect):
             event = parse_object(message)
         except MalformedError as error:
             return (self.malformed(str(error)),)
-        if self.over or not self._asked:
+        if self.over or not self._requested:
             return ()
         return self.handled(self._handle, Fields("response", event), at_ns)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        if not self._asked:
+        if not self._requested:
             self._frames.append(pcm)
         return ()
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
-        if self._asked:
+        if self._requested:
             return ()
-        self._asked = True
+        self._requested = True
         return (send_json(self._body | {"messages": self._messages()}),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
@@ -218,7 +218,7 @@ class OpenAIChatAudio(BaseDialect):
         return [ReplyAudio(name, data, codec, audio.text("id"))]
 
     def _end(self) -> list[Output]:
-        if self.over or not self._asked:
+        if self.over or not self._requested:
             return []
         self.over = True
         if self._response_id is None:
@@ -239,7 +239,7 @@ class OpenAIChatAudio(BaseDialect):
         error = event.child("error") if "error" in event else event
         code, status = error.text("code") or error.text("type"), error.integer("code")
         text = self.clean(describe(error) or event.text("error") or "")
-        event.wrong.clear()  # servers differ in the content; any of it is a failure
+        event.wrong.clear()  # whatever the server puts here, it is a failure
         kind = fatal_kind(code, error.text("type"), text) or _STATUSES.get(status or 0)
         self.over = True
         return EndpointProblem(
@@ -251,7 +251,7 @@ class OpenAIChatAudio(BaseDialect):
         )
 
 
-def _asked(settings: EndpointSettings) -> dict[str, Any]:
+def _request_body(settings: EndpointSettings) -> dict[str, Any]:
     """Return the request body, without the messages and the user's ``extra``."""
     if settings.turn_mode is not TurnMode.MANUAL:
         raise UsageError(

@@ -89,7 +89,10 @@ class LiveCapture:
 
 
 class TurnNumbers:
-    """Number the turns of simultaneous sessions with one user by the time when the user began to speak."""
+    """Number the turns of simultaneous sessions with one user, in the order of the first requests.
+
+    Turns that begin at nearly the same time are the same utterance.
+    """
 
     def __init__(self) -> None:
         self._began_ns: list[int] = []
@@ -133,8 +136,8 @@ class LiveCaptures:
     def __len__(self) -> int:
         return len(self._indexes)
 
-    def number(self, capture: TurnCapture, now_ns: int) -> LiveCapture:
-        """Return a completed or current turn in which the user has spoken."""
+    def capture_of(self, capture: TurnCapture, now_ns: int) -> LiveCapture:
+        """Return a completed or current turn in which the user has spoken, with its number and audio."""
         t0_ns = capture.trace.t0_ns
         assert t0_ns is not None
         index = self._indexes.setdefault(t0_ns, len(self._indexes))

@@ -75,14 +75,14 @@ class LiveSession:
         """
         self._overheard = overheard_by
         self._speaker = _Observed(speaker, self._on_frame, self._on_heard, self.reply.is_playing)
-        await self._session.run(self._speaker, on_turn=self._on_turn, perseveres=overheard_by is None)
+        await self._session.run(self._speaker, on_turn=self._on_turn, survives_failures=overheard_by is None)
         self._speaker = None
         self._sink.drop()
 
     def leave(self) -> None:
         """End the session at the next frame."""
         if self._speaker is not None:
-            self._speaker.leaves = True
+            self._speaker.has_left = True
 
     def check(self, now_ns: int) -> None:
         """Record the turns so far if a reply or a failed turn has ended. Call frequently."""
@@ -137,7 +137,7 @@ class LiveSession:
         if capture.trace.t0_ns is not None:  # the user has spoken
             self.first = self.first or capture
             now_ns = self._clock.now_ns()
-            self._recorder.record(self.captures.number(capture, now_ns), log, now_ns)
+            self._recorder.record(self.captures.capture_of(capture, now_ns), log, now_ns)
             self.captures.user.forget(capture.trace.t0_ns)
 
     def _record_so_far(self, ended_ns: int) -> None:
@@ -146,7 +146,7 @@ class LiveSession:
         def take(capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
             spoken = capture.trace.voice_end_ns is not None
             if spoken and (capture.wire or capture.failure is not None):
-                self._recorder.record(self.captures.number(capture, self._clock.now_ns()), log, ended_ns)
+                self._recorder.record(self.captures.capture_of(capture, self._clock.now_ns()), log, ended_ns)
 
         if self._speaker is not None:
             self._session.so_far(take)
@@ -155,7 +155,7 @@ class LiveSession:
 class _Observed:
     """A `Speaker` that passes its sent and received frames to observers.
 
-    Once the speaker has finished, silence is sent while `stays` returns true.
+    Once the speaker has finished, silence is sent while `continues` returns true.
     """
 
     listens = True
@@ -165,14 +165,14 @@ class _Observed:
         speaker: Speaker,
         on_frame: Callable[[Frame, int], None],
         on_heard: Callable[[Heard], None],
-        stays: Callable[[int], bool],
+        continues: Callable[[int], bool],
     ) -> None:
         self.frame_ns = speaker.frame_ns
-        self.leaves = False
+        self.has_left = False
         self._speaker = speaker
         self._on_frame = on_frame
         self._on_heard = on_heard
-        self._stays = stays
+        self._continues = continues
         self._silence = Frame(b"")
 
     def hear(self, heard: Heard) -> None:
@@ -180,10 +180,10 @@ class _Observed:
         self._speaker.hear(heard)
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        if self.leaves:
+        if self.has_left:
             return None
         frame = self._speaker.frame(now_ns, start_ns)
-        if frame is None and self._stays(now_ns):
+        if frame is None and self._continues(now_ns):
             frame = self._silence
         if frame is not None:
             self._on_frame(frame, start_ns)

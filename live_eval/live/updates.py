@@ -277,7 +277,7 @@ class HeardChanged:
 
 @dataclass(frozen=True, slots=True)
 class Voted:
-    """Somebody has voted on the replies to a turn.
+    """A vote was cast on the replies to a turn.
 
     Args:
         number: Turn number; None if no turn has two replies yet, or the chosen reply is missing.
@@ -333,8 +333,8 @@ class UpdateQueue:
 
     def put(self, update: Update) -> None:
         """Add an update."""
-        told = update.update if isinstance(update, FromEndpoint) else update
-        if not isinstance(told, Levels) or self._updates.qsize() < self._most_unread:
+        content = update.update if isinstance(update, FromEndpoint) else update
+        if not isinstance(content, Levels) or self._updates.qsize() < self._most_unread:
             self._updates.put_nowait(update)
 
     async def read(self) -> AsyncIterator[Update]:

@@ -126,7 +126,7 @@ class Session:
         self._began_ns = 0
         self._stops_ns: int | None = None  # when the user begins to speak over a reply
         self._on_turn: OnTurn | None = None
-        self._perseveres = False
+        self._survives_failures = False
 
     async def converse(
         self, utterances: Sequence[Utterance], *, pause_ns: int = PAUSE_NS, greeting_ns: int = 0
@@ -177,7 +177,7 @@ class Session:
         *,
         bound_ns: int | None = None,
         on_turn: OnTurn | None = None,
-        perseveres: bool = False,
+        survives_failures: bool = False,
     ) -> list[TurnCapture]:
         """Connect, stream the speaker's audio until it is done or the session fails, and disconnect.
 
@@ -185,7 +185,7 @@ class Session:
             bound_ns: Maximum length of the session; None for no limit while it makes progress.
             on_turn: Called with each turn soon after it ends, so that memory does not grow with the session's
                 length; None to return all turns.
-            perseveres: Whether to continue the session after a turn without a complete reply.
+            survives_failures: Whether to continue the session after a turn without a complete reply.
 
         Returns:
             The captures of the turns, in order; empty with `on_turn`.
@@ -193,7 +193,7 @@ class Session:
         clock = self._clock
         await self.load()
         wall_ns, dial_ns = clock.wall_ns(), clock.now_ns()
-        self._on_turn, self._perseveres = on_turn, perseveres
+        self._on_turn, self._survives_failures = on_turn, survives_failures
         if self._around is not None:
             speaker = self._surroundings = self._around(speaker)
         timeline = self._timeline = Timeline(self._wire, self._new_turn, listens=speaker.listens)
@@ -331,7 +331,7 @@ class Session:
     def _failed(self) -> bool:
         """Whether the current turn has failed and ends the session."""
         failure = self._timeline.failure
-        return failure is not None and not (self._perseveres and failure.kind in _COSTS_ONE_TURN)
+        return failure is not None and not (self._survives_failures and failure.kind in _COSTS_ONE_TURN)
 
     async def _place(self, frame: Frame) -> None:
         """Begin the frame's turn unless it is already in progress."""

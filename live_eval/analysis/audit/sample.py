@@ -46,13 +46,13 @@ class JudgeSample:
         self._spec = spec
         self._limit = limit
         self._seed = seed
-        self._looks_at = spec.needs | spec.uses | also
+        self._needs = spec.needs | spec.uses | also
         self._sendable = sendable
         # Without audio; sorted, so that a seed selects the same turns regardless of completion order.
         known = (read_turn(run, turn, frozenset()).turn for turn in run.turns())
         self._known = sorted(known, key=lambda turn: turn.turn_id)
         self.asked = 0
-        """Turns yielded so far."""
+        """Turns read for the judge so far."""
         self.skipped: Counter[str] = Counter()
         """Turns that could not be judged, by reason."""
 
@@ -76,8 +76,8 @@ class JudgeSample:
         for turn_id in spread_over_scripts(scripts, self._seed):
             if self._limit and self.asked >= self._limit:
                 break
-            item = read_turn(self._run, self._run.turn(turn_id), self._looks_at, self._sendable)
-            verdict = before_asking(self._spec, item, self._looks_at)
+            item = read_turn(self._run, self._run.turn(turn_id), self._needs, self._sendable)
+            verdict = before_asking(self._spec, item, self._needs)
             if verdict is not None:
                 self.skipped[verdict.reason] += 1
                 continue
@@ -92,7 +92,7 @@ class JudgeSample:
     def donor(self, turn: JudgedTurn, kind: DonorKind) -> JudgedTurn | None:
         """Return a donor turn from another script, or None."""
         random = np.random.default_rng([self._seed, zlib.crc32(turn.turn_id.encode())])
-        donated = self._looks_at & _USER_AUDIO if kind is DonorKind.EMOTION else frozenset[Need]()
+        donated = self._needs & _USER_AUDIO if kind is DonorKind.EMOTION else frozenset[Need]()
         for place in random.permutation(len(self._known)):
             other = self._known[place]
             if not self._can_donate(turn, other, kind):

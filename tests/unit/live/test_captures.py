@@ -45,22 +45,22 @@ def test_user_audio_is_placed_in_time_and_bounded() -> None:
 
 def test_a_turn_that_is_seen_again_keeps_its_number() -> None:
     turns = spoken(turns_before=3)
-    seen = [turns.number(capture(t0_ms, ends_ms=t0_ms + 500), 9_000 * MS) for t0_ms in (0, 4_000, 0)]
+    seen = [turns.capture_of(capture(t0_ms, ends_ms=t0_ms + 500), 9_000 * MS) for t0_ms in (0, 4_000, 0)]
     assert [(turn.session, turn.number, turn.index) for turn in seen] == [(2, 4, 0), (2, 5, 1), (2, 4, 0)]
     assert len(turns) == 2
 
 
 def test_the_users_audio_ends_shortly_after_the_reply_or_at_the_next_turn() -> None:
     turns = spoken()
-    alone = turns.number(capture(0, ends_ms=1_000), 9_000 * MS)
+    alone = turns.capture_of(capture(0, ends_ms=1_000), 9_000 * MS)
     assert len(alone.user) == 1_300
     assert alone.user[-1] == 1_299 // 20
-    answered = turns.number(capture(0, ends_ms=1_000, reply_ms=2_000), 9_000 * MS)
+    answered = turns.capture_of(capture(0, ends_ms=1_000, reply_ms=2_000), 9_000 * MS)
     assert len(answered.user) == 3_300 - 1, "the last sample is heard 1 ms before its end"
-    now = turns.number(capture(0, ends_ms=1_000, reply_ms=2_000), 2_500 * MS)
+    now = turns.capture_of(capture(0, ends_ms=1_000, reply_ms=2_000), 2_500 * MS)
     assert len(now.user) == 2_500
-    turns.number(capture(2_000, ends_ms=2_800), 9_000 * MS)
-    interrupted = turns.number(capture(0, ends_ms=1_000, reply_ms=2_000), 9_000 * MS)
+    turns.capture_of(capture(2_000, ends_ms=2_800), 9_000 * MS)
+    interrupted = turns.capture_of(capture(0, ends_ms=1_000, reply_ms=2_000), 9_000 * MS)
     assert len(interrupted.user) == 2_000
 
 
@@ -69,7 +69,7 @@ def test_sessions_with_one_user_agree_on_the_numbers_of_turns() -> None:
     first, second = (LiveCaptures(UserAudio(1_000), session=1, numbers=numbers) for _ in range(2))
     late = LiveCaptures(UserAudio(1_000), session=2, numbers=numbers)
     found = [
-        each.number(capture(t0_ms, ends_ms=t0_ms + 500), 9_000 * MS).number
+        each.capture_of(capture(t0_ms, ends_ms=t0_ms + 500), 9_000 * MS).number
         for each, t0_ms in (
             (first, 0),
             (second, 12),

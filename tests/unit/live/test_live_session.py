@@ -52,12 +52,12 @@ class Script:
 
     def __init__(self, then: Callable[["Script"], None]) -> None:
         self.failure: Failure | None = None
-        self.perseveres = False
+        self.survives_failures = False
         self._then = then
         self._said = [Frame(SILENCE), Frame(SILENCE, began=BEGAN), Frame(SILENCE, ended=ENDED)]
 
-    async def run(self, speaker: Speaker, *, on_turn: Callable[..., None], perseveres: bool) -> None:
-        self.speaker, self.end_turn, self.perseveres = speaker, on_turn, perseveres
+    async def run(self, speaker: Speaker, *, on_turn: Callable[..., None], survives_failures: bool) -> None:
+        self.speaker, self.end_turn, self.survives_failures = speaker, on_turn, survives_failures
         self._then(self)
 
     def so_far(self, take: Callable[..., None]) -> None:
@@ -130,7 +130,7 @@ async def test_speech_and_texts_are_reported() -> None:
         TranscriptPiece(AudioSide.USER, "hello", final=True),
         TranscriptPiece(AudioSide.REPLY, "hi"),
     ]
-    assert live.script.perseveres
+    assert live.script.survives_failures
     assert not live.loudspeaker.played
 
 
@@ -180,4 +180,4 @@ async def test_recordings_are_played_to_the_user() -> None:
     microphone = Microphone(RATE, rate_hz=RATE, frame_ns=20 * MS, delay_ns=0, half_duplex=False)
     await live.run(Script.speak, overheard_by=microphone)
     assert live.loudspeaker.played == [(AudioSide.USER, RATE // 50)] * 3
-    assert not live.script.perseveres
+    assert not live.script.survives_failures

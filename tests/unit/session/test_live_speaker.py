@@ -212,7 +212,7 @@ async def test_a_persevering_user_continues_without_an_answer() -> None:
             peer.send(message)
 
     tasks = [asyncio.create_task(task) for task in (ears(peer, heard), device(), answers_the_second())]
-    first, second = await session.run(live, perseveres=True)
+    first, second = await session.run(live, survives_failures=True)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
