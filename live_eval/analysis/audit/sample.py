@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from live_eval.analysis.audit.probes import DonorKind
+from live_eval.analysis.statistics.sampling import spread_over_scripts
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Need, Unscored, missing
 from live_eval.recording import RunReader
 from live_eval.scoring.scoring_run import AUDIO_NEEDS, before_asking, read_turn
 
-__all__ = ["JudgeSample", "Opponents", "spread_over_scripts", "turn_in_other"]
+__all__ = ["JudgeSample", "Opponents", "turn_in_other"]
 
 _CHUNK_TURNS = 16
 _USER_AUDIO = AUDIO_NEEDS - {Need.REPLY_AUDIO}
@@ -116,19 +117,6 @@ class JudgeSample:
         if mine is None or cue is None or mine.name == cue.name:
             return False
         return other.case.reference_audio_path is not None or turn.reference is None
-
-
-def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
-    """Return turns in random order within rounds of one turn per script.
-
-    `scripts` is the script of each turn, in an order independent of completion order.
-    """
-    turn_ids = list(scripts)
-    by_script: dict[str, list[str]] = {}
-    for place in np.random.default_rng(seed).permutation(len(turn_ids)):
-        by_script.setdefault(scripts[turn_ids[place]], []).append(turn_ids[place])
-    longest = max((len(ids) for ids in by_script.values()), default=0)
-    return [ids[number] for number in range(longest) for ids in by_script.values() if number < len(ids)]
 
 
 class Opponents:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from live_eval.analysis.audit.sample import spread_over_scripts
 from live_eval.analysis.comparison.run_comparison import check_same_data
 from live_eval.analysis.comparison.series import read_runs
+from live_eval.analysis.statistics.sampling import spread_over_scripts
 from live_eval.data import may_leave
 from live_eval.errors import UsageError
 from live_eval.recording import RunReader
