@@ -142,7 +142,7 @@ def test_commands_quote_the_names_of_runs(runs: tuple[Path, Path]) -> None:
 
 def test_results_without_votes_have_reasons(runs: tuple[Path, Path]) -> None:
     for kind in (ListeningKind.PREFERENCE, ListeningKind.IDENTITY, ListeningKind.RATING):
-        file = new_file(runs, kind)
+        file = new_file(runs, kind, ReferenceKind.USER)
         shown = results_json(file.read(), file.path.parent)
         assert shown["votes"] == 0
     assert shown["agreement"] == {}
