@@ -74,6 +74,10 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
 class CampaignLatency:
     """A latency of `METRICS` over a condition's turns, in milliseconds.
 
+    A run's `LatencySummary` is another view of `Distribution`s: a condition under load also has latencies
+    from the intended start, ranks unanswered turns after all values, and may have too few scripts for
+    intervals over scripts. A run's summary reads `Observation`s, which lack the timestamps for this.
+
     Args:
         measured: The turns of `latency_values`, and the number of turns without this latency, by reason.
         without_flagged: The same without turns whose lag exceeds the bound, and without intervals.
