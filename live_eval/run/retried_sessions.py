@@ -113,8 +113,9 @@ class RetriedSessions:
         if failed is None or kind is None:
             return final
         delay_s = self._delay_s(session, slot, failed, kind)
-        why = self._why_final(session, failed, kind, delay_s)
-        if why is not None:
+        if self._is_final(session, kind):
+            return final
+        if why := self._why_no_wait(session, failed, kind, delay_s):
             return _explained(final, failed, why)
         if busy and session.busy == 1:
             why = f"at most, until {self.plan.spec.name} has a free session"
@@ -140,21 +141,21 @@ class RetriedSessions:
             slot.opens_ns = self.clock.now_ns() + round(min(rest_s, session.patience.seconds) * 1e9)
         return delay_s
 
-    def _why_final(
-        self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float
-    ) -> str | None:
-        """Return the reason why no attempt follows (may be empty), or None if another one follows."""
-        if (
-            session.undecided
+    def _is_final(self, session: DueSession, kind: FailureKind) -> bool:
+        """Return whether another attempt is not allowed, or would not change the result."""
+        return (
+            bool(session.undecided)
             or kind in self.plan.results
             or session.tries > self.plan.config.turns.retries
             or retry_of(kind) is Retry.NEVER
-        ):
-            return ""
+        )
+
+    def _why_no_wait(self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float) -> str:
+        """Return the reason why the session does not wait for another attempt; empty if it waits."""
         if self._stays_busy:
             return "another turn has already waited too long for a free session"
         if session.patience.fits(delay_s):
-            return None
+            return ""
         self._stays_busy = kind is FailureKind.BUSY and session.due_ns is None
         asked_s = self._requested_wait_s(failed)
         limit = f"turns.patience is {session.patience.seconds:g} s"
@@ -234,7 +235,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
 
 def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
     """Append the reason why no attempt follows to the attempt's failure."""
-    if failed.failure is None or not why:
+    if failed.failure is None:
         return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")
     return final._replace(records=[replace(r, failure=failure) if r is failed else r for r in final.records])
