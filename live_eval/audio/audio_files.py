@@ -74,7 +74,8 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     try:
         if not (path.is_file() if in_table(path) is None else recording_exists(path)):
             raise AudioError(FailureKind.AUDIO_MISSING, f"{path}: no such file")
-        with _opened(path) as file:
+        chunk = _data_chunk(path)
+        with _opened(path, chunk) as file:
             declared = file.frames
             rate_hz, channels = int(file.samplerate), int(file.channels)
             container, subtype = str(file.format), str(file.subtype)
@@ -105,7 +106,7 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
             f"{path}: {count - int(finite.sum())} of {count} samples are not finite, the first at "
             f"{int(np.argmin(finite))}",
         )
-    notes = [*_length_notes(path, declared, count)]
+    notes = [*_length_notes(chunk, declared, count)]
     if channels > 1:
         notes.append(f"{channels} channels mixed down to mono")
     if sound.peak == 0:
@@ -126,7 +127,8 @@ def recording_s(path: Path, *, max_s: float = MAX_RECORDING_S) -> float:
             reliable.
     """
     # `read_audio` below reports any problem.
-    with suppress(soundfile.LibsndfileError, RuntimeError, ValueError, OSError), _opened(path) as file:
+    errors = (soundfile.LibsndfileError, RuntimeError, ValueError, OSError)
+    with suppress(*errors), _opened(path, _data_chunk(path)) as file:
         length_s = file.frames / file.samplerate
         can_be_used = MIN_RATE_HZ <= file.samplerate <= MAX_RATE_HZ and 0 < length_s <= max_s
         if file.format in _LENGTH_IS_SURE and can_be_used:
@@ -167,14 +169,13 @@ class _Content(mmap.mmap):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[soundfile.SoundFile]:
+def _opened(path: Path, chunk: _DataChunk | None) -> Iterator[soundfile.SoundFile]:
     """Open an audio file, also inside a Parquet table, and with an incomplete RIFF header."""
     if (place := in_table(path)) is not None:
         with _Stream(io.BytesIO(read_in_table(place))) as file:
             yield file
         return
     # A crashed writer leaves a data chunk with a stated size of 0, which libsndfile reads as empty.
-    chunk = _data_chunk(path)
     if chunk is None or chunk.stated > 0 or not chunk.surplus:
         with open_regular(path, links=True) as raw, _Stream(raw.fileno(), closefd=False) as file:
             yield file
@@ -256,8 +257,7 @@ def _data_chunk(path: Path) -> _DataChunk | None:
     return None
 
 
-def _length_notes(path: Path, stated_samples: int, samples: int) -> Iterator[str]:
-    chunk = _data_chunk(path)
+def _length_notes(chunk: _DataChunk | None, stated_samples: int, samples: int) -> Iterator[str]:
     if chunk is not None and chunk.riff == _STREAM_SIZE:
         yield f"the header states the size of a stream (0x{_STREAM_SIZE:X})"
     elif chunk is not None and (chunk.stated > chunk.present or chunk.surplus):
