@@ -164,7 +164,7 @@ def case_from(text: str, origin: Path | None) -> Case:
     Relative paths are resolved against the working folder, then against `origin`, the run's working folder;
     without `origin`, they are not resolved.
     """
-    case = _CASE.validator.validate_python(_current_names(mapping(text)))
+    case: Case = _CASE.validator.validate_python(_current_names(mapping(text)))
     if origin is None:
         return case
 
