@@ -58,7 +58,7 @@ class Plan:
     config: RunConfig  # the run file, overridden by flags
     spec: ClientSpec
     data: DataSet
-    prompt: SystemPrompt  # the prompt of conversations
+    prompt: SystemPrompt  # the prompt used in conversations
     notes: tuple[str, ...]  # one sentence each on the data and the selected cases
     jobs: tuple[Job, ...]  # the turns to run, in order
     turn_mode: TurnMode
@@ -201,7 +201,7 @@ def make_plan(
     Args:
         needs_key: Whether the endpoint's API key is required, which it is not for an estimate.
         needs_recordings: Whether the data's recordings are required, which they are not if a person performs.
-        has_flags: Whether the error for a missing key may mention flags.
+        has_flags: Whether the error for a missing key may suggest command-line flags.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -253,9 +253,10 @@ def make_plan(
 
 
 def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
-    """Plan a conversation with a person, without cases, and check its requirements.
+    """Plan a conversation with a person, which has no test cases, and check its requirements.
 
-    `has_flags` is whether the error for a missing key may mention flags.
+    Args:
+        has_flags: Whether the error for a missing key may suggest command-line flags.
 
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
@@ -324,7 +325,7 @@ def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
     if not impairment.on_network:
         return impairment
     if "impairment" not in inspect.signature(load_object(spec.transport)).parameters:
-        raise UsageError(f"the transport of {spec.name} ({spec.transport}) cannot impair the network")
+        raise UsageError(f"{spec.name}: network impairments are not supported over {spec.transport}")
     if any(server.startswith("turn") for server in config.endpoint.ice_servers):
         raise UsageError("traffic through a TURN relay cannot be impaired: remove it from the ICE servers")
     return impairment

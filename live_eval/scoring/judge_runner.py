@@ -163,7 +163,7 @@ def _key_source(choices: Mapping[str, str]) -> str | None:
             try:
                 return check(choices[name])
             except ValueError as error:
-                raise UsageError(f"{name} of a judge: {error}") from None
+                raise UsageError(f"judge option {name}: {error}") from None
     return None
 
 

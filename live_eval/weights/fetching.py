@@ -10,9 +10,10 @@ https, and files that exceed the size of their weights are discarded.
 """
 
 # Neither pooch 1.9 nor huggingface_hub 2.4 can replace this. Both delete the partial file of a failed
-# download (`stream_download`, `_download_to_tmp_and_move`), so the 1.9 GB of emotion2vec+ would restart, and
-# both write all received data before they compare sizes. A requests hook could check the redirects that
-# pooch follows; hf-xet transfers bypass the HTTP client of huggingface_hub, which does not check SHA-256.
+# download (`stream_download`, `_download_to_tmp_and_move`), so the 1.9 GB of emotion2vec+ would start
+# over, and both write all received data before they compare sizes. A requests hook could check the
+# redirects that pooch follows; hf-xet transfers bypass the HTTP client of huggingface_hub, which does not
+# check SHA-256.
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def fetch_weights(
     clock: Clock | None = None,
     idle_s: float = _IDLE_S,
 ) -> FoundWeights:
-    """Download weights into the weights folder; existing files are kept, and a partial download is resumed.
+    """Download missing weights into the weights folder, and resume partial downloads.
 
     Args:
         again: Whether to download all files again, and accept hashes that differ from the record (but never
@@ -181,7 +182,7 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
         to = urlsplit(urljoin(response.url, response.headers["Location"]))
         host, _ = to.hostname or "", to.port  # the port is checked when it is read
     except ValueError as error:
-        raise JudgeError(f"{mask_halves(url)}: expected a redirect to a URL: {error}") from None
+        raise JudgeError(f"{mask_halves(url)}: invalid redirect URL: {error}") from None
     domains = {asked.hostname or ""}
     for source in _SOURCES:
         if any(_is_within(urlsplit(address).hostname or "", source) for address in (published, url)):

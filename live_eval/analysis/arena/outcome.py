@@ -157,7 +157,7 @@ def run_arena(
         except JudgeError as error:
             if people is None:
                 raise
-            raise JudgeError(f"{error}; to rate only the votes, pass --no-judge") from error
+            raise JudgeError(f"{error}; to compute ratings from the votes alone, pass --no-judge") from error
         judge = _by_judge(judged, names, seed)
     return ArenaResult(
         runs=names,

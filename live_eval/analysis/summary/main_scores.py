@@ -1,4 +1,4 @@
-"""Choose the main score of each task: the score that the benchmark's paper compares models by."""
+"""Choose the main score of each task: the score that the benchmark's paper uses to compare models."""
 
 from __future__ import annotations
 

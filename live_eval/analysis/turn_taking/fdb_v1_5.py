@@ -80,9 +80,9 @@ def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]
 
 
 def response_gaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the gaps from the user's joined segments to the model's next segment (``latency_resp_list``).
+    """Return the gap between each merged user segment and the next model segment (``latency_resp_list``).
 
-    If several user segments precede the same model segment, the last counts.
+    If several user segments precede the same model segment, the last one is used.
     """
     gaps: dict[int, Stretch] = {}
     for segment in user:

@@ -208,7 +208,7 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
 
 
 def unspoken(conversation: Conversation | None) -> Judgement:
-    """Return the result of a trial whose last utterance was never due.
+    """Return the result of a trial whose last utterance never became due.
 
     `conversation` is the conversation so far; None if nothing was recorded.
     """

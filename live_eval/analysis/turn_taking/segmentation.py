@@ -41,7 +41,7 @@ _SOONER = 0.8
 """Ratio of the endpoint's shortest possible answer time to its shortest observed answer time."""
 LEAST_REPLIES = 3
 """Minimum number of uninterrupted replies to estimate the endpoint's own pauses and answer times."""
-_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user's start may be a reaction
+_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user's onset may be a reaction
 _WORD_GAP_NS = 250_000_000  # between the words of one reply
 _RARE = 10  # one in this many replies may contain a stall
 

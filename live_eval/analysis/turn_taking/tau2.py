@@ -43,7 +43,7 @@ _REACTION_NS = 2_000_000_000  # a new reply this soon is a reaction to such spee
 _ANSWER_NS = 5_000_000_000  # a reply this soon may answer the user's open question: InteractionGym, eval.py
 
 _GRID = "exact times are used instead of ticks"
-_NATURAL = "replies that end naturally after the user's start are excluded"
+_NATURAL = "replies that end naturally after the user starts to speak are excluded"
 _INTERRUPTIONS = (
     f"{_GRID}; {_NATURAL}, as are interruptions followed by less than 2 s of recording; a turn that contains "
     "a vocal tic counts as a turn"
@@ -102,8 +102,8 @@ DEFINITIONS = (
             means=f"share of {what} that neither silence the agent within 1 s nor make it begin within 2 s",
             better="higher",
             corrects=f"{_GRID}; {_NATURAL}; an event that the agent talks through counts as correct (tau2 "
-            "counts none outside a turn); the answer to the previous turn is not a reaction; an event inside "
-            "a turn is part of it",
+            "ignores events outside a turn); the answer to the previous turn is not a reaction; an event "
+            "inside a turn is part of it",
         )
         for name, what in (("S_VT", "vocal tics"), ("S_ND", "utterances to other people"))
     ),

@@ -303,7 +303,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
     version = rows[0].get("listening")
     if isinstance(version, int) and version != LISTENING_SCHEMA_VERSION:
         raise SchemaVersionError(
-            f"{path}: expected a listening test of version {LISTENING_SCHEMA_VERSION}, got {version}"
+            f"{path}: expected listening test version {LISTENING_SCHEMA_VERSION}, got version {version}"
         )
     test = _read(_TEST, f"{path}:1", rows[0])
     keys: dict[str, str] = {}

@@ -84,7 +84,7 @@ export class VoiceToVoice {
     const { values } = this;
     if (!values.length) return "no turn measured yet";
     const [low, median, high] = [0.25, 0.5, 0.75].map((part) => number(quantile(values, part)));
-    const spread = values.length < FEWEST ? "" : ` · middle half ${low} to ${high} ms`;
+    const spread = values.length < FEWEST ? "" : ` · interquartile range ${low} to ${high} ms`;
     return `median ${median} ms${spread} · ${counted(values.length, "turn")}`;
   }
 

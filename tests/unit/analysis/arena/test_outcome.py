@@ -319,7 +319,7 @@ def test_verdicts_are_lines_of_json(runs: list[Path], tmp_path: Path) -> None:
 def test_votes_can_be_rated_without_the_judge(runs: list[Path], tmp_path: Path) -> None:
     file = votes_file(tmp_path / "votes.csv", "0/target,short,long,tie,x")
     plan = replace(PLAN, judge="arena")
-    with pytest.raises(JudgeError, match=r"missing .*; to rate only the votes, pass --no-judge"):
+    with pytest.raises(JudgeError, match=r"missing .*; to compute ratings from the votes alone, pass"):
         run_arena(read_runs(runs[:2]), plan, JudgeOptions(), votes=file)
     with pytest.raises(JudgeError) as raised:
         run_arena(read_runs(runs[:2]), plan, JudgeOptions())

@@ -64,7 +64,7 @@ def test_a_reply_that_the_session_divided_keeps_its_words_and_marks() -> None:
 
 @pytest.mark.parametrize("user", [HUM, STOP])
 def test_a_reported_stop_ends_the_reply_before_it(user: UserSpeech) -> None:
-    """A phone agent's `clear`, 60 ms after the user's start, and another reply within one response."""
+    """A phone agent's `clear`, 60 ms after the user's onset, and another reply within one response."""
     reply = replace(replies((2000, 3100), (4200, 9000), text="Yes."), discarded_ns=400 * MS)
     stopped = replace(reply, cancelled_ns=START + 3060 * MS)
     first, second = segmented(stream([ASKED, user], stopped), OWN).agent
