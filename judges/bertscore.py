@@ -51,7 +51,7 @@ class BertScore:
         named = model == BERT_WEIGHTS.name
         found = find_weights(BERT_WEIGHTS) if named else weights_at(Path(model))
         where = torch_device(device)
-        import_torchaudio()  # transformers imports this module
+        import_torchaudio()  # first, because transformers imports torchaudio
         # An absolute path: bert_score would download any name that begins with "scibert".
         folder = str(found.path.absolute())
         config = _config(folder)

@@ -53,7 +53,7 @@ class _EmbeddingJudge:
         where = torch_device(device)
         found = _find(model)
         self._detail = {"model": model, "sha256": found.sha256}
-        import_torchaudio()  # transformers imports this module
+        import_torchaudio()  # first, because transformers imports torchaudio
         with without_remarks():
             from sentence_transformers import SentenceTransformer
 

@@ -264,7 +264,7 @@ def load_network(path: Path) -> torch.nn.Module:
     with warnings.catch_warnings():
         # The positional convolution uses torch's older weight norm, which is deprecated.
         warnings.simplefilter("ignore", FutureWarning)
-        # Without storage: initialising 100 million random weights takes longer than reading them.
+        # Build the network without storage: initialising 100 million weights takes longer than reading them.
         with torch.device("meta"):
             network: torch.nn.Module = UTMOSModel()
         network = network.to_empty(device="cpu")

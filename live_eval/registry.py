@@ -202,7 +202,7 @@ def _run_machine_check(check: str, values: Mapping[str, str]) -> str | None:
 
 
 def _missing_for_option(option: OptionSpec, value: str) -> str | None:
-    """Describe the weights or the file that an option's value refers to, if missing."""
+    """Describe the missing weights or file that an option's value refers to, if any."""
     known = {weights.name: weights for weights in option.weights}
     if value in known:
         try:

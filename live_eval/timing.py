@@ -224,7 +224,7 @@ def headline_response(
 
 
 def is_greeting(done_ns: int | None, onset_ns: int | None) -> bool:
-    """Return whether a response ended before the user's onset; False if either is None."""
+    """Return whether a response ended by the user's onset; False if either time is missing."""
     return done_ns is not None and onset_ns is not None and done_ns <= onset_ns
 
 
@@ -235,7 +235,7 @@ def greets(marks: ResponseRecord, onset_ns: int | None) -> bool:
 
 
 def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
-    """Return whether the first audio or text arrived before the user's onset; False if either is None."""
+    """Return whether the first audio or text preceded the user's onset; False if either time is missing."""
     return said_ns is not None and onset_ns is not None and said_ns < onset_ns
 
 

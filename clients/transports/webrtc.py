@@ -1,7 +1,7 @@
 """WebRTC transport: audio on a track and messages on a data channel, over aiortc.
 
-The endpoint's packets are returned undecoded, with the kernel's stamps (`live_eval.audio.rtp_tap`); no jitter
-buffer delays them. The user's frames are encoded in advance and sent when they are due
+The endpoint's packets bypass the jitter buffer: they are returned undecoded, with kernel timestamps
+(`live_eval.audio.rtp_tap`). The user's frames are encoded in advance and sent when they are due
 (`live_eval.clients.transports._webrtc_track`).
 """
 
@@ -103,7 +103,7 @@ class WebRtcTransport(StampingTransport):
         """Send a message on the data channel.
 
         Raises:
-            TransportClosedError: The connection has ended, or the message cannot be sent, which ends it.
+            TransportClosedError: The connection is closed, or sending failed, which closes it.
         """
         channel = self._channel
         if self._end is None and channel is not None and channel.readyState == "open":

@@ -1,7 +1,7 @@
 """WebSocket transport: `websockets`' protocol over a socket with kernel timestamps.
 
-A busy process reads late, and several messages together. Each message is therefore stamped with the kernel's
-timestamp of its last byte, and no read extends past the end of a message (`live_eval.sockets`).
+A busy process reads late, and may read several messages at once. Each message is therefore stamped with
+the kernel's timestamp of its last byte, and no read extends past the end of a message (`live_eval.sockets`).
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
     path = folder / "model.pt"
     tensors = read_tensors(path)
     try:
-        # Without storage: initialising 300 million random weights takes longer than reading them.
+        # Build the network without storage: initialising 300 million weights takes longer than reading them.
         with torch.device("meta"):
             network = make(model_conf=config.model_conf, vocab_size=classes)
     except (AttributeError, TypeError, ValueError, RuntimeError, LookupError) as error:

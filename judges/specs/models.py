@@ -124,7 +124,7 @@ RUBRIC = JudgeSpec(
         _rated("c3", "C3 colloquialism degree", _COLLOQUIALISM, place=70),
         replace(
             _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, shows_cue=True),
-            fits_cue_from=4.0,  # By the scale's anchors, a reply rated 4 or 5 takes the cue into account.
+            fits_cue_from=4.0,  # According to the scale's anchors, replies rated 4 or 5 reflect the cue.
         ),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.SCRIPT_TEXT, Need.CUE}),

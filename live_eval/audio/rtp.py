@@ -139,7 +139,7 @@ class RtpTrack:
             self._doubled += 1
             return None
         self._seen.add(sequence)
-        if len(self._seen) > 2 * _RESTART_PACKETS:  # an older packet restarts the track
+        if len(self._seen) > 2 * _RESTART_PACKETS:  # a packet older than those kept restarts the track
             self._seen = {seen for seen in self._seen if seen >= self._sequence - _RESTART_PACKETS}
         if step < 0:
             self._late += 1

@@ -83,7 +83,7 @@ class _Request:
         """Return the plan of each configuration, without the default judges that cannot run here."""
         left_out: Mapping[str, str] = {}
         config = self.configs[0]
-        if config.cluster.ray is None:  # otherwise the judges on the nodes matter
+        if config.cluster.ray is None:  # with Ray, judges run on the nodes
             left_out = _unable_judges(config, self.judges, named=self.named)
         with located(self.runfile, self.flags, "impair.specs"):
             parse(config.impair.specs)

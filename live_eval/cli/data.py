@@ -98,7 +98,7 @@ def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None
     """Make a benchmark available as --data NAME or --data NAME/PART.
 
     NAME is one of `live-eval data list`. The files are downloaded at a pinned revision and stay in their
-    published layout; nothing is converted. An interrupted download is resumed. HF_ENDPOINT replaces
+    published layout; nothing is converted. Interrupted downloads resume. HF_ENDPOINT replaces
     https://huggingface.co; a token in HF_TOKEN is sent only there.
     """
     from live_eval.cli._data_command import add_command

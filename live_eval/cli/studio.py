@@ -148,11 +148,10 @@ def command(
 def _encryption(
     tls: bool | None, certificate: Path | None, key: Path | None, *names: str
 ) -> Encryption | None:
-    """Return the TLS settings for a host; None for none.
+    """Return the TLS settings for a host, or None without TLS.
 
     Raises:
-        UsageError: The certificate cannot be used.
-        UsageError: Flags contradict each other.
+        UsageError: The certificate cannot be used, or flags conflict.
     """
     from live_eval.http.encryption import read_certificate, self_signed
     from live_eval.http.hosts import is_any, is_loopback

@@ -69,7 +69,7 @@ def _list(as_json: bool, checked: bool) -> None:
 def _fetch(names: tuple[str, ...], again: bool) -> None:
     """Download weights from their publisher.
 
-    An interrupted download is resumed. HF_ENDPOINT replaces https://huggingface.co; a token in HF_TOKEN is
+    Interrupted downloads resume. HF_ENDPOINT replaces https://huggingface.co; a token in HF_TOKEN is
     sent only there.
     """
     from live_eval.weights.fetching import published_at

@@ -47,7 +47,7 @@ def is_address(host: str) -> bool:
 
 
 def is_any(host: str) -> bool:
-    """Return whether a host to bind stands for all addresses of this machine."""
+    """Return whether a bind host is a wildcard address (all local interfaces)."""
     return not host or (is_address(host) and ip_address(host).is_unspecified)
 
 

@@ -35,7 +35,7 @@ _LEAST_CORRELATION = 0.3
 
 
 class DeviceDelay(BaseModel):
-    """The measured delay of an input and output device.
+    """The measured round-trip delay of an output device and a microphone.
 
     Args:
         delay_ms: Median over the repetitions.

@@ -57,7 +57,7 @@ def plan_performance(
 
     Args:
         scripts: Maximum number of scripts; the first ones are used.
-        has_flags: Whether the error for a missing key may mention flags.
+        has_flags: Whether the error for a missing key may suggest command-line flags.
 
     Raises:
         UsageError: No script can be performed by a person, or the settings are invalid.

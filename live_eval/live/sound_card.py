@@ -106,7 +106,10 @@ class _Stream:
 
 
 class SoundCard:
-    """An open output device and an optional open microphone; an `AudioSink`. See `open_sound_card`."""
+    """An `AudioSink` that plays to an open output device and optionally reads an open microphone.
+
+    Use `open_sound_card` to create one.
+    """
 
     def __init__(self, microphone: AudioDevice | None, loudspeaker: AudioDevice, rate_hz: int) -> None:
         self.rate_hz = rate_hz

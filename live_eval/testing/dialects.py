@@ -153,7 +153,7 @@ def _shape(message: Message) -> object:
 
 
 def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
-    """Call every method that is allowed in any state, until the connection ends."""
+    """Call each method that is valid in every state, and end the connection last."""
     player = _after(start, cassette, state)
     for response_id in (*player.responses, "no-such-response"):
         for heard_ms in (0, 40, 10**9):

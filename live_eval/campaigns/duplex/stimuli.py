@@ -90,7 +90,7 @@ class NoiseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """A sound without words.
+    """A non-speech sound.
 
     Args:
         dbfs: RMS level.

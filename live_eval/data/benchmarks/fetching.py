@@ -60,7 +60,7 @@ def fetch_benchmark(
     planned: Callable[[str, int, int], None] | None = None,
     clock: Clock | None = None,
 ) -> RecordedBenchmark:
-    """Download parts of a benchmark; complete files are kept, and a partial download is resumed.
+    """Download missing files of a benchmark's parts, and resume partial downloads.
 
     Args:
         parts: Names of the parts.

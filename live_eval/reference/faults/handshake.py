@@ -63,7 +63,7 @@ class ConnectionFaults:
         return None if fault.value is None else fault.number / 1000
 
     def receive(self, sock: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        """Serve a new connection unless a fault affects it."""
+        """Serve a new connection, or apply the fault that affects it."""
         script = self._schedule.of_connection(self._script)
         slow, tls = script.get(FaultName.SLOW_ACCEPT), script.get(FaultName.TLS)
         if script.has(FaultName.RESET):

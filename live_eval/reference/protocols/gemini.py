@@ -183,7 +183,7 @@ class _ClientMessage(_Model):
 
 
 class StoredSession(NamedTuple):
-    """A session and its conversation items when it was stored."""
+    """A snapshot of a session: its engine, and its conversation items when it was stored."""
 
     engine: Engine
     items: tuple[Item, ...]
