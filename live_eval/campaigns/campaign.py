@@ -52,7 +52,8 @@ class CampaignOutcome:
 class Campaign(ABC):
     """A campaign of consecutive runs in a folder.
 
-    The constructor performs all look-ups and generates all recordings: call it off the event loop.
+    The constructor performs all look-ups and generates all recordings: call it off the event loop. It calls
+    methods that subclasses define, so a subclass first sets the attributes that these use.
 
     Args:
         folder: Campaign folder, new or empty; created if missing.
