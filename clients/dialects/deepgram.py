@@ -72,7 +72,7 @@ _FLUX = "flux"
 
 
 class DeepgramAgent(EventDialect):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Raises:
         UsageError: The Voice Agent does not support these settings, or the base URL is not a URL.

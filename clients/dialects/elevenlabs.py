@@ -72,7 +72,7 @@ _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, m
 
 
 class ElevenLabsAgent(EventDialect):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Raises:
         UsageError: ElevenLabs does not support these settings, or the base URL is not a URL.

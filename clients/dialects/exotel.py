@@ -20,7 +20,7 @@ __all__ = ["Exotel"]
 
 
 class Exotel(PhoneLine):
-    """The protocol state of one call; a `Dialect`."""
+    """A `Dialect` that tracks the state of one call."""
 
     codec = Codec(CodecName.PCM16, 8_000)
     stream_field = "stream_sid"

@@ -28,7 +28,7 @@ __all__ = ["FastRtcWebRtc"]
 
 
 class FastRtcWebRtc(WebRtcBot):
-    """The protocol state of one session; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session."""
 
     path = "webrtc/offer"
     channel = "text"

@@ -102,7 +102,7 @@ _OWN = ("api_version",)  # keys in `extra` for this dialect, excluded from the s
 
 
 class GeminiLive(BaseDialect):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Args:
         settings: ``extra`` overrides fields of the `setup` object; its ``api_version`` is the API version.

@@ -34,7 +34,7 @@ _KINDS = {
 
 
 class Glm(BetaDialect):
-    """The protocol state of one session; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session."""
 
     truncates: ClassVar[bool] = False
     ignored = BetaDialect.ignored | {

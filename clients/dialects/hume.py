@@ -87,7 +87,7 @@ _FATAL: Mapping[FailureKind, re.Pattern[str]] = {
 
 
 class HumeEvi(EventDialect):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Args:
         settings: ``voice`` is a voice ID. Transcripts arrive even without a ``transcription_model``.

@@ -72,7 +72,7 @@ _EXPIRED = re.compile(r"reached its maximum duration")
 
 
 class Moshi(BaseDialect):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Args:
         settings: ``extra`` contains the URL query parameters.

@@ -78,7 +78,7 @@ _STATUSES = {401: FailureKind.AUTHENTICATION, 403: FailureKind.AUTHENTICATION, 4
 
 
 class OpenAIChatAudio(BaseDialect):
-    """The protocol state of one turn; a `Dialect`.
+    """A `Dialect` that tracks the state of one turn.
 
     Args:
         settings: ``extra`` overrides fields of the request body.

@@ -42,7 +42,7 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 class AzureOpenAI(OpenAIRealtime):
-    """The protocol state of one session with Azure OpenAI; a `Dialect`. The model is a deployment."""
+    """A `Dialect` that tracks the state of one session with Azure OpenAI. The model is a deployment."""
 
     def headers(self) -> dict[str, str]:
         key = self.settings.key.reveal() if self.settings.key is not None else ""
@@ -51,7 +51,7 @@ class AzureOpenAI(OpenAIRealtime):
 
 
 class XAI(OpenAIRealtime):
-    """The protocol state of one session with xAI; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session with xAI."""
 
     ignored = OpenAIRealtime.ignored | {"ping"}
 
@@ -111,7 +111,7 @@ class XAI(OpenAIRealtime):
 
 
 class VllmOmni(OpenAIRealtime):
-    """The protocol state of one session with vLLM-Omni; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session with vLLM-Omni."""
 
     codecs: ClassVar[Mapping[str, CodecName]] = {
         **OpenAIRealtime.codecs,
@@ -161,7 +161,7 @@ class VllmOmni(OpenAIRealtime):
 
 
 class SpeechToSpeech(OpenAIRealtime):
-    """The protocol state of one session with Hugging Face speech-to-speech; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session with Hugging Face speech-to-speech."""
 
     ignored = OpenAIRealtime.ignored | {
         "speech_to_speech.input_audio_transcription.snapshot",
@@ -175,4 +175,4 @@ class SpeechToSpeech(OpenAIRealtime):
 
 
 class StepFun(BetaDialect):
-    """The protocol state of one session with StepFun; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session with StepFun."""

@@ -70,7 +70,7 @@ _ENDS: Mapping[str, tuple[FailureKind, str]] = {
 
 
 class OpenAILive(EventDialect):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Args:
         settings: ``extra`` overrides fields of the `session` object in ``session.start``. Transcripts arrive

@@ -75,7 +75,7 @@ _AUDIO_DELTA = "response.output_audio.delta"
 
 
 class OpenAIRealtime(SessionDialect):
-    """The protocol state of one session, GA dialect; a `Dialect`.
+    """A `Dialect` that tracks the state of one session: the GA dialect.
 
     Args:
         settings: ``extra`` overrides fields of the `session` object in ``session.update``; it may set the

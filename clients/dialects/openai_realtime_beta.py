@@ -18,7 +18,7 @@ __all__ = ["BetaDialect", "OpenAIRealtimeBeta"]
 
 
 class BetaDialect(OpenAIRealtime):
-    """The protocol state of one session with a server that uses the beta dialect; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session with a server that uses the beta dialect."""
 
     spellings: ClassVar[Mapping[str, str]] = {
         "response.output_audio.delta": "response.audio.delta",
@@ -61,7 +61,7 @@ class BetaDialect(OpenAIRealtime):
 
 
 class OpenAIRealtimeBeta(BetaDialect):
-    """The beta dialect with the header that OpenAI required; a `Dialect`."""
+    """A `Dialect` for the beta dialect with the header that OpenAI required."""
 
     def headers(self) -> dict[str, str]:
         return super().headers() | {"OpenAI-Beta": "realtime=v1"}

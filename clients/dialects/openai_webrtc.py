@@ -43,7 +43,7 @@ _EPHEMERAL = "ek_"
 
 
 class OpenAIWebRtc(OpenAIRealtime):
-    """The protocol state of one session, GA dialect over WebRTC; a `Dialect`.
+    """A `Dialect` that tracks the state of one session: the GA dialect over WebRTC.
 
     Args:
         settings: See `OpenAIRealtime`. Audio formats in ``extra`` have no effect.

@@ -30,7 +30,7 @@ _PING_NS = 1_000_000_000
 
 
 class PipecatWebRtc(RtviBot, WebRtcBot):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Args:
         settings: See `WebRtcBot`; ``extra`` may contain pipecat's ``request_data``.

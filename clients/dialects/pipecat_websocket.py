@@ -66,7 +66,7 @@ _CLOSED = {1013: FailureKind.BUSY, 4003: FailureKind.AUTHENTICATION}
 
 
 class PipecatWebSocket(RtviBot):
-    """The protocol state of one session; a `Dialect`.
+    """A `Dialect` that tracks the state of one session.
 
     Args:
         settings: ``extra`` contains query parameters. A key is sent as a bearer token.

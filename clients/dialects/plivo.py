@@ -24,7 +24,7 @@ __all__ = ["Plivo"]
 
 
 class Plivo(PhoneLine):
-    """The protocol state of one call; a `Dialect`."""
+    """A `Dialect` that tracks the state of one call."""
 
     stream_field = "streamId"
     number_field = "sequenceNumber"

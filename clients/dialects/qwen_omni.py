@@ -33,7 +33,7 @@ _FLAT_FORMATS = {"input": "input_audio_format", "output": "output_audio_format"}
 
 
 class QwenOmni(BetaDialect):
-    """The protocol state of one session; a `Dialect`."""
+    """A `Dialect` that tracks the state of one session."""
 
     input_rate_hz: ClassVar[int] = 16_000
     truncates: ClassVar[bool] = False

@@ -20,7 +20,7 @@ __all__ = ["Telnyx"]
 
 
 class Telnyx(PhoneLine):
-    """The protocol state of one call; a `Dialect`."""
+    """A `Dialect` that tracks the state of one call."""
 
     stream_field = "stream_id"
     number_field = "sequence_number"

@@ -32,7 +32,7 @@ _POLICY = 1008  # RFC 6455, 7.4.1
 
 
 class Twilio(PhoneLine):
-    """The protocol state of one call; a `Dialect`.
+    """A `Dialect` that tracks the state of one call.
 
     Args:
         settings: See `PhoneLine`; ``extra`` may also contain ``account_sid`` and ``call_sid``.

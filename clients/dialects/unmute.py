@@ -50,7 +50,7 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 
 
 class Unmute(BetaDialect):
-    """The protocol state of one session; a `Dialect`. The server determines the model."""
+    """A `Dialect` that tracks the state of one session. The server determines the model."""
 
     speaks_first: ClassVar[bool] = True
     ignored = BetaDialect.ignored | {

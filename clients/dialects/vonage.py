@@ -23,7 +23,7 @@ __all__ = ["Vonage"]
 
 
 class Vonage(PhoneLine):
-    """The protocol state of one call; a `Dialect`. ``extra.parameters`` are the headers of the NCCO."""
+    """A `Dialect` that tracks the state of one call. ``extra.parameters`` are the headers of the NCCO."""
 
     type_field = "action"
     codec = Codec(CodecName.PCM16, 16_000)

@@ -37,7 +37,7 @@ class _Encoder(Protocol):
 
 
 class UserTrack(MediaStreamTrack):
-    """Encode frames in advance and send them when due; an `AudioTrack` and `EncodesFramesAhead`.
+    """An `AudioTrack` that encodes frames in advance (`EncodesFramesAhead`) and sends them when due.
 
     aiortc's sender passes packets from `recv` to its transport as RTP; there they are encrypted and kept
     until they are due.

@@ -29,7 +29,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class HttpTransport:
-    """Sequential requests to an endpoint; a `Transport`.
+    """A `Transport` that sends sequential requests to an endpoint.
 
     Redirects are not followed, since the headers contain the key.
 

@@ -37,7 +37,7 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class WebRtcTransport(StampingTransport):
-    """A WebRTC connection to an endpoint; a `Transport`.
+    """A `Transport` over a WebRTC connection to an endpoint.
 
     The steps in `setup_ns` are ``offer`` (our description, candidates gathered), ``answer`` (the HTTP round
     trip), ``ice`` (from the answer to a working candidate pair), ``dtls``, ``channel`` (from the end of DTLS

@@ -59,7 +59,7 @@ _LOGGER.setLevel(logging.INFO)
 
 
 class WebSocketTransport(StampingTransport):
-    """A WebSocket connection to an endpoint; a `Transport`.
+    """A `Transport` over a WebSocket connection to an endpoint.
 
     Messages may be up to 16 MiB. Redirects are not followed, since the headers contain the key. A proxy from
     the environment is used, except for loopback addresses.
