@@ -36,7 +36,7 @@ DEFINITIONS = (
         means="mean length of the overlaps of the user and the agent",
         unit="s",
         better="lower",
-        corrects="the latency is the time from the user's start until the agent stops, for interruptions "
+        corrects="the latency is the time from the user's onset until the agent stops, for interruptions "
         "that stop it within 2 s or before the user has finished; interruptions that never stop it (the "
         "source counts the utterance's length), natural ends and speech that expects no answer are excluded",
     ),

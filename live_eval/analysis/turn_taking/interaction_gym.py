@@ -80,7 +80,7 @@ class _Said(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A score and its expectation; `natural` is whether the agent's reply ended naturally."""
+    """A score and its expectation. `natural` states whether the agent's reply ended naturally."""
 
     expects: str
     score: float

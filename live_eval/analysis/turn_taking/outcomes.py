@@ -53,7 +53,7 @@ RULES_VERSION = 6
 """Version of the rules and of the segmentation into replies, shared with the published metrics."""
 
 YIELD_WITHIN_NS = 2_000_000_000
-"""The maximum time from the user's start to the end of a reply that counts as yielded."""
+"""The maximum time from the user's onset to the end of a reply that counts as yielded."""
 
 DURATIONS: Mapping[str, str] = {
     "response_latency": "last sample of the user → first audible sample of the reply",

@@ -180,7 +180,8 @@ def _judged(
 ) -> tuple[_Pause, str]:
     """Classify the silence between a reply and the next part; return the reason if the class is unknown.
 
-    `divided` is whether the session treated the next part as another response.
+    Args:
+        divided: Whether the session treated the next part as another response.
     """
     began_ns, before_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     pause_ns = after.start_ns - before_ns
