@@ -36,13 +36,11 @@ def torch_device(name: str) -> torch.device:
     import torch
 
     if name == "cuda" and not torch.cuda.is_available():
-        raise JudgeError(
-            f"--device cuda: torch {torch.__version__} found no CUDA device; expected one, or cpu"
-        )
+        raise JudgeError(f"--device cuda: torch {torch.__version__} finds no CUDA device; use cpu")
     try:
         return torch.device(name)
     except RuntimeError as error:
-        raise JudgeError(f"--device {name}: expected cpu or cuda, got an invalid device: {error}") from error
+        raise JudgeError(f"--device {name}: expected cpu or cuda: {error}") from error
 
 
 def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[int]]:

@@ -85,7 +85,9 @@ class CampaignDocument:
             raise StoreError(f"{path}: expected JSON: {error}") from None
         if not isinstance(facts, dict) or facts.get("schema") != self.schema:
             found = facts.get("schema") if isinstance(facts, dict) else type(facts).__name__
-            raise StoreError(f"{path}: expected a {self.what} of schema {self.schema}, got {found!r}")
+            raise StoreError(
+                f"{path}: expected a {self.what} with schema version {self.schema}, got {found!r}"
+            )
         self.check(path, facts, _SharedFacts)
         return facts
 

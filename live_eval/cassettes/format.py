@@ -375,7 +375,7 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 def _step(line: dict[str, Any]) -> Step:
     at_ns = round(line.pop("at_ms") * 1_000_000)
     if abs(at_ns) > _LATEST_NS:
-        raise ValueError(f"at_ms is {at_ns / 1_000_000:g}")
+        raise ValueError(f"at_ms is out of range: {at_ns / 1_000_000:g}")
     if "direction" in line:
         kinds: dict[str, Callable[[int, Message], Step]] = {"in": Received, "out": Sent}
         return kinds[line["direction"]](at_ns, _message(line))
@@ -393,14 +393,16 @@ def _step(line: dict[str, Any]) -> Step:
     if "turn" in line:
         name = line.pop("turn")
         if name not in _TURN:
-            raise ValueError(f"unknown report to the turn {name!r}; expected one of {', '.join(_TURN)}")
+            raise ValueError(f"unknown turn report {name!r}; expected one of {', '.join(_TURN)}")
         return SessionReport(at_ns, name, _arguments(line, _TURN[name]))
     if "rtp" in line:
         return _packet(at_ns, line["rtp"])
     if "closed" in line:
         code, reason = line["closed"]["code"], line["closed"]["reason"]
         if not (code is None or _fits(code, int)) or not isinstance(reason, str):
-            raise TypeError(f"closed with code {code!r} and reason {reason!r}")
+            raise TypeError(
+                f"closed: expected an integer or null as code and text as reason, got {code!r} and {reason!r}"
+            )
         return Closed(at_ns, code, reason)
     name = line.pop("event")
     if not isinstance(name, str):

@@ -80,7 +80,7 @@ class _Request:
     wanted: bool
 
     def plans(self) -> list[Plan]:
-        """Return the plan of each configuration, without the default judges that cannot run here."""
+        """Return the plan of each configuration, without the default judges that are unavailable here."""
         left_out: Mapping[str, str] = {}
         config = self.configs[0]
         if config.cluster.ray is None:  # with Ray, judges run on the nodes
@@ -109,7 +109,7 @@ def run_command(
 ) -> None:
     """Run ``live-eval run`` with the values of its flags, and exit with its status."""
     if not is_estimate and (price or assume):
-        raise UsageError(f"{'--price' if price else '--assume'} is a flag of --estimate, which is missing")
+        raise UsageError(f"{'--price' if price else '--assume'} requires --estimate")
     stop = click.get_current_context().with_resource(StopSignals())
     if until_stdin_ends:
         stop_with_stdin()
@@ -327,9 +327,9 @@ def _prompt_configs(config: RunConfig) -> list[RunConfig]:
     if len(prompts) < 2:
         return [config]
     if config.task.name not in (ALL_TASKS, Task.CONVERSATION):
-        raise UsageError(f"several prompts ({text}) need the task conversation or all")
+        raise UsageError(f"several prompts ({text}) require --task conversation or --task all")
     if config.output.retry_failed:
-        raise UsageError(f"--retry-failed reruns the turns of one run; {text} are several prompts")
+        raise UsageError(f"--retry-failed reruns the turns of one run: expected one prompt, got {text}")
     for each in prompts:
         load_prompt(each)
     found: list[RunConfig] = []

@@ -67,7 +67,7 @@ def command(
     full duplex) has no first byte to compare.
 
     Also prints the lateness of a bare timer loop before and after the turns (the machine's own floor), and
-    the delay between the sending of reply chunks and their arrival stamps.
+    the delay between the sending of reply chunks and their arrival timestamps.
 
     The result is stored if there are at least 50 turns, none failed, and --endpoint is omitted or names the
     transport's default client. Later runs on this machine report the error, with its date, that was measured

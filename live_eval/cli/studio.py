@@ -160,7 +160,7 @@ def _encryption(
         raise UsageError("--certificate-key requires --certificate")
     if certificate is not None:
         if tls is False:
-            raise UsageError("--certificate encrypts, and --no-tls does not: leave out one of them")
+            raise UsageError("--certificate and --no-tls conflict: pass only one of them")
         return read_certificate(certificate, key)
     if tls or (tls is None and not all(map(is_loopback, names))):
         named = [each for each in names if not is_any(each)]

@@ -137,7 +137,7 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
 
 def _as_value(name: str) -> str:
-    """Return a hint on the parameter that has this name as its value; empty if none has."""
+    """Return a hint on the parameter that accepts this name as a value; empty without such a parameter."""
     has = [key for key, parameter in PARAMETERS.items() if name in parameter.value.choices]
     return f" (did you mean {has[0]}={name}?)" if has else ""
 
@@ -176,10 +176,10 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
     for parameter in present:
         clash = names.intersection(parameter.excludes)
         if clash:
-            raise UsageError(f"impairments {parameter.name} and {clash.pop()}: expected only one of them")
+            raise UsageError(f"impairments {parameter.name} and {clash.pop()} conflict: use only one of them")
         if parameter.needs and parameter.needs not in names:
             key = _key(parameter.name, direction)
-            raise UsageError(f"impairment {key}: expected {parameter.needs} as well")
+            raise UsageError(f"impairment {key} requires {parameter.needs}")
     for parameter in PARAMETERS.values():
         key = _key(parameter.name, direction)
         default = parameter.value.default
@@ -198,7 +198,7 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
         )
     stall, every = (given.get(_key(name, direction)) for name in ("stall", "every"))
     if isinstance(stall, float) and isinstance(every, float) and stall >= every:
-        raise UsageError(f"impairment stall={stall:g}ms: expected it to be shorter than every={every:g}ms")
+        raise UsageError(f"impairment stall={stall:g}ms: expected a stall shorter than every={every:g}ms")
 
 
 def _key(name: str, direction: str) -> str:

@@ -186,7 +186,7 @@ def _read(folder: Path) -> _File:
     except ValidationError as error:
         raise StoreError(f"{path}: invalid reviews: {_first(error)}") from None
     if stored.reviews != _VERSION:
-        raise SchemaVersionError(f"{path}: expected reviews of version {_VERSION}, got {stored.reviews}")
+        raise SchemaVersionError(f"{path}: expected reviews version {_VERSION}, got version {stored.reviews}")
     return stored
 
 

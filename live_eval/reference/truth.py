@@ -180,7 +180,8 @@ class TruthKeeper:
     def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
         """Record that an event was sent; return the true times if this completes a reply.
 
-        `stops` is whether the client drops the unplayed audio of a cancelled response.
+        Args:
+            stops: Whether the client drops the unplayed audio of a cancelled response.
         """
         if not isinstance(event, AudioPiece | TextPiece | ResponseCreated | ResponseEnded):
             return None
@@ -386,10 +387,10 @@ def _record(line: bytes, where: str) -> TrueReply | TrueUtterance:
     except orjson.JSONDecodeError as error:
         raise DataError(f"{where}: expected a JSON object; {error}") from None
     if not isinstance(values, dict) or values.pop("schema", None) != _TRUTH_SCHEMA:
-        raise DataError(f"{where}: expected true times of schema version {_TRUTH_SCHEMA}")
+        raise DataError(f"{where}: expected true times with schema version {_TRUTH_SCHEMA}")
     kind = _KINDS.get(str(values.pop("kind", None)))
     if kind is None:
-        raise DataError(f"{where}: expected a kind of {', '.join(_KINDS)}")
+        raise DataError(f"{where}: expected one of the kinds {', '.join(_KINDS)}")
     if set(values) != _FIELDS[kind]:
         raise DataError(f"{where}: expected the keys {', '.join(sorted(_FIELDS[kind]))}")
     for name in ("chunk_sent_ns", "chunk_samples"):

@@ -140,7 +140,7 @@ def run_arena(
     if not others:
         raise UsageError("expected at least two runs, got one")
     if plan is None and votes is None:
-        raise UsageError("expected a judge to ask, or votes (--votes FILE)")
+        raise UsageError("expected a judge or votes: select a judge, or pass --votes FILE")
     for other in others:
         check_same_data(first, other, common=common)
     names = tuple(run.name for run in runs)

@@ -98,7 +98,7 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
     """
     folders = [path.resolve() for path in paths]
     if len(set(folders)) < len(folders):
-        raise UsageError("expected different runs, got a duplicate")
+        raise UsageError("expected different runs, got a duplicate run")
     names = [folder.name for folder in folders]
     if len(set(names)) < len(names):
         names = [str(path) for path in paths]

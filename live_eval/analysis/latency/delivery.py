@@ -74,8 +74,8 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> DeliveryRate:
 def delivery_rate_of(reply: ResponseRecord) -> float | None:
     """Return the ratio of a reply's audio length to its arrival time, from first to last chunk.
 
-    A chunk arrives when it is complete, so the last chunk is excluded; so are idle gaps of the sender.
-    Infinite if all chunks arrived at the same time; None for fewer than two chunks.
+    A chunk arrives when it is complete, so the last chunk is excluded. Idle gaps of the sender are also
+    excluded. The ratio is infinite if all chunks arrived at once, and None for fewer than two chunks.
     """
     arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples
     followed = np.ones(max(0, len(arrivals) - 1), np.bool_)

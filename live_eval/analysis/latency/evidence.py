@@ -25,7 +25,7 @@ class Evidence:
     """The data of one turn for published definitions.
 
     Args:
-        log: All messages with stamps, in order.
+        log: All messages with timestamps, in order.
         both_sides: Audio, int16, shape (samples, 2), user left, endpoint as heard right; sample 0 is spoken
             at ``turn.trace.t0_ns``. None if there is no audio.
         both_rate_hz: Sample rate of `both_sides`.

@@ -80,7 +80,7 @@ class Gap:
 
 
 class NoiseKind(StrEnum):
-    """Synthetic sounds without words."""
+    """Synthetic non-speech sounds."""
 
     COUGH = "cough"
     """Two bursts of pink noise that decay within 120 ms."""
@@ -209,7 +209,7 @@ class Composer:
                     self._spoken[piece] = self._say(piece)
                 return self._spoken[piece]
             case Recorded():
-                raise UsageError(f"expected a recording to be a whole utterance: {piece.path}")
+                raise UsageError(f"{piece.path}: a recording must be the only piece of its utterance")
 
     def _say(self, piece: Say) -> _Sound:
         speed = piece.speed / _OTHER_VOICE if piece.other else piece.speed

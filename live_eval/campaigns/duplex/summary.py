@@ -91,7 +91,7 @@ def read_duplex(folder: Path) -> DuplexRecord:
     if not all(map(names_a_run, runs)):
         raise StoreError(f"{path}: expected the folder names of the runs, got {runs!r}")
     if len(set(runs)) < len(runs) or len({trial.trial_id for trial in listed}) < len(listed):
-        raise StoreError(f"{path}: expected no duplicate run or trial")
+        raise StoreError(f"{path}: duplicate run or trial")
     begun = [run for run in runs if (folder / run).is_dir() and not (folder / run).is_symlink()]
     trials = {run: read_trials(folder / run, listed) for run in begun}
     outages = [f"{run}: {note}" for run in begun if (note := _outages(folder / run))]

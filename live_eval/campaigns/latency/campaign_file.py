@@ -115,7 +115,7 @@ def read_campaign_file(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: expected at most {MOST_POINTS} points, got {len(points)}")
     LATENCY_CAMPAIGN.check(path, facts, _Facts)
     if len({point["run"] for point in points}) < len(points):
-        raise StoreError(f"{path}: expected points with different runs, got a duplicate")
+        raise StoreError(f"{path}: expected points with different runs, got a duplicate run")
     return facts
 
 

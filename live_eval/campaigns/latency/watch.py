@@ -168,7 +168,7 @@ def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
 class WallClockWatch:
     """Detect wall-clock steps between the sessions of a campaign.
 
-    Latencies use the monotonic clock and remain valid; dates, and kernel stamps on the wall clock, do not.
+    Latencies use the monotonic clock and remain valid. Dates and kernel timestamps on the wall clock do not.
     """
 
     def __init__(self) -> None:

@@ -70,5 +70,5 @@ def load_in_words(point: StoredPoint) -> str:
 
 
 def detector_in_words(point: StoredPoint) -> str:
-    """Return the endpoint's detector settings; "default" if none are set."""
+    """Return the endpoint's detector settings; "default" without settings."""
     return ", ".join(f"{key}={value}" for key, value in (point.turn_detection or {}).items()) or "default"

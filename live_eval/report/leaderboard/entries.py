@@ -152,7 +152,7 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
     """
     resolved = [path.resolve() for path in paths]
     if len(set(resolved)) < len(resolved):
-        raise UsageError("expected different runs, got a duplicate")
+        raise UsageError("expected different runs, got a duplicate run")
     read: list[tuple[Path, RunSummary, Mapping[str, Any]]] = []
     for path in paths:
         with RunReader.open(path) as run, ScoreReader.open(path) as scores:

@@ -110,7 +110,7 @@ class ListeningTest:
         if names & {HIDDEN_REFERENCE, ANCHOR}:
             raise UsageError(f"runs: the names {HIDDEN_REFERENCE!r} and {ANCHOR!r} are reserved")
         if is_mushra and self.reference is not ReferenceKind.REPLY:
-            raise UsageError("reference: expected 'reply' in a MUSHRA test, whose listeners compare with it")
+            raise UsageError("reference: a MUSHRA test requires 'reply', the reference reply")
         if len(names) < len(self.runs):
             (name, _), *_ = Counter(run.name for run in self.runs).most_common()
             raise UsageError(

@@ -53,7 +53,7 @@ def plan_test(
     """
     if kind is ListeningKind.RATING and reference is ReferenceKind.NONE:
         raise UsageError(
-            "reference: expected 'user' or 'reply' for ratings, whose scales refer to the user's side"
+            "reference: ratings require 'user' or 'reply', because their scales refer to the user's side"
         )
     names = [run.resolve().name for run in runs]
     if len(runs) > 1:
@@ -118,7 +118,7 @@ def _with_reference(run: Path, cases: Mapping[str, ListenedCase]) -> dict[str, L
             if (path := reader.turn(turn_id).case.reference_audio_path) is not None and path.is_file()
         }
     if not found:
-        raise UsageError("no case has a reference reply, with which listeners of a MUSHRA test compare")
+        raise UsageError("no case has a reference reply, which a MUSHRA test requires")
     return found
 
 

@@ -245,7 +245,7 @@ def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dic
         if wrong or set(opinion.ratings) != set(test.scales):
             raise UsageError(f"expected a whole number from 1 to 5 for each of {', '.join(test.scales)}")
         if opinion.choice:
-            raise UsageError(f"choice: a rating test has none, got {opinion.choice[:40]!r}")
+            raise UsageError(f"choice: expected none in a rating test, got {opinion.choice[:40]!r}")
         return {"ratings": {scale: opinion.ratings[scale] for scale in test.scales}}
     if opinion.ratings:
         names = ", ".join(opinion.ratings)

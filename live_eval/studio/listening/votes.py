@@ -326,7 +326,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
 
 
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
-    """Describe why a vote does not match its test; empty if it does."""
+    """Describe why a vote does not match its test; return an empty string if it matches."""
     is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
     is_mushra, systems = test.kind is ListeningKind.MUSHRA, test.systems
     if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:

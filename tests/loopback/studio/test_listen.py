@@ -150,7 +150,7 @@ async def test_x_is_heard_too_and_ratings_have_scales(folder: Path) -> None:
         assert "from 1 to 5" in (await browser.post("/api/listen/votes", sent))["error"]["message"]
         sent["ratings"] = dict.fromkeys(scales, 4)
         both = await browser.post("/api/listen/votes", {**sent, "choice": "A"})
-        assert both["error"]["message"].startswith("choice: a rating test has none")
+        assert both["error"]["message"].startswith("choice: expected none in a rating test")
         assert (await browser.post("/api/listen/votes", sent))["done"] == 1
         rows = (await browser.get(f"/api/listen/{made['id']}/votes.csv?run=amber")).splitlines()
         assert len(rows) == 3

@@ -192,7 +192,7 @@ HEADER = '{"cassette": 1}'
             [HEADER, '{"at_ms": 1, "turn": "user_speaks", "onset_ns": "x", "voice_end_ns": 1}'],
             "onset_ns: expected int",
         ),
-        ([HEADER, '{"at_ms": 1, "closed": {"code": "x", "reason": 5}}'], "closed with code 'x'"),
+        ([HEADER, '{"at_ms": 1, "closed": {"code": "x", "reason": 5}}'], "as reason, got 'x' and 5"),
         (['{"cassette": 1, "settings": [1]}'], "settings: expected dict"),
         (['{"cassette": 1, "origin_ns": 1e308}'], "origin_ns: expected int"),
     ],

@@ -58,7 +58,7 @@ def test_the_turns_of_a_resumed_run_are_those_not_recorded() -> None:
 
 
 def test_the_flags_of_an_estimate_need_it() -> None:
-    assert "--assume is a flag of --estimate" in str(run("reference", "--assume", "reply=3").exception)
+    assert "--assume requires --estimate" in str(run("reference", "--assume", "reply=3").exception)
     done = run("reference", "--estimate", "--out", "mine", "--retry-failed")
     assert isinstance(done.exception, Exception)
 

@@ -152,7 +152,7 @@ def test_each_prompt_has_a_run_and_other_tasks_are_in_the_first() -> None:
     for prompt, task, message in (
         ("no,basc", "all", "did you mean basic"),
         ("no,no", "all", "different names"),
-        ("no,basic", "reasoning", "need the task conversation or all"),
+        ("no,basic", "reasoning", "require --task conversation or --task all"),
     ):
         with pytest.raises(UsageError, match=message):
             tasks(prompt, task)

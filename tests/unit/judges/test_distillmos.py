@@ -100,7 +100,7 @@ def test_other_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_missing_device_is_reported() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    with pytest.raises(JudgeError, match="found no CUDA device"):
+    with pytest.raises(JudgeError, match="finds no CUDA device"):
         DistillMos(device="cuda")
 
 

@@ -93,7 +93,7 @@ def test_another_request_is_refused(body: bytes, message: str) -> None:
     [
         ("no JSON", StoreError, "invalid reviews"),
         ('{"reviews": 1, "turns": {"a": {"labels": [3]}}}', StoreError, "turns.a.labels.0"),
-        ('{"reviews": 2, "turns": {}}', SchemaVersionError, "version 1, got 2"),
+        ('{"reviews": 2, "turns": {}}', SchemaVersionError, "version 1, got version 2"),
     ],
 )
 def test_another_file_is_reported_and_kept(

@@ -1,4 +1,4 @@
-"""The kernel's stamps on the monotonic clock."""
+"""The kernel's timestamps on the monotonic clock."""
 
 import socket
 import struct

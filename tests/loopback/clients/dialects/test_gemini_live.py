@@ -63,7 +63,7 @@ class Google:
     """Imitates the service: the first connection sends goAway, the next one answers the turn.
 
     Args:
-        handle: The handle that is given at the start, or None for none.
+        handle: The handle given at the start, or None to give no handle.
         early: Whether the first connection closes at once, before the client can move.
         resumes: Whether the handle is accepted.
     """

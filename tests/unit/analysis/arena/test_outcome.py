@@ -339,7 +339,7 @@ def test_a_command_about_one_judge_has_no_flag_for_several(command: str, runs: l
 def test_an_arena_needs_two_runs_and_a_judge_or_votes(runs: list[Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least two"):
         run_arena(read_runs(runs[:1]), PLAN, OPTIONS)
-    with pytest.raises(UsageError, match="expected a judge to ask, or votes"):
+    with pytest.raises(UsageError, match="expected a judge or votes"):
         run_arena(read_runs(runs), None, OPTIONS)
     arena = run_arena(read_runs(runs[:2]), PLAN, OPTIONS)
     write_verdicts(arena, tmp_path / "verdicts.jsonl")

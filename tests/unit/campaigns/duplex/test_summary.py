@@ -221,7 +221,7 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is not a duplex campaign"):
         read_duplex(tmp_path)
     (tmp_path / "duplex.json").write_text("{}", "utf-8")
-    with pytest.raises(StoreError, match="schema 1, got None"):
+    with pytest.raises(StoreError, match="schema version 1, got None"):
         read_duplex(tmp_path)
     (tmp_path / "duplex.json").write_text('{"schema": 1, "trials": [1], "runs": {}}', "utf-8")
     with pytest.raises(StoreError, match="expected a list of trials"):
@@ -239,8 +239,8 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"trials": [ONE_TRIAL, ONE_TRIAL]}, "no duplicate run or trial"),
-        ({"runs": {"clean": "clean", "impaired": "clean"}}, "no duplicate run or trial"),
+        ({"trials": [ONE_TRIAL, ONE_TRIAL]}, "duplicate run or trial"),
+        ({"runs": {"clean": "clean", "impaired": "clean"}}, "duplicate run or trial"),
         ({"runs": {"clean": "a" * 256}}, "expected the folder names of the runs"),
         ({"endpoint": "\ud800"}, "expected JSON"),
     ],

@@ -211,8 +211,8 @@ def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
     [
         (None, "is not a campaign: cannot read campaign.json: No such file"),
         ("{", "expected JSON"),
-        ("[]", "expected a campaign of schema 1, got 'list'"),
-        ('{"schema": 2}', "expected a campaign of schema 1, got 2"),
+        ("[]", "expected a campaign with schema version 1, got 'list'"),
+        ('{"schema": 2}', "expected a campaign with schema version 1, got 2"),
         ('{"schema": 1, "points": [{"run": "../elsewhere"}]}', "each with the folder name of its run"),
     ],
 )

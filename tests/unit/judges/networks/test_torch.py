@@ -52,7 +52,7 @@ def test_an_unknown_device_is_refused() -> None:
 
 def test_a_missing_cuda_device_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(JudgeError, match=r"--device cuda: torch .* found no CUDA device"):
+    with pytest.raises(JudgeError, match=r"--device cuda: torch .* finds no CUDA device"):
         torch_device("cuda")
 
 

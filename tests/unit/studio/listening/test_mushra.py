@@ -135,7 +135,7 @@ def test_incomplete_ratings_are_refused(
 
 def test_a_test_needs_reference_replies(runs: list[Path], data: Path, tmp_path: Path) -> None:
     folder = tmp_path / FOLDER
-    with pytest.raises(UsageError, match="reference: expected 'reply'"):
+    with pytest.raises(UsageError, match="reference: a MUSHRA test requires 'reply'"):
         plan_test(MUSHRA, runs, folder)
     bare = write_listened_run(tmp_path / "bare", hz=300, cases=2)
     with pytest.raises(UsageError, match="no case has a reference reply"):

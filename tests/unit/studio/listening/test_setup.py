@@ -48,7 +48,7 @@ def test_runs_that_are_not_comparable_are_refused(tmp_path: Path, runs: tuple[Pa
     refused(*runs, scales=("rubric.c1",), match="expected none")
     refused(*runs, kind=RATING, match="expected some, each once, got none")
     refused(*runs, kind=RATING, scales=(SCALES[0],) * 2, match="expected some, each once")
-    refused(*runs, kind=RATING, scales=SCALES, reference=ReferenceKind.NONE, match="reference: expected")
+    refused(*runs, kind=RATING, scales=SCALES, reference=ReferenceKind.NONE, match="ratings require")
     refused(*runs, kind=RATING, scales=("dnsmos.ovrl",), match="got dnsmos.ovrl")
     refused(runs[0], write_listened_run(tmp_path / "other" / "one", hz=1), match="rename all but one")
     shutil.rmtree(runs[1] / AUDIO_FOLDER)
