@@ -398,7 +398,7 @@ class PairwiseJudge(Protocol):
         ...
 
     def parse(self, answer: str) -> Judgement:
-        """Return 1 if the first reply is better, −1 if the second is better, 0 for a tie; or `Failed`."""
+        """Return 1 if the first reply is better, −1 if the second is, 0 for a tie, or `Failed`."""
         ...
 
 

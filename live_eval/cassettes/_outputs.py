@@ -46,7 +46,7 @@ _known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
-    """Describe how an output violates its declared types; return None if it does not.
+    """Describe how an output violates its declared types; return None if it is valid.
 
     Numbers must be finite, and messages for users short, whatever the endpoint sends.
     """

@@ -235,7 +235,7 @@ class _Replay:
         if not failed:  # the failure already covers these events
             yield from (f"the dialect now raises {error}" for error in self._raised)
         yield from (f"the dialect no longer sends {short(message)}" for message in self._unsent)
-        if not (failed or self._ended):  # otherwise messages may not have been sent
+        if not (failed or self._ended):  # after either, messages may be unsent
             yield from (f"the dialect now sends {short(message)}" for message in self._sends)
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
         yield from event_differences(self.events, before)

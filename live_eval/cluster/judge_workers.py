@@ -68,7 +68,7 @@ def cluster_judges(
 
 
 class _ActorWorker:
-    """A judging actor on a node; a `JudgeWorker`."""
+    """A `JudgeWorker` that runs in an actor on a node."""
 
     def __init__(
         self, cluster: Cluster, options: JudgeOptions, gpus: int, node: Node, stopping: threading.Event

@@ -66,7 +66,7 @@ class Software:
     python: str
 
     def differs(self, other: Software) -> str:
-        """Describe how another machine's software differs; return an empty string if it does not."""
+        """Describe how another machine's software differs; return an empty string if it is the same."""
         if other.live_eval != self.live_eval:
             return f"expected live-eval {self.live_eval}, got {other.live_eval}"
         if other.python != self.python:

@@ -174,7 +174,7 @@ def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] 
 
 
 class _ClusterSessions(SpreadSessions):
-    """A `SpreadSessions` over the workers of a cluster, whose nodes it adds to the manifest."""
+    """A `SpreadSessions` over a cluster's workers. It adds the cluster's nodes to the manifest."""
 
     def __init__(self, places: Sequence[Place], nodes: Mapping[str, Any]) -> None:
         super().__init__(places)
@@ -231,7 +231,7 @@ def _node_error(error: Exception) -> str:
 
 
 class RayWorker:
-    """A session actor on a node, as a `SessionWorker`."""
+    """A `SessionWorker` that runs in an actor on a node."""
 
     def __init__(self, cluster: Cluster, node: Node, settings: ProcessSettings) -> None:
         self._cluster = cluster

@@ -158,8 +158,8 @@ class LimitedSite(web.BaseSite):
 
     Args:
         port: Port to bind; 0 selects a free port.
-        most: Maximum number of concurrent connections; if none is idle, new connections are closed
-            immediately.
+        most: Maximum number of concurrent connections. At the limit, if no connection is idle, a new
+            connection is closed immediately.
         tls: Settings for https; None for http.
     """
 

@@ -142,7 +142,7 @@ class StreamPath(_Path):
         self.resets_ns: int | None = (
             None if self._number("reset") is None else began_ns + self._time_ns("reset")
         )
-        """Time at which the connection is reset; None for never."""
+        """Time at which the connection is reset; None if it is never reset."""
         self.closes_later_ns = self._time_ns("slow_close")
         """Delay from the arrival of the last byte to the end of the stream."""
         self._stall_ns, self._every_ns = self._time_ns("stall"), self._time_ns("every")

@@ -145,7 +145,7 @@ class IncomingReply:
                 self._dropped.add(event.response_id)
                 self._close(event.response_id, at_ns)
                 self._drop(at_ns)
-            case ResponseDone() if event.response_id not in self._on_track:  # else `PlaybackStopped` ends it
+            case ResponseDone() if event.response_id not in self._on_track:  # see `PlaybackStopped`
                 self._close(event.response_id, max(at_ns, self.heard.until_ns))
             case PlaybackStopped():
                 self._close(event.response_id, at_ns)

@@ -122,7 +122,7 @@ class TranscriptPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyMeasured:
-    """A reply has finished playing, or a turn has failed. Sent again if a value changes.
+    """A reply has finished playing, or a turn has failed. The update is repeated if a value changes.
 
     Args:
         number: Turn number, from 1.

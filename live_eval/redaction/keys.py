@@ -30,7 +30,7 @@ def key_source(given: str) -> str:
     'keyring:live-eval/openai'
 
     Raises:
-        ValueError: It is anything else, possibly the key itself, so it is redacted from then on.
+        ValueError: `given` is anything else. It may be the key itself, so it is redacted from then on.
     """
     service, _, name = given.removeprefix(_KEYRING).rpartition("/")
     if given.startswith(_KEYRING) and service and name:
@@ -51,7 +51,7 @@ def key_variable(given: str) -> str:
     'OPENAI_API_KEY'
 
     Raises:
-        ValueError: It is anything else, possibly the key itself, so it is redacted from then on.
+        ValueError: `given` is anything else. It may be the key itself, so it is redacted from then on.
     """
     if given in os.environ or (_NAME.fullmatch(given) and not _looks_like_key(given)):
         return given

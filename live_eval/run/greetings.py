@@ -41,7 +41,8 @@ class Greetings:
     def patience_ns(self, *, listens: bool = True) -> int:
         """Return the maximum wait of the next session for a greeting to begin; 0 to speak immediately.
 
-        `listens` is whether the session may wait just to learn whether the endpoint greets.
+        Args:
+            listens: Whether the session may wait just to learn whether the endpoint greets.
         """
         if self._greets is None:
             return round(LISTEN_S * _SECOND_NS) if listens else 0

@@ -178,7 +178,7 @@ class RateGate:
 
     @property
     def resets_s(self) -> float | None:
-        """Seconds until the last exhausted limit resets, as reported; None if none is exhausted."""
+        """Seconds until the last exhausted limit resets, as reported; None if no limit is exhausted."""
         left_ns = max(self._resets_ns.values(), default=0) - self._clock.now_ns()
         return left_ns / 1e9 if left_ns > 0 else None
 

@@ -117,7 +117,7 @@ class Place:
 
 
 class DownError(LiveEvalError):
-    """A slot's worker does not start; another slot can run the order."""
+    """A slot's worker failed to start; another slot can run the session."""
 
 
 class SpreadSessions:

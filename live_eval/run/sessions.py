@@ -64,7 +64,7 @@ class SessionOrder:
         return functools.partial(transport, impairment=self.impairment)
 
     def surroundings(self) -> Callable[[Speaker], Surroundings] | None:
-        """Return the factory for background noise and echo; None if there is neither."""
+        """Return the factory for background noise and echo; None for a session without them."""
         level_db = self.impairment.number("echo") if self.impairment is not None else None
         if level_db is None and not any(utterance.background for utterance in self.utterances):
             return None

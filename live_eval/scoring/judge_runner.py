@@ -264,7 +264,7 @@ def unable_judges(
 
 
 def _stopped_server(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Describe a judge's model server if it is on this machine and accepts no connection; or return None."""
+    """Describe a judge's model server if it is on this machine and refuses connections, else return None."""
     if spec.kind is JudgeKind.LOCAL:
         return None
     parts = urlsplit(llm_options(spec, options).settings_for(spec).base_url)
@@ -282,7 +282,7 @@ def _check_device(options: JudgeOptions) -> None:
     """Check that this machine has the device that the user selected.
 
     Raises:
-        UsageError: It does not; the message contains the reason.
+        UsageError: The device is unavailable; the message contains the reason.
     """
     if options.device != "cuda":
         return

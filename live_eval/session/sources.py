@@ -325,7 +325,7 @@ class Stream(Messages):
         return response
 
     def _cut_off(self, stretch: StreamStretch) -> str:
-        """Return the reason why a stretch does not answer the user; empty if it does."""
+        """Return the reason why a stretch does not answer the user; empty if it is an answer."""
         onset_ns, voice_end_ns = self._user.onset_ns, self._user.voice_end_ns
         if onset_ns is not None and stretch.began_ns < onset_ns:
             return "it began before the user spoke"

@@ -224,7 +224,9 @@ def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) ->
 def _mutants(message: Message, tried: Counter[_Field], *, begun: bool) -> Iterator[Message]:
     """Yield variants of a message: truncated, and with each field removed or replaced.
 
-    `tried` counts the replacements per field; `begun` is whether a response has started.
+    Args:
+        tried: Number of replacements per field.
+        begun: Whether a response has started.
     """
     for share in (1, 2, 3):
         yield message[: len(message) * share // 4]

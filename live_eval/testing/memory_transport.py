@@ -68,7 +68,7 @@ class _Channel:
 
 
 class MemoryTransport:
-    """The client side of the connection; a `Transport`."""
+    """The client side of the connection, as a `Transport`."""
 
     def __init__(self, clock: Clock, up: _Channel, down: _Channel, refuse: ConnectError | None) -> None:
         self._clock, self._up, self._down, self._refuse = clock, up, down, refuse

@@ -46,7 +46,7 @@ class Overlap:
 
     @property
     def wake_ns(self) -> int | None:
-        """Time at which the endpoint next stops a reply or interrupts the user; None for never."""
+        """Time at which the endpoint next stops a reply or interrupts the user; None without such a plan."""
         due = (None if self._waits else self._stop_ns, self._talk_ns)
         return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
@@ -64,7 +64,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now; `pauses` is whether the user is silent."""
+        """Return whether to stop the reply now. `pauses` states whether the user is silent."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE

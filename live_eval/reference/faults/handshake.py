@@ -56,7 +56,7 @@ class ConnectionFaults:
 
     @property
     def opens_s(self) -> float | None:
-        """Delay in seconds before the port starts listening; None for never."""
+        """Delay in seconds before the port starts listening; None if it never listens."""
         fault = self._script.get(FaultName.REFUSE)
         if fault is None:
             return 0.0

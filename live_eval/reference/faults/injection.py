@@ -91,9 +91,12 @@ class DeltaFaults(Generic[_T]):
 
 
 class SessionFaults:
-    """One session's faults; `on_track` is whether its reply audio is sent on a media track.
+    """One session's faults.
 
     `live_eval.reference.server.signalling` loses, duplicates and reorders the packets of a media track.
+
+    Args:
+        on_track: Whether the session's reply audio is sent on a media track.
     """
 
     def __init__(self, script: FaultScript, protocol: ServerProtocol, *, on_track: bool) -> None:

@@ -329,7 +329,7 @@ async def _preflight(request: web.Request) -> web.Response:
 
 
 class _FaultyConnection(RtcConnection):
-    """A connection to one client with its session's faults; a `Channel` and a `MediaTrack`."""
+    """A `Channel` and `MediaTrack` for one client, with its session's faults."""
 
     def __init__(self, clock: Clock, faults: FaultScript) -> None:
         super().__init__(clock)

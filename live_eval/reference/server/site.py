@@ -177,7 +177,7 @@ def _refuse(sock: socket.socket) -> None:
 
 
 class SocketChannel:
-    """A connection to one client over a WebSocket; a `Channel`.
+    """A `Channel` over a WebSocket connection to one client.
 
     Args:
         socket: The open WebSocket.

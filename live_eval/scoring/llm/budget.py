@@ -128,7 +128,7 @@ class Budget:
         self.spent += spent
 
     def refusal(self, estimate: Expense) -> str | None:
-        """Return the reason why a call exceeds the budget, ignoring calls in flight; None if it does not."""
+        """Return the reason why a call exceeds the budget, ignoring calls in flight; None if it fits."""
         bound = self._bound_passed(self.spent + estimate)
         return f"the budget is spent: {bound}" if bound is not None else None
 

@@ -185,7 +185,7 @@ class LlmDriver:
             ]
 
     def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:
-        """Parse a response. A `Failed` can be repaired; a `CallFailure` cannot."""
+        """Parse a response. The driver can repair a `Failed`, but not a `CallFailure`."""
         try:
             judgement = parse(text)
         except Exception as error:

@@ -90,7 +90,7 @@ def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
 
 
 def _trouble(scene: Scene, finding: _Finding) -> str:
-    """Return the reason why noise hides the end; empty if it does not."""
+    """Return the reason why noise hides the end; empty if the end is clear."""
     if scene.clean:
         return ""
     if finding.limit_db > _LIMIT_DB:
