@@ -50,7 +50,7 @@ from live_eval.scoring.judge_runner import check_named, check_options, judge_opt
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import run as run_loop
 from live_eval.text.mappings import merged
-from live_eval.text.wording import counted
+from live_eval.text.wording import alternatives, counted
 from live_eval.types import Task
 
 if TYPE_CHECKING:
@@ -204,10 +204,10 @@ def _simultaneous_requests(
         raise UsageError("--simultaneous: expected two or more endpoints or run files")
     reject_endpoint_flags(flags, "--simultaneous")
     requests: dict[str, _Request] = {}
+    folders = _simultaneous_folders(names, flags)
     for name, target in zip(names, targets, strict=True):
-        given = flags["output__out"]
-        out = new_folder(name) if given is None else Path(given).with_name(f"{Path(given).name}-{name}")
-        resumes = given is not None and (out / RUN_FILE).exists()
+        out = folders[name]
+        resumes = (out / RUN_FILE).exists()  # a run that had not begun before the interruption is new
         again = {key: flags[key] if resumes else None for key in ("output__resume", "output__retry_failed")}
         each = _request(target, {**flags, **again, "output__out": out}, trusted, preset)
         if len(each.configs) > 1:
@@ -216,6 +216,31 @@ def _simultaneous_requests(
             raise UsageError("--simultaneous does not support --ray")
         requests[name] = each
     return requests
+
+
+def _simultaneous_folders(names: Sequence[str], flags: Mapping[str, Any]) -> dict[str, Path]:
+    """Return each run's folder: the prefix ``--out``, a hyphen and the run's name.
+
+    Raises:
+        UsageError: None of the runs to resume exists.
+    """
+    again = (
+        "--retry-failed" if flags["output__retry_failed"] else "--resume" if flags["output__resume"] else ""
+    )
+    given = flags["output__out"]
+    if again and given is None:
+        raise UsageError(f"{again} requires --out, the prefix of the runs to continue")
+    first = new_folder(names[0])
+    prefix = first.with_name(first.name.removesuffix(f"-{names[0]}")) if given is None else Path(given)
+    folders = {name: prefix.with_name(f"{prefix.name}-{name}") for name in names}
+    if again and not any((folder / RUN_FILE).exists() for folder in folders.values()):
+        newest = folder_to_resume(given)
+        assert newest is not None
+        ends = [f"-{name}" for name in names if newest.name.endswith(f"-{name}")]
+        near = f"; pass --out {newest.with_name(newest.name.removesuffix(ends[0]))}" if ends else ""
+        missing = alternatives(list(map(str, folders.values())))
+        raise UsageError(f"--out {given} {again}: no run to continue at {missing}{near}")
+    return folders
 
 
 def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, asserts: Sequence[str]) -> int:

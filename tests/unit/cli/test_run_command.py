@@ -12,7 +12,13 @@ from click.testing import CliRunner
 from live_eval import registry
 from live_eval.cli import cli
 from live_eval.cli._resumed_run import check_same
-from live_eval.cli._run_command import _prompt_configs, _run_file, _unable_judges, _without_judges
+from live_eval.cli._run_command import (
+    _prompt_configs,
+    _run_file,
+    _simultaneous_folders,
+    _unable_judges,
+    _without_judges,
+)
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_plan
@@ -239,6 +245,43 @@ def test_simultaneous_runs_have_a_folder_each_and_are_resumed_where_they_were_be
     done = CliRunner().invoke(cli, ["run", "a.toml", "b.toml", "--simultaneous", *flags])
     assert str(done.exception) == "enough"
     assert opened == [("mine-b", False, ("a",))]  # a is complete
+
+
+@pytest.mark.parametrize("again", ["--resume", "--retry-failed"])
+def test_simultaneous_runs_to_resume_must_exist(
+    again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        Path(f"{name}.toml").write_text('[endpoint]\nname = "reference"\nbase_url = "ws://127.0.0.1:9/v1"\n')
+    RunWriter.create(Path("recordings/mine-a"), make_plan(read_config("a.toml")).manifest()).close()
+    run = ["run", "a.toml", "b.toml", "--simultaneous", "--limit", "1", "--judges", "none", again]
+    for out, message in (
+        ([], f"{again} requires --out, the prefix of the runs to continue"),
+        (["--out", "mine"], f"--out mine {again}: no run to continue at mine-a or mine-b"),
+        (
+            ["--out", "latest"],
+            f"--out latest {again}: no run to continue at latest-a or latest-b; pass --out recordings/mine",
+        ),
+        (
+            ["--out", "recordings/mine-a"],
+            f"--out recordings/mine-a {again}: no run to continue at recordings/mine-a-a or "
+            "recordings/mine-a-b; pass --out recordings/mine",
+        ),
+    ):
+        done = CliRunner().invoke(cli, [*run, *out])
+        assert isinstance(done.exception, UsageError)
+        assert str(done.exception) == message
+    assert [each.name for each in Path("recordings").iterdir()] == ["mine-a"]
+
+
+def test_the_folders_of_simultaneous_runs_share_a_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamps = iter(range(9))
+    monkeypatch.setattr("live_eval.cli._run_command.new_folder", lambda name: Path(f"{next(stamps)}-{name}"))
+    flags = {"output__out": None, "output__resume": None, "output__retry_failed": None}
+    assert _simultaneous_folders(["a", "b"], flags) == {"a": Path("0-a"), "b": Path("0-b")}
 
 
 def read_config(path: str) -> RunConfig:
