@@ -142,8 +142,7 @@ def _latency_row(
 
 def _definition_of(title: str) -> str:
     """Return the link to a term's definition on the page; empty if it has none."""
-    term = title.replace(",", "")
-    return f"#{term_id(term)}" if term in defined_terms() else ""
+    return f"#{term_id(title)}" if title in defined_terms() else ""
 
 
 def score_table(runs: Sequence[RunView]) -> Table:

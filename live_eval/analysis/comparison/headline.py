@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
 from live_eval.analysis.comparison.difference import Difference, Verdict
 from live_eval.analysis.comparison.run_comparison import RunComparison
 from live_eval.analysis.sample_size import Aim, detectable, scripts_needed
@@ -11,26 +15,31 @@ from live_eval.text.wording import counted, significant
 __all__ = ["headline"]
 
 _MAIN = "voice_to_voice"
+_NO_TITLES: Mapping[str, str] = MappingProxyType({})
 _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
-def headline(first: str, comparison: RunComparison) -> str:
+def headline(first: str, comparison: RunComparison, titles: Mapping[str, str] = _NO_TITLES) -> str:
     """Summarise a comparison in a sentence: differences shown, number not shown, scripts needed to show one.
 
     Args:
         comparison: Comparison of another run with the first.
+        titles: Titles of metrics, in place of their names.
     """
-    differences = comparison.differences
+    differences = {
+        name: replace(each, name=titles.get(name, name)) for name, each in comparison.differences.items()
+    }
+    main = titles.get(_MAIN, _MAIN)
     parts = [_lost(first, comparison)]
     for verdict in Verdict:
-        names = [name for name, each in differences.items() if each.verdict is verdict]
+        names = [each.name for each in differences.values() if each.verdict is verdict]
         if verdict not in _OPEN and names:
             parts.append(f"{comparison.other} is {verdict} in {', '.join(names)}")
     unclear = [each for each in differences.values() if each.verdict in _OPEN]
     if unclear:
         parts.append(f"no difference is shown in {len(unclear)} of {counted(len(differences), 'metric')}")
         measured = [each for each in unclear if each.effect.value and not each.rounds_to_zero]
-        measured.sort(key=lambda each: each.name != _MAIN)
+        measured.sort(key=lambda each: each.name != main)
         parts += [_reach(each, comparison.data_cases) for each in measured[:1]]
     return "; ".join(filter(None, parts)) + "."
 

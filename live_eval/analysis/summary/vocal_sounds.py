@@ -17,12 +17,19 @@ from live_eval.judging import TURN_FAILED
 from live_eval.timing import Latency
 from live_eval.types import Case, SpeechBoundaries
 
-__all__ = ["VOCAL_SOUND_TITLES", "has_vocal_sound", "summarise_vocal_sounds", "vocal_sound_latencies"]
+__all__ = [
+    "VOCAL_SOUND_TITLES",
+    "has_vocal_sound",
+    "summarise_vocal_sounds",
+    "vocal_sound_latencies",
+    "vocal_sound_milliseconds",
+]
 
+_FROM_LAST_SOUND = "voice_to_voice_from_last_sound"
 VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
     {
-        "voice_to_voice_from_last_word": "voice to voice, from last word",
-        "voice_to_voice_from_last_sound": "voice to voice, from last sound",
+        "voice_to_voice_from_last_word": "voice to voice from last word",
+        _FROM_LAST_SOUND: "voice to voice from last sound",
     }
 )
 
@@ -61,20 +68,24 @@ def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySum
     return {name: _summary(name, concerned) for name in VOCAL_SOUND_TITLES}
 
 
+def vocal_sound_milliseconds(turn: Observation, name: str) -> float | None:
+    """Return one of both latencies of a turn by name, or None."""
+    since_sound = turn.milliseconds("voice_to_voice") if has_vocal_sound(turn) else None
+    after_word_ns = 0 if name == _FROM_LAST_SOUND else _after_last_word_ns(turn.boundaries)
+    return None if since_sound is None or after_word_ns is None else since_sound + after_word_ns / 1e6
+
+
 def _summary(name: str, turns: Sequence[Observation]) -> LatencySummary:
     found: list[tuple[float, Observation]] = []
     missing: Counter[str] = Counter()
     for turn in turns:
-        since_sound = turn.milliseconds("voice_to_voice")
-        after_word_ns = (
-            0 if name == "voice_to_voice_from_last_sound" else _after_last_word_ns(turn.boundaries)
-        )
-        if since_sound is None:
+        value = vocal_sound_milliseconds(turn, name)
+        if value is not None:
+            found.append((value, turn))
+        elif turn.milliseconds("voice_to_voice") is None:
             missing[turn.timing.voice_to_voice.reason if turn.captured else TURN_FAILED] += 1
-        elif after_word_ns is None:
-            missing[_NO_WORD] += 1
         else:
-            found.append((since_sound + after_word_ns / 1e6, turn))
+            missing[_NO_WORD] += 1
     return summarise_values(name, found, dict(missing.most_common()))
 
 
