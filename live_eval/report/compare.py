@@ -13,6 +13,7 @@ from live_eval.analysis.comparison.series import ComparedRun, series_of
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary
+from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.errors import UsageError
 
 __all__ = ["RunDifferences", "compare", "prompts_in_words"]
@@ -83,7 +84,8 @@ def compare(
         )
     estimates = {name: each.difference for name, each in found.differences.items()}
     clear = {name: each.difference for name, each in found.without_flagged.items()}
-    comparable = () if latencies_differ(first, other) else LATENCIES
+    sounds = [name for name in VOCAL_SOUND_TITLES if name in estimates]
+    comparable = () if latencies_differ(first, other) else (*LATENCIES, *sounds)
     if flagged := found.flagged_in_words(first.name):
         notes.append(flagged)
     return RunDifferences(

@@ -8,8 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from live_eval.analysis.statistics.intervals import interval_json, paired_difference
-from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.score_table import ScoreColumn
+from live_eval.analysis.summary.latencies import is_certain_only
 from live_eval.errors import UsageError
 from live_eval.studio.turn_filter import FilterError
 from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
@@ -48,7 +47,8 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         UsageError: The metric or the order is unknown.
     """
     scores = [column for column in runs[0].columns if all(_has(run, column.name) for run in runs)]
-    metrics = (*LATENCIES, *(column.name for column in scores))
+    latencies = [name for name in runs[0].latencies if all(name in run.latencies for run in runs)]
+    metrics = (*latencies, *(column.name for column in scores))
     if query.metric not in metrics:
         raise UsageError(f"metric: expected one of {', '.join(metrics)}, got {query.metric[:40]!r}")
     if query.order not in ORDERS:
@@ -66,14 +66,15 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         if turn_id in matching
     ]
     found = _sorted(found, query.order)
-    means = _means(rows, found, query, scores)
+    heard = [name for name in latencies if name.startswith("voice_to_voice")]
+    means = _means(rows, found, query, (*heard, *(column.name for column in scores[:_MEANS])))
     first = query.turns.offset
     return {
         "total": len(cases),
         "matching": len(found),
         "offset": first,
         "metric": query.metric,
-        "metrics": [{"name": name, "unit": "ms", "higher_is_better": False} for name in LATENCIES]
+        "metrics": [{"name": name, "unit": "ms", "higher_is_better": False} for name in latencies]
         + [column.as_json() for column in scores],
         "names": runs[0].names,
         "cues": list(dict.fromkeys(cue for run in runs for cue in run.rows.columns.get("cue", ()) if cue)),
@@ -87,14 +88,15 @@ def _means(
     rows: Sequence[Mapping[str, ListedTurn]],
     cases: Sequence[Mapping[str, Any]],
     query: CaseQuery,
-    scores: Sequence[ScoreColumn],
+    main: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return each run's means over the cases with a value in every run.
 
-    The means are those of a query's cue by metric or, without a cue in the query, of its metric by cue.
+    The means are those of a query's cue by metric (its own and the `main` ones) or, without a cue in the
+    query, of its metric by cue.
     """
     if "cue" in query.turns.choices:
-        shown = dict.fromkeys((query.metric, "voice_to_voice", *(column.name for column in scores[:_MEANS])))
+        shown = dict.fromkeys((query.metric, *main))
         return [{"metric": metric, **_mean(rows, cases, metric)} for metric in shown]
     by_cue: dict[str, list[Mapping[str, Any]]] = {}
     for case in cases:
@@ -107,11 +109,10 @@ def _mean(
     rows: Sequence[Mapping[str, ListedTurn]], cases: Sequence[Mapping[str, Any]], metric: str
 ) -> dict[str, Any]:
     """Return the means of a metric; for two runs, with the interval of their paired difference by script."""
-    part = "latency_ms" if metric in LATENCIES else "scores"
     values, scripts = [], []
     for case in cases:
         turns = [each.get(case["turn_id"]) for each in rows]
-        measured = [value for turn in turns if (value := _value(turn, part, metric)) is not None]
+        measured = [value for turn in turns if (value := _value(turn, metric)) is not None]
         if len(measured) == len(rows):
             values.append(measured)
             scripts.append(next(turn["script_id"] for turn in turns if turn is not None))
@@ -130,14 +131,18 @@ def _has(run: RunIndex, score: str) -> bool:
     return any(column.name == score for column in run.columns)
 
 
-def _value(turn: ListedTurn | None, part: str, metric: str) -> float | None:
-    return None if turn is None else turn.number(part, metric)
+def _value(turn: ListedTurn | None, metric: str) -> float | None:
+    """Return a turn's value; None, as in the summaries, if it begins at an uncertain end of speech."""
+    if turn is None:
+        return None
+    if metric not in turn["latency_ms"]:
+        return turn.number("scores", metric)
+    return None if turn["uncertain"] and is_certain_only(metric) else turn.number("latency_ms", metric)
 
 
 def _case(turns: Sequence[ListedTurn | None], turn_id: str, metric: str) -> dict[str, Any]:
     known = next(turn for turn in turns if turn is not None)
-    part = "latency_ms" if metric in LATENCIES else "scores"
-    values = [_value(turn, part, metric) for turn in turns]
+    values = [_value(turn, metric) for turn in turns]
     return {
         "turn_id": turn_id,
         **{name: known[name] for name in _TEXTS},

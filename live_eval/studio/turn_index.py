@@ -15,7 +15,8 @@ import numpy as np
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
-from live_eval.analysis.turn_view import TurnView
+from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
+from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.errors import StoreError, UsageError
 from live_eval.export.rows import csv_rows
 from live_eval.recording import (
@@ -207,6 +208,11 @@ class RunIndex:
         return self._sorted(found, query)
 
     @property
+    def latencies(self) -> tuple[str, ...]:
+        """The latencies of the rows; those of vocal sounds only if a turn has them."""
+        return tuple(self.rows.numbers["latency_ms"]) or LATENCIES
+
+    @property
     def names(self) -> list[str]:
         """The names allowed in an expression."""
         return list(self._fields)
@@ -215,7 +221,7 @@ class RunIndex:
     def _fields(self) -> FilterFields:
         scores = (column.name for column in self.columns)
         return {
-            **{name: FilterField("number", _inside("latency_ms", name)) for name in LATENCIES},
+            **{name: FilterField("number", _inside("latency_ms", name)) for name in self.latencies},
             **{name: FilterField("number", _inside("scores", name)) for name in scores},
             **_FIELDS,
             "label": FilterField("texts", lambda row: self.review_of(row["turn_id"])["labels"]),
@@ -228,10 +234,10 @@ class RunIndex:
         if query.sort == BY_NAME:
             return sorted(rows, key=lambda row: natural_order(row["turn_id"]), reverse=query.descending)
         scores = [column.name for column in self.columns]
-        if query.sort not in (*LATENCIES, *scores):
-            names = ", ".join((RECORDED, BY_NAME, *LATENCIES, *scores))
+        if query.sort not in (*self.latencies, *scores):
+            names = ", ".join((RECORDED, BY_NAME, *self.latencies, *scores))
             raise UsageError(f"sort: expected one of {names}, got {query.sort[:40]!r}")
-        part = "latency_ms" if query.sort in LATENCIES else "scores"
+        part = "latency_ms" if query.sort in self.latencies else "scores"
         return missing_last(rows, _inside(part, query.sort), descending=query.descending)
 
 
@@ -307,6 +313,7 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
     with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         summary = summarise(run, scores, seen=seen)
     _keep((folder, stamp), summary)
+    rows.drop_empty("latency_ms", VOCAL_SOUND_TITLES)
     captured = np.array([turn.captured for turn in summary.turns], bool)
     for column in summary.table.columns:  # all turns at once; a failed turn has no scores
         values = summary.table.scored_values.of(rows.columns.get("turn_id", ()), column)
@@ -338,7 +345,10 @@ def _row(view: TurnView) -> dict[str, Any]:
         "wall_ms": turn.wall_ns // 1_000_000,
         "flagged": timing.flagged,
         "uncertain": timing.uncertain,
-        "latency_ms": {name: ms if turn.captured else None for name, ms in view.latency_ms.items()},
+        "latency_ms": {
+            name: milliseconds(found.ns) if turn.captured else None
+            for name, found in (view.latencies | view.vocal_sounds).items()
+        },
         "scores": {},
         "seconds": round(view.seconds, 3),
     }

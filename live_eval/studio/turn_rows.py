@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -71,6 +71,12 @@ class TurnRows(Sequence[ListedTurn]):
     def fill(self, part: str, name: str, values: NDArray[np.float64]) -> None:
         """Set a column of numbers, shape (rows,), with NaN for missing ones."""
         self.numbers[part][name] = array("d", np.ascontiguousarray(values).tobytes())
+
+    def drop_empty(self, part: str, names: Iterable[str]) -> None:
+        """Remove those columns of numbers that have no values."""
+        for name in names:
+            if all(value != value for value in self.numbers[part].get(name, ())):
+                self.numbers[part].pop(name, None)
 
     @overload
     def __getitem__(self, place: int) -> ListedTurn: ...

@@ -12,6 +12,11 @@ from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
 from live_eval.analysis.summary.latencies import LATENCIES, has_uncertain_start
 from live_eval.analysis.summary.observations import Observation, TurnKey, read_observations
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.summary.vocal_sounds import (
+    VOCAL_SOUND_TITLES,
+    has_vocal_sound,
+    vocal_sound_milliseconds,
+)
 from live_eval.errors import FailureCause, UsageError
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.text.suggestions import did_you_mean
@@ -40,8 +45,8 @@ class Series:
     """The values of one metric in one run.
 
     Args:
-        name: Metric: `CAPTURED`, one of `LATENCIES`, or a score (``dnsmos.ovrl``), with its task
-            (``mcq.accuracy:reasoning``) if it is split by task.
+        name: Metric: `CAPTURED`, one of `LATENCIES` or of a vocal sound's latencies, or a score
+            (``dnsmos.ovrl``), with its task (``mcq.accuracy:reasoning``) if it is split by task.
         values: Value, or None, of each turn that the metric applies to.
         higher_is_better: Better direction; None if there is none or it is unknown.
         version: Judge version; empty for other metrics.
@@ -165,6 +170,11 @@ def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool 
                 for turn in turns
             }
             made.append(Series(name, "latency", values, unit="ms", higher_is_better=False))
+    if sounds := [turn for turn in turns if has_vocal_sound(turn)]:
+        for name in VOCAL_SOUND_TITLES:
+            values = {turn.key: vocal_sound_milliseconds(turn, name) for turn in sounds}
+            if any(value is not None for value in values.values()):
+                made.append(Series(name, "latency", values, unit="ms", higher_is_better=False))
     for column in table.columns:
         concerned = [turn for turn in turns if turn.task in column.tasks]
         tasks = sorted({turn.task for turn in concerned}) if by_task else []

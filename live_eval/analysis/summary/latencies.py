@@ -18,6 +18,7 @@ __all__ = [
     "Lag",
     "LatencySummary",
     "has_uncertain_start",
+    "is_certain_only",
     "lag_of",
     "percentiles_json",
     "summarise_latency",
@@ -36,6 +37,8 @@ LATENCIES = (
 """The latencies of a turn, in the order of docs/reference/latencies.md."""
 
 _NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "start_delay"})
+# Both ends of a vocal sound are reported because its end of speech is unclear.
+_ALSO_UNCERTAIN = frozenset({"voice_to_voice_from_last_word", "voice_to_voice_from_last_sound"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +116,14 @@ def percentiles_json(values: Distribution) -> dict[str, Any]:
     }
 
 
+def is_certain_only(name: str) -> bool:
+    """Return whether summaries of a latency exclude turns with an uncertain end of speech."""
+    return name not in _NOT_FROM_VOICE_END | _ALSO_UNCERTAIN
+
+
 def has_uncertain_start(timing: Latencies, name: str) -> bool:
-    """Return whether a latency begins with an uncertain end of speech."""
-    return timing.uncertain and name not in _NOT_FROM_VOICE_END
+    """Return whether summaries exclude a turn's latency, because its end of speech is uncertain."""
+    return timing.uncertain and is_certain_only(name)
 
 
 def summarise_latency(name: str, turns: Sequence[Observation]) -> LatencySummary:

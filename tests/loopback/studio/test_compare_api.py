@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
@@ -102,7 +103,7 @@ async def test_a_cue_has_the_means_of_each_run(recordings: Path) -> None:
     async with studio(recordings) as browser:
         page = await asked(browser, "/api/compare/turns", "ab", cue="sigh", metric="first_byte")
         shown = {each["metric"]: each for each in page["means"]}
-        assert list(shown) == ["first_byte", "voice_to_voice", "taste"]
+        assert list(shown) == ["first_byte", "voice_to_voice", "voice_to_voice_from_last_sound", "taste"]
         assert shown["first_byte"] == {  # the second case failed in one run
             "metric": "first_byte", "n": 1, "means": [600, 400], "difference": -200, "interval": None,
         }  # fmt: skip
@@ -111,6 +112,46 @@ async def test_a_cue_has_the_means_of_each_run(recordings: Path) -> None:
         }  # fmt: skip
         [cue] = (await asked(browser, "/api/compare/turns", "ab", metric="first_byte"))["means"]
         assert cue == {"cue": "sigh", **{key: shown["first_byte"][key] for key in cue if key != "cue"}}
+
+
+@pytest.fixture
+def sighs(tmp_path: Path) -> Path:
+    """Two runs of two sighs, the second with an uncertain end of speech."""
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        with RunWriter.create(folder, {"endpoint": {"name": folder.name}, "turns": 2}) as writer:
+            for number, uncertain in enumerate((False, True)):
+                case = Case(
+                    case_id=f"id_{number}",
+                    script_id=f"id_{number}",
+                    variant=Variant.TARGET,
+                    audio_path=Path("a.wav"),
+                    cue=cue_of("sigh"),
+                )
+                ms = LATENCY_MS[folder.name][number]
+                writer.commit(spoken_turn(case, TurnPlan(first_byte_ms=ms, uncertain=uncertain)))
+            writer.end()
+    return tmp_path
+
+
+async def test_an_uncertain_end_of_speech_is_excluded_as_in_the_summaries(sighs: Path) -> None:
+    async with studio(sighs) as browser:
+        for metric, differences in {
+            "voice_to_voice": [150, None],
+            "lead_silence": [0, 0],
+            "voice_to_voice_from_last_sound": [150, -200],
+        }.items():
+            page = await asked(browser, "/api/compare/turns", "ab", metric=metric, order="recorded")
+            assert [row["difference"] for row in page["rows"]] == differences
+            assert page["means"][0]["n"] == sum(each is not None for each in differences)
+            assert metric in [each["name"] for each in page["metrics"]]
+        # No turn has the end of its last word, so there is no such column.
+        assert "voice_to_voice_from_last_word" not in page["names"]
+        where = "voice_to_voice_from_last_sound > 610"
+        assert (await asked(browser, "/api/compare/turns", "ab", where=where))["matching"] == 2
+        values = (await asked(browser, "/api/compare", "ab"))["comparisons"][0]["metrics"]
+        assert values["voice_to_voice"]["n"] == 1
+        assert values["voice_to_voice_from_last_sound"]["n"] == 2
+        assert list(values)[-1] == "voice_to_voice_from_last_sound"
 
 
 @pytest.mark.parametrize("query", [{"metric": "tast"}, {"order": "random"}, {"limit": "-1"}])
