@@ -116,7 +116,7 @@ DEFINITIONS = (
         "against another run",
         "the difference on the cases of both runs: paired by case, averaged within scripts and then over "
         "scripts, resampled by script. The means next to it are over turns, so their difference may "
-        "amount",
+        "be another",
     ),
 )
 

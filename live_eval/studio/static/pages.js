@@ -23,23 +23,31 @@ const PAGES = {
 export async function show(place, { name, parts, query, signal }) {
   const page = PAGES[name];
   const runs = query.getAll("run");
-  if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file));
+  if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file), signal);
   else if (!page.kind && runs.length)
     showFrame(
       place,
       page,
       `${path("pages", page.file)}?${new URLSearchParams(runs.map((run) => ["run", run]))}`,
+      signal,
     );
   else await showChoice(place, name, page, signal);
   return page.title;
 }
 
-function showFrame(place, { title }, address) {
+function showFrame(place, { title }, address, signal) {
   const state = make("span", { role: "status" }, "Rendering the page …");
   const loaded = (event) => {
     event.target.dataset.loaded = "";
     fill(state);
   };
+  // On paper, a frame has the height of its page: it cannot be scrolled there.
+  const frame = make("iframe", { class: "page", src: address, title: `${title} page`, load: loaded });
+  const grow = () => {
+    frame.style.height = `${frame.contentDocument?.documentElement.scrollHeight ?? 0}px`;
+  };
+  addEventListener("beforeprint", grow, { signal });
+  addEventListener("afterprint", () => frame.style.removeProperty("height"), { signal });
   fill(
     place,
     make("h1", {}, title),
@@ -50,7 +58,7 @@ function showFrame(place, { title }, address) {
       " ",
       state,
     ),
-    make("iframe", { class: "page", src: address, title: `${title} page`, load: loaded }),
+    frame,
   );
 }
 

@@ -1,7 +1,7 @@
 // A turn as a video file, for people without the studio: who has the turn, both voices, latency, text and scores.
 import { SCALE_MS, share } from "./talk_turn.js";
 import { colour, fillWave } from "./web/drawing.js";
-import { announce, button } from "./web/elements.js";
+import { button, fill, make } from "./web/elements.js";
 import { number, score } from "./web/format.js";
 import { save } from "./web/sound.js";
 
@@ -134,7 +134,7 @@ class Pictures {
 
   drawText(at, top) {
     const { context, turn } = this;
-    const said = [[turn.heard_text ?? turn.text, "user"]];
+    const said = [[turn.text ?? turn.heard_text, "user"]];
     if (stateAt(at, this.end, this.audible) === "speaking") said.push([turn.reply_text, "endpoint"]);
     let y = top + 20;
     for (const [text, name] of said) {
@@ -169,6 +169,7 @@ async function record({ turn, peaks, length, url }, signal, progress) {
     const response = await fetch(url, { signal });
     const source = context.createBufferSource();
     source.buffer = await context.decodeAudioData(await response.arrayBuffer());
+    signal.throwIfAborted();
     const mixed = context.createMediaStreamDestination();
     mixed.channelCount = 1;
     const sides = context.createChannelSplitter(2);
@@ -185,12 +186,13 @@ async function record({ turn, peaks, length, url }, signal, progress) {
     pictures.draw(0);
     recorder.start();
     await context.resume();
+    signal.throwIfAborted();
     const begin = context.currentTime + 0.1;
     source.start(begin);
     await new Promise((done, failed) => {
       signal.addEventListener("abort", () => failed(signal.reason));
       recorder.addEventListener("error", ({ error }) => failed(error));
-      // A timer, since animation frames stop while the page is not visible.
+      // A timer, since animation frames stop while the page is not visible; a timer then ticks once a second.
       timer = setInterval(() => {
         const at = Math.max(0, context.currentTime - begin);
         pictures.draw(Math.min(at, length));
@@ -208,7 +210,7 @@ async function record({ turn, peaks, length, url }, signal, progress) {
 }
 
 /**
- * Make a button that saves a turn as a video; pressed again, it stops without saving.
+ * Make a button that saves a turn as a video, and its status; pressed again, it stops without saving.
  *
  * @param {function(): Promise<{turn: object, peaks: object, length: number, url: string}>} load
  * @param {AbortSignal} signal Stops recording.
@@ -222,25 +224,27 @@ export function videoButton(load, signal) {
       return;
     }
     recording = new AbortController();
+    fill(said, "Recording takes as long as the turn.");
     try {
-      const sound = await load();
       const either = AbortSignal.any([signal, recording.signal]);
-      announce("Recording the video. It takes as long as the turn.");
+      const sound = await load();
+      either.throwIfAborted();
       const { blob, extension } = await record(sound, either, (at) => {
         made.textContent = `Stop video: ${number(at)} of ${number(sound.length)} s`;
       });
       const address = URL.createObjectURL(blob);
       save(address, `${sound.turn.turn_id.replace(/[^\w.-]+/g, "-")}.${extension}`);
       setTimeout(() => URL.revokeObjectURL(address), SAVED_MS);
-      made.textContent = label;
-      announce("The video is saved.");
+      fill(said, "Saved.");
     } catch (error) {
-      made.textContent = error.name === "AbortError" ? label : `No video: ${error.message}`;
+      fill(said, error.name === "AbortError" ? "" : `No video: ${error.message}`);
     } finally {
       recording = null;
+      made.textContent = label;
     }
   };
   const title = "Record the turn as it is played, with state, voices, latency, text and scores: as long as the turn";
   const made = button(label, press, { title });
-  return made;
+  const said = make("span", { class: "note", role: "status" });
+  return [made, said];
 }
