@@ -55,7 +55,7 @@ def _check(
     audio_root: Path | None,
     max_recording: float,
 ) -> None:
-    """Report the contents of PATH, missing files, and files that cannot be read.
+    """Report the contents of PATH, and its missing and unreadable files.
 
     PATH is EchoMind's root, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder of
     recordings, a benchmark of `live-eval data list`, or one of the words sample and sample-dialogues.

@@ -114,7 +114,7 @@ def _duration(name: str) -> _options.DurationType:
 @click.option(
     "--reply-audio",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Answer everything with this recording.",
+    help="Use this recording as the reply to every turn.",
 )
 @click.option(
     "--reply-onset-sample",

@@ -92,7 +92,7 @@ command = Command(
         click.Option(
             ["--blind"],
             is_flag=True,
-            help="With several endpoints, draw their order and show letters instead of names until the end.",
+            help="With several endpoints, shuffle them and show letters instead of names until the end.",
         ),
         click.Option(
             ["--score"],

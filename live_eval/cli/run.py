@@ -43,7 +43,7 @@ command = Command(
             ["--simultaneous"],
             is_flag=True,
             rare=True,
-            help="Run several endpoints or run files: each case is played to all at the same moment.",
+            help="Run several endpoints or run files: each case is streamed to all at the same moment.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the summary or the estimate as JSON."),
         click.Option(["--until-stdin-ends"], is_flag=True, hidden=True),

@@ -34,7 +34,7 @@ __all__ = ["command"]
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to bind; 0.0.0.0 serves phones and other devices of the network.",
+    help="Address to bind; 0.0.0.0 serves phones and other devices on the network.",
 )
 @click.option(
     "--tls/--no-tls",
@@ -45,8 +45,8 @@ __all__ = ["command"]
 @click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="PEM file with the certificate to encrypt with. Default: one made for this start, about which "
-    "browsers warn.",
+    help="PEM file with the certificate to encrypt with. Default: a certificate made for this start; "
+    "browsers warn about it.",
 )
 @click.option(
     "--certificate-key",

@@ -114,7 +114,7 @@ def missing_cell(values: Distribution) -> Cell:
 
 
 def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False) -> Cell:
-    """Return a signed difference with its interval; the tooltip has n, and why either is missing."""
+    """Return a signed difference with its interval; the tooltip shows n and the reason for missing ones."""
     text = ranged(estimate.value, estimate.interval, digits, signed=True)
     return Cell(text, strong=strong, note=f"n {estimate.n} {estimate.reason}".strip())
 
@@ -122,6 +122,6 @@ def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False
 def estimate_cell(
     estimate: Estimate, digits: int = 0, *, signed: bool = False, strong: bool = False, href: str = ""
 ) -> Cell:
-    """Return an estimate with its interval; if either is missing, a tooltip has the reason."""
+    """Return an estimate with its interval; a tooltip shows the reason for a missing one."""
     text = ranged(estimate.value, estimate.interval, digits, signed=signed)
     return Cell(text, strong=strong, note=estimate.reason, href=href)

@@ -69,7 +69,7 @@ DEFINITIONS = (
     (
         "by cue",
         "turns by the cue of their recording: how the speaker sounds, or what is heard in the background. "
-        "Scores are means and latencies medians over turns; the shade of a cell is its place between the "
+        "Scores are means and latencies medians over turns; the shade of a cell is its position between the "
         f"worst and the best cue of its column, and cells with fewer than {MIN_CLUSTERS} scripts are hatched",
     ),
     (

@@ -17,8 +17,8 @@ from live_eval.types import ScoringRule, Task
 __all__ = ["benchmark_table", "question_table", "task_tables", "transcription_table"]
 
 _QUESTION_NOTE = (
-    "Per cent of n questions answered correctly, resampled by script. A question without an answer counts as "
-    "wrong, and so does a reply that chooses no option or several (unparsed). Turns that failed for other "
+    "Per cent of n questions answered correctly, resampled by script. Unanswered questions and replies that "
+    "choose no option or several (unparsed) count as wrong. Turns that failed for other "
     "reasons (the data, live-eval itself, no session) are excluded."
 )
 _WER_NOTE = (
@@ -37,13 +37,13 @@ _RELATION_NOTE = (
     "tasks; intervals resample scripts, or attributes."
 )
 _CUE_NOTE = (
-    "Replies to recordings whose questions about the cue were all answered correctly, against replies to the "
-    "others. A cue that is hard to hear may also be hard to reply to."
+    "Replies to recordings whose questions about the cue were all answered correctly, compared with replies "
+    "to the others. A cue that is hard to hear may also be hard to reply to."
 )
 _CHANGE_NOTE = (
-    "Replies to turns whose cue differs from the turn before, against the replies to the turn before; "
-    "paired, resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new cue. "
-    "Failed turns count as not followed; changes to neutral are excluded."
+    "Replies to turns whose cue differs from the previous turn's, compared with the replies to the previous "
+    "turn; paired, resampled by dialogue. Followed: C4 of 4 or more, so that the reply considers the new "
+    "cue. Failed turns count as not followed; changes to neutral are excluded."
 )
 _SOURCE_NOTE = "Human minus synthetic recordings, paired by script, variant and type of question."
 

@@ -130,7 +130,7 @@ def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the cues in ``live-eval show --json``, which take as long as everything else."""
+    """Return the cues of ``live-eval show --json``; computing them takes as long as everything else."""
     return read_summary(folder).cues_json()
 
 

@@ -8,7 +8,7 @@ const FEWEST_SCRIPTS = 8;
 /**
  * Make the heat map of a task's scores by cue.
  *
- * The colour of a cell is its place between the worst and the best cue of its column. Cells with fewer than 8
+ * The colour of a cell is its position between the worst and the best cue of its column. Cells with fewer than 8
  * scripts are hatched and have no colour.
  *
  * @param {object} map One of the `cue_maps` of `live-eval show --json`.

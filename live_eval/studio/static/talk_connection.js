@@ -9,7 +9,7 @@ const REFUSALS = {
   NotAllowedError:
     "The browser blocks the microphone for this page. Allow it in the site settings next to the address, then start again.",
   NotFoundError:
-    "No microphone found. Connect one, then start again; or run live-eval live ENDPOINT --from sample, which speaks recordings.",
+    "No microphone found. Connect one, then start again; or stream recordings: live-eval live ENDPOINT --from sample.",
   OverconstrainedError: "The chosen microphone is no longer connected. Choose another one.",
   NotReadableError: "The microphone cannot be opened: another program may be using it.",
 };

@@ -168,7 +168,7 @@ export class Conversation {
       "Recorded as ",
       make("a", { href: `#/runs/${run}` }, name),
       ". ",
-      make("a", { href: page, download: `${name}.html` }, "Save a page with sound and transcript"),
+      make("a", { href: page, download: `${name}.html` }, "Save a page with audio and transcript"),
       ".",
     );
     for (const heading of this.turns.querySelectorAll("[data-turn]")) {

@@ -243,7 +243,7 @@ export function videoButton(load, signal) {
       made.textContent = label;
     }
   };
-  const title = "Record the turn as it is played, with state, voices, latency, text and scores: as long as the turn";
+  const title = "Record the turn as it is played, with state, voices, latency, text and scores; takes as long as the turn";
   const made = button(label, press, { title });
   const said = make("span", { class: "note", role: "status" });
   return [made, said];
