@@ -263,7 +263,7 @@ def is_cut_off(
 
 
 def _cut_off_ns(marks: ResponseRecord) -> int | None:
-    """Return the time at which a response was stopped; None if it was not, or the time is unknown."""
+    """Return the time at which a response was stopped; None if it was not stopped or the time is unknown."""
     cancelled_ns = marks.done_ns if marks.status is ResponseStatus.CANCELLED else None
     cuts = [at_ns for at_ns in (marks.interrupted_ns, cancelled_ns) if at_ns is not None]
     return min(cuts, default=None)

@@ -64,7 +64,7 @@ class LoadsAhead(Protocol):
     """A transport with code or data that a process should load before its first connection."""
 
     async def load(self, dial: Dial) -> None:
-        """Load before `connect`, so that loading time does not count as endpoint latency."""
+        """Load code and data before `connect`, so that loading time does not count as endpoint latency."""
         ...
 
 

@@ -32,7 +32,7 @@ _LONGEST_OPUS_MS = 120
 
 
 def samples_in(data: bytes, codec: Codec) -> int:
-    """Return the number of samples in a chunk without decoding it; an estimate for WAV and Ogg."""
+    """Return the number of samples in a chunk without decoding it. For WAV and Ogg, it is an estimate."""
     match codec.name:
         case CodecName.PCM16:
             return len(data) // 2

@@ -98,7 +98,7 @@ class _ActorWorker:
         return found
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """As in `JudgeWorker`."""
+        """See `JudgeWorker`."""
         sealed = self._seal.close((batch.judge, batch.version, batch.turns))
         answer: JudgedBatch = self._seal.open(self._result(self._actor.judge.remote(sealed)))
         if answer.problem is not None:
@@ -106,7 +106,7 @@ class _ActorWorker:
         return answer
 
     def end(self) -> None:
-        """As in `JudgeWorker`."""
+        """See `JudgeWorker`."""
         self._cluster.end(self._actor)
 
     def _result(self, reference: Any, timeout_s: float = math.inf) -> Any:

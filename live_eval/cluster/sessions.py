@@ -182,7 +182,7 @@ class _ClusterSessions(SpreadSessions):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As in `SessionRunner`."""
+        """See `SessionRunner`."""
         return {**super().facts, **self._nodes}
 
 
@@ -244,7 +244,7 @@ class RayWorker:
         self.process_id = 0
 
     async def start(self) -> Ready:
-        """As in `SessionWorker`."""
+        """See `SessionWorker`."""
         try:
             async with asyncio.timeout(_NODE_S):
                 self._actor = self._cluster.actor(SessionActor, node=self._node, max_concurrency=_CALLS)
@@ -271,7 +271,7 @@ class RayWorker:
         return ready
 
     async def answer(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionAnswer:
-        """As in `SessionWorker`."""
+        """See `SessionWorker`."""
         assert order.due_ns is None, "the clocks of two machines differ"
         from ray.exceptions import RayError, RayTaskError
 
@@ -291,7 +291,7 @@ class RayWorker:
         return replace(answer, outcome=_with_node(answer.outcome, self._node.name))
 
     async def close(self) -> None:
-        """As in `SessionWorker`."""
+        """See `SessionWorker`."""
         if self._actor is not None:
             await asyncio.to_thread(self._cluster.end, self._actor)
 

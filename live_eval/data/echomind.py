@@ -82,7 +82,7 @@ class _Part:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """Return the script_info files in a root or one of its folders, or the file itself; empty if none."""
+    """Return the script_info files at a path (a root, one of its folders, or a file); there may be none."""
     if path.is_file():
         return [path] if path.name.startswith("script_info") and path.suffix == ".json" else []
     return [

@@ -25,7 +25,7 @@ _HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d{1,5}))?", re.ASC
 
 
 def address_for_others() -> str:
-    """Return the address at which other devices of the network reach this machine; sends nothing.
+    """Return the address at which other devices on the network reach this machine, without sending anything.
 
     It is the address from which this machine would send to the Internet; ``127.0.0.1`` without a network.
     """

@@ -166,7 +166,7 @@ class IncomingReply:
         self._drop(at_ns)
 
     def ended(self, at_ns: int) -> int | None:
-        """Return the time at which a reply finished playing, once; None if none finished before `at_ns`."""
+        """Return the time at which a reply finished playing, once; None if none finished by `at_ns`."""
         ends_ns = self._ends_ns
         if ends_ns is None or self._open or at_ns < ends_ns:
             return None

@@ -78,7 +78,7 @@ def is_held(path: Path) -> bool:
 
 
 def _holder_of(path: Path) -> str:
-    """Return the holder named in a lock file; empty if none."""
+    """Return the holder named in a lock file; empty if it names no holder."""
     with contextlib.suppress(OSError), open_regular(path) as file:
         return file.read(200).decode(errors="replace").strip()
     return ""

@@ -37,7 +37,7 @@ class MachineRecords(Generic[T]):
         self._variable = variable
 
     def read(self) -> list[T]:
-        """Return the stored records; none if the file is unreadable, which `keep` then replaces."""
+        """Return the stored records. An unreadable file counts as empty, and `keep` replaces it."""
         try:
             return self._records.validate_json(read_regular(self._path(), _MAX_BYTES, links=True))
         except (OSError, ValidationError):

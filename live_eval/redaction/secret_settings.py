@@ -200,7 +200,7 @@ def _no_words(text: str) -> bool:
 
 
 def _parsed(url: str) -> SplitResult | None:
-    """Return a URL's parts; None if it cannot be parsed, so that any part may be a login."""
+    """Return a URL's parts; None if it cannot be parsed, because any part may then be a login."""
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.fragment

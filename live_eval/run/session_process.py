@@ -124,11 +124,11 @@ class Pipe(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As in `asyncio.Protocol`."""
+        """See `asyncio.Protocol`."""
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's transports are not subclasses
 
     def data_received(self, data: bytes) -> None:
-        """As in `asyncio.Protocol`."""
+        """See `asyncio.Protocol`."""
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer)
@@ -141,7 +141,7 @@ class Pipe(asyncio.Protocol):
             self._take(value)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in `asyncio.Protocol`."""
+        """See `asyncio.Protocol`."""
         self._ended()
 
 

@@ -133,7 +133,7 @@ class SpreadSessions:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As in `SessionRunner`."""
+        """See `SessionRunner`."""
         return {"priority": self.priority.value}
 
     @property
@@ -142,7 +142,7 @@ class SpreadSessions:
         return [place.running.process_id for place in self._places if place.running is not None]
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
-        """As in `SessionRunner`."""
+        """See `SessionRunner`."""
         while True:
             place = min(self._places, key=lambda place: (place.is_down, place.sessions))
             place.sessions += 1
@@ -155,7 +155,7 @@ class SpreadSessions:
                 place.sessions -= 1
 
     def cpu(self) -> Cpu:
-        """As in `SessionRunner`. A worker's time counts from when it is ready until its last session ends."""
+        """See `SessionRunner`. A worker's time counts from when it is ready until its last session ends."""
         spent = [place.cpu() for place in self._places]
         total_s = time.process_time() + sum(cpu.total_s for cpu in spent)
         return Cpu(total_s, sum(cpu.loops_s for cpu in spent))

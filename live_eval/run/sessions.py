@@ -160,11 +160,11 @@ class LocalRunner:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """As in `SessionRunner`."""
+        """See `SessionRunner`."""
         return {"priority": self.priority.value}
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
-        """As in `SessionRunner`, but exceptions from bugs in the dialect propagate."""
+        """See `SessionRunner`. Unlike there, exceptions from bugs in the dialect propagate."""
         settings = order.settings
         session = Session(
             load_object(order.dialect)(settings),
@@ -194,7 +194,7 @@ class LocalRunner:
         )
 
     def cpu(self) -> Cpu:
-        """As in `SessionRunner`."""
+        """See `SessionRunner`."""
         return Cpu(time.process_time(), time.thread_time())
 
 

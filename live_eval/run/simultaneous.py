@@ -106,7 +106,7 @@ def _given(runner: SessionRunner) -> RunnerFactory:
 
 
 def onset_spreads_ms(folders: Sequence[Path]) -> list[float]:
-    """Return how far apart the user's speech began in simultaneous runs, for each session in all of them."""
+    """Return how far apart the user's onsets were in simultaneous runs, for each shared session."""
     began: list[dict[str, int]] = []
     for folder in folders:
         with RunReader.open(folder) as run:

@@ -114,7 +114,7 @@ class _JudgeProcess:
         self._connection.send(JudgingSettings(options=options, secrets=SECRETS.copy()))
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """As in `JudgeWorker`."""
+        """See `JudgeWorker`."""
         try:
             self._connection.send((batch.judge, batch.version, batch.turns))
             limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
@@ -130,7 +130,7 @@ class _JudgeProcess:
         return answer
 
     def end(self) -> None:
-        """As in `JudgeWorker`."""
+        """See `JudgeWorker`."""
         self._process.kill()
         self._process.wait()
 

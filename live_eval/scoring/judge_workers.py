@@ -244,15 +244,15 @@ class WorkerPool(Generic[W]):
         self.ahead = 2 * (on_cores.capacity + on_gpus.capacity)
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """As in `JudgePool`: true for judges that call no model."""
+        """See `JudgePool`. True for judges that call no model."""
         return spec.kind is JudgeKind.LOCAL
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """As in `JudgePool`."""
+        """See `JudgePool`."""
         return self._missing(self._group(spec), spec)
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """As in `JudgePool`."""
+        """See `JudgePool`."""
         return self._group(spec).submit(spec, scoring_version(spec, self._options), turns)
 
     def _group(self, spec: JudgeSpec) -> WorkerGroup[W]:

@@ -73,7 +73,7 @@ class Votes:
 
 
 def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> Votes:
-    """Read the votes on these runs from a UTF-8 CSV file with a header; `scripts` is the script of each case.
+    """Read the votes on these runs from a UTF-8 CSV file with a header; `scripts` maps cases to scripts.
 
     Columns: ``case_id``; ``first`` and ``second``, the names of the runs in the order in which their replies
     were presented; ``winner``: ``first``, ``second``, ``tie`` or a run's name; and optionally ``rater``.
