@@ -86,12 +86,10 @@ class Difference:
         A difference is shown if the corrected p is below `ALPHA`, the interval excludes 0, and the value does
         not round to 0.
         """
-        interval, value = self.difference.interval, self.difference.value
+        value = self.difference.value
         if value is None or self.p_holm is None:
             return Verdict.TOO_FEW
-        # If all scripts differ by the same amount, there is no interval and p alone decides.
-        no_finding = self.p_holm >= ALPHA or (interval is not None and interval.low <= 0 <= interval.high)
-        if no_finding or self.rounds_to_zero:
+        if not self._is_significant or self.rounds_to_zero:
             return Verdict.TOO_FEW if self._out_of_reach else Verdict.NOT_SHOWN
         if self.higher_is_better is None:
             return Verdict.HIGHER if value > 0 else Verdict.LOWER
@@ -108,6 +106,15 @@ class Difference:
         return self.difference.value is not None and round(self.difference.value, self.digits) == 0
 
     @property
+    def _is_significant(self) -> bool:
+        """Whether the corrected p is below `ALPHA` and the interval excludes 0."""
+        interval = self.difference.interval
+        if self.p_holm is None or self.p_holm >= ALPHA:
+            return False
+        # If all scripts differ by the same amount, there is no interval and p alone decides.
+        return interval is None or not interval.low <= 0 <= interval.high
+
+    @property
     def is_close(self) -> bool:
         """Whether a difference is shown although the d_z interval, which assumes normality, contains 0."""
         effect = self.effect.interval
@@ -121,7 +128,9 @@ class Difference:
 
     @property
     def in_words(self) -> str:
-        """The verdict, with the reason if there is too little data."""
+        """The verdict, with the reason for too little data or for a significant difference not shown."""
+        if self.verdict is Verdict.NOT_SHOWN and self._is_significant:
+            return f"{self.verdict.value}: significant, but the difference rounds to 0"
         if self.verdict is not Verdict.TOO_FEW:
             return self.verdict.value
         if self._out_of_reach and self.p_holm is not None:

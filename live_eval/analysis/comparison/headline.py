@@ -37,7 +37,12 @@ def headline(first: str, comparison: RunComparison, titles: Mapping[str, str] = 
             parts.append(f"{comparison.other} is {verdict} in {', '.join(names)}")
     unclear = [each for each in differences.values() if each.verdict in _OPEN]
     if unclear:
-        parts.append(f"no difference is shown in {len(unclear)} of {counted(len(differences), 'metric')}")
+        too_few = sum(each.verdict is Verdict.TOO_FEW for each in unclear)
+        of = counted(len(differences), "metric")
+        if not_shown := len(unclear) - too_few:
+            parts.append(f"no difference is shown in {not_shown} of {of}")
+        if too_few:
+            parts.append(f"there is too little data to say in {too_few} of {of}")
         measured = [each for each in unclear if each.effect.value and not each.rounds_to_zero]
         measured.sort(key=lambda each: each.name != main)
         parts += [_reach(each, comparison.data_cases) for each in measured[:1]]
@@ -60,27 +65,32 @@ def _lost(first: str, comparison: RunComparison) -> str:
 def _reach(difference: Difference, data_cases: int | None) -> str:
     """Return the smallest detectable difference, and the scripts needed to show the measured one.
 
-    `data_cases` is the number of cases in the data set, which is at least its number of scripts.
+    `data_cases` is the number of cases in the data set, which is at least its number of scripts; if more are
+    needed, the number is omitted.
     """
     value, effect = difference.difference.value, difference.effect.value
     scripts = difference.difference.clusters
     assert value is not None
     assert effect is not None
-    spread, unit = abs(value / effect), f" {difference.unit}" if difference.unit else ""
+    spread = abs(value / effect)
     aim = Aim(detect=abs(value), tests=max(difference.tests, 1))
     least = detectable(aim, spread, scripts)
     parts = [
         f"{counted(scripts, 'script')} cannot show any difference in {difference.name}"
         if least is None
         else f"{counted(scripts, 'script')} are too few to show a difference in {difference.name} below "
-        f"{significant(least, 2)}{unit}"
+        f"{_amount(least, difference.unit)}"
     ]
     try:
         needed = scripts_needed(aim, spread)
     except UsageError:
         return parts[0]
-    if needed > scripts:
-        measured = f"would show the measured {significant(abs(value), 2)}{unit}"
-        beyond = data_cases is not None and needed > data_cases
-        parts.append(f"{needed:,} {measured}{', more than the data set has' if beyond else ''}")
+    if needed > scripts and (data_cases is None or needed <= data_cases):
+        parts.append(f"{needed:,} would show the measured {_amount(abs(value), difference.unit)}")
     return ", and ".join(parts)
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{significant(100 * value, 2)} percentage points"
+    return f"{significant(value, 2)}{f' {unit}' if unit else ''}"

@@ -48,7 +48,24 @@ def test_a_difference_that_is_not_shown_has_the_scripts_that_would_show_it() -> 
     assert needed > 1_000
     assert f"{needed:,}" in sentence
     assert told(-0.04, cases=needed) == sentence
-    assert told(-0.04, cases=needed - 1) == f"{sentence[:-1]}, more than the data set has."
+    assert told(-0.04, cases=needed - 1) == f"{sentence.partition(', and ')[0]}."
+
+
+def test_too_few_scripts_are_not_reported_as_no_difference() -> None:
+    assert told(2.0, scripts=3).startswith(
+        "no difference is shown in 1 of 2 metrics; there is too little data"
+    )
+
+
+def test_shares_have_percentage_points() -> None:
+    random = np.random.default_rng(0)
+    runs = [
+        made_run(name, {"captured": {(f"s{n}/target", 0): float(random.random() < 0.9) for n in range(90)}})
+        for name in "ab"
+    ]
+    runs = [replace(run, series={"captured": replace(run.series["captured"], unit="share")}) for run in runs]
+    sentence = headline("a", compare_runs(runs).comparisons[0])
+    assert re.search(r"90 scripts are too few to show a difference in captured below \d+ perc", sentence)
 
 
 @pytest.mark.parametrize(("kind", "shift"), [("latency", 0.045), ("score", 0.0004)])
@@ -70,4 +87,6 @@ def test_a_difference_that_rounds_to_zero_is_no_finding(
     assert found.p_holm is not None
     assert found.p_holm < 0.05
     assert found.verdict is Verdict.NOT_SHOWN
+    assert found.in_words == "no difference shown: significant, but the difference rounds to 0"
+    assert compared.differences["captured"].in_words == "no difference shown"
     assert headline("a", compared) == "no difference is shown in 2 of 2 metrics."
