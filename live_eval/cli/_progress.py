@@ -76,16 +76,20 @@ class RunProgress(Observer):
         self._progress.stop()
 
     def preparing(self, done: int, total: int) -> None:
-        """Update the bar for finding speech boundaries."""
-        if not self._progress.tasks[self._boundaries].started or done == 0:
+        """Update the bar for finding speech boundaries; a count that does not advance is a new one."""
+        task = self._progress.tasks[self._boundaries]
+        if not task.started or done <= task.completed:
             self._progress.reset(self._boundaries)
         self._progress.update(self._boundaries, completed=done, total=total, visible=True)
 
     def running(self, total: int, already: int) -> None:
-        """Start the bar for turns, and reset its clock."""
-        self._timed = 0
+        """Start the bar for turns; unless they include the turns so far, reset the clock."""
         self._waiting.clear()
-        self._progress.reset(self._turns, total=total, completed=already, visible=True)
+        if 0 < self._progress.tasks[self._turns].completed <= already:
+            self._progress.update(self._turns, total=total, completed=already)
+        else:
+            self._timed = 0
+            self._progress.reset(self._turns, total=total, completed=already, visible=True)
         self._show_state()
 
     def turn(self, record: TurnRecord) -> None:
