@@ -28,7 +28,7 @@ _COLUMNS = {
     "p": "p (Holm)",
     "effect": "d_z (95 %)",
     "n": "n",
-    "verdict": "the other is",
+    "verdict": "verdict",
 }
 _WIDE = ("p", "effect", "n")
 """Columns omitted on a narrow terminal."""
