@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import live_eval.report
+from live_eval.analysis.comparison.run_comparison import APART_NS
 from live_eval.analysis.run_estimate import estimate_run, total
 from live_eval.analysis.summary.assertions import check_run
 from live_eval.analysis.summary.run_summary import summarise
@@ -284,6 +285,12 @@ def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, ass
             f"the user's speech began in all runs within {median(spreads):.0f} ms (median) and "
             f"{max(spreads):.0f} ms (maximum), in {counted(len(spreads), 'session')}"
         )
+        if apart := sum(spread > APART_NS / 1e6 for spread in spreads):
+            click.echo(
+                f"note: {apart} of {counted(len(spreads), 'session')} began more than 1 s apart, as after an "
+                "interruption: compare them as separate runs",
+                err=True,
+            )
     click.echo(f"differences: live-eval compare {' '.join(map(str, outs.values()))}", err=True)
     return max(statuses)
 

@@ -85,6 +85,12 @@ class TurnRecord(TurnCapture):
         return self.failure is None
 
     @property
+    def speech_start_wall_ns(self) -> int | None:
+        """Wall time at the recording's first sample, in ns since 1970; None if it was not sent."""
+        trace = self.trace
+        return None if trace.t0_ns is None else self.wall_ns + trace.t0_ns - trace.dial_ns
+
+    @property
     def responses(self) -> tuple[ResponseRecord, ...]:
         """The responses in start order."""
         return self.trace.responses

@@ -112,9 +112,9 @@ def onset_spreads_ms(folders: Sequence[Path]) -> list[float]:
         with RunReader.open(folder) as run:
             began.append(
                 {
-                    turn.turn_id: turn.wall_ns + turn.trace.t0_ns - turn.trace.dial_ns
+                    turn.turn_id: started
                     for turn in run.turns()
-                    if turn.trace.t0_ns is not None and turn.case.turn_index == 0
+                    if (started := turn.speech_start_wall_ns) is not None and turn.case.turn_index == 0
                 }
             )
     common = set.intersection(*map(set, began))

@@ -20,6 +20,7 @@ from live_eval.text.wording import counted
 from live_eval.timing import LAG_BOUND_NS
 
 __all__ = [
+    "APART_NS",
     "ComparedRuns",
     "RunComparison",
     "check_same_data",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 _SHOWN_CASES = 5
+
+APART_NS = 1_000_000_000
+"""Difference of the start times above which sessions of simultaneous runs are not simultaneous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +278,7 @@ def _compare(
         for name in other.series
         if name not in first.series and (not wanted or name in wanted)
     ]
+    notes += _apart(first, other)
     cases = part_of(first.manifest, "data").get("cases")
     return RunComparison(
         other=other.name,
@@ -287,6 +292,16 @@ def _compare(
         notes=tuple(notes),
         data_cases=cases if isinstance(cases, int) else None,
     )
+
+
+def _apart(first: ComparedRun, other: ComparedRun) -> Iterator[str]:
+    """Yield a note if sessions of simultaneous runs were not simultaneous, as after an interruption."""
+    if not all(run.manifest.get("simultaneous_with") for run in (first, other)):
+        return
+    common = first.session_starts.keys() & other.session_starts.keys()
+    apart = sum(abs(first.session_starts[key] - other.session_starts[key]) > APART_NS for key in common)
+    if apart:
+        yield f"not simultaneous: {apart} of {counted(len(common), 'session')} began more than 1 s apart"
 
 
 def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> None:

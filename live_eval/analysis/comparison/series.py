@@ -79,6 +79,7 @@ class ComparedRun:
         series: Metrics by name.
         flagged: Captured turns whose lag exceeds the bound.
         speech_ends: End of the user's speech in each turn.
+        session_starts: Wall time at which the user's recording began in each session, in ns since 1970.
     """
 
     name: str
@@ -92,6 +93,7 @@ class ComparedRun:
     series: Mapping[str, Series]
     flagged: frozenset[TurnKey] = frozenset()
     speech_ends: Mapping[TurnKey, SpeechEnd] = field(default_factory=dict)
+    session_starts: Mapping[TurnKey, int] = field(default_factory=dict)
 
 
 def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRun]:
@@ -131,6 +133,11 @@ def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table:
         series=_Deferred(lambda: series_of(turns, table)),
         flagged=frozenset(turn.key for turn in turns if turn.captured and turn.timing.flagged),
         speech_ends=_Deferred(lambda: speech_ends(turns)),
+        session_starts={
+            turn.key: turn.speech_start_wall_ns
+            for turn in turns
+            if turn.speech_start_wall_ns is not None and turn.turn_index == 0
+        },
     )
 
 

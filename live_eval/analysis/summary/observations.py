@@ -48,6 +48,7 @@ class Observation:
     turn_index: int = 0
     boundaries: SpeechBoundaries | None = None
     speech_end_ns: int | None = None
+    speech_start_wall_ns: int | None = None
     item: BenchmarkItem | None = None
 
     @property
@@ -148,6 +149,7 @@ def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
         turn_index=turn.case.turn_index,
         boundaries=trace.boundaries,
         speech_end_ns=speech_end_ns,
+        speech_start_wall_ns=turn.speech_start_wall_ns,
         item=turn.case.item,
     )
 

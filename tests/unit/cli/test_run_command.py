@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,23 @@ def test_the_folders_of_simultaneous_runs_share_a_prefix(
     monkeypatch.setattr("live_eval.cli._run_command.new_folder", lambda name: Path(f"{next(stamps)}-{name}"))
     flags = {"output__out": None, "output__resume": None, "output__retry_failed": None}
     assert _simultaneous_folders(["a", "b"], flags) == {"a": Path("0-a"), "b": Path("0-b")}
+
+
+def test_sessions_of_simultaneous_runs_that_began_apart_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("a", "b")):
+        Path(f"{name}.toml").write_text('[endpoint]\nname = "reference"\nbase_url = "ws://127.0.0.1:9/v1"\n')
+        plan = make_plan(read_config(f"{name}.toml"))
+        with RunWriter.create(Path(f"mine-{name}"), plan.manifest()) as writer:
+            turn = spoken_turn(plan.jobs[0].case)
+            writer.commit(replace(turn, wall_ns=turn.wall_ns + number * 2_000_000_000))
+            writer.end(finished=True)
+    flags = ["--limit", "1", "--judges", "none", "--no-report", "--out", "mine", "--resume"]
+    done = CliRunner().invoke(cli, ["run", "a.toml", "b.toml", "--simultaneous", *flags])
+    assert done.exit_code == 0
+    assert "note: 1 of 1 session began more than 1 s apart" in done.stderr
 
 
 def read_config(path: str) -> RunConfig:

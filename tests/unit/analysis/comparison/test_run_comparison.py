@@ -255,6 +255,30 @@ def test_different_versions_endings_and_missing_metrics_are_noted() -> None:
         compare_runs([first])
 
 
+def test_sessions_of_simultaneous_runs_that_began_apart_are_noted() -> None:
+    runs = [made_run("a", {"x": drawn(1)}), made_run("b", {"x": drawn(2)})]
+    keys = list(runs[0].scripts)
+
+    def note(delays_s: list[float], partner: str = "b") -> list[str]:
+        first = replace(
+            runs[0],
+            manifest={**runs[0].manifest, "simultaneous_with": [partner] if partner else []},
+            session_starts=dict.fromkeys(keys, 0),
+        )
+        starts = {key: round(delay * 1e9) for key, delay in zip(keys, delays_s, strict=False)}
+        other = replace(
+            runs[1], manifest={**runs[1].manifest, "simultaneous_with": ["a"]}, session_starts=starts
+        )
+        [comparison] = compare_runs([first, other]).comparisons
+        return list(comparison.notes)
+
+    assert note([0.02, -60, 0.5, 1.2]) == [
+        "not simultaneous: 2 of 4 sessions began more than 1 s apart",
+    ]
+    assert note([0.02, -0.9]) == []
+    assert note([60], partner="") == []
+
+
 def test_latencies_of_several_definitions_are_not_compared() -> None:
     timed = {"voice_to_voice": replace(series("voice_to_voice", drawn(1)), kind="latency")}
     mixed = [
@@ -417,6 +441,7 @@ def test_runs_are_compared_from_their_folders(run_folder: Path, slower_run_folde
     assert (metrics["captured"]["interval"], metrics["captured"]["p"]) == (None, 1)
     assert told["prompt_sensitivity"] is None
     text = CliRunner().invoke(cli, ["compare", *runs], catch_exceptions=False).stdout
+    assert "verdict" in text
     assert "no difference shown" in text
     assert text.count("mean over scripts") == 2
     assert "no interval of the difference: all values are equal (captured, connect, " in text
