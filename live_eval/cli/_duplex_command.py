@@ -37,6 +37,7 @@ from live_eval.cli._listing import (
     print_listing,
     print_table,
 )
+from live_eval.cli._targets import check_endpoint
 from live_eval.errors import UsageError
 from live_eval.report.duplex import write_duplex_page
 from live_eval.run.stop_signals import StopSignals
@@ -69,7 +70,7 @@ def duplex_command(
     assertions = parse_assertions("duplex", asserts)  # before anything runs
     check_probes(assertions, probes)
     plan = DuplexPlan(
-        config=configured({"endpoint": {"name": endpoint}}, flags),
+        config=configured({"endpoint": {"name": check_endpoint(endpoint)}}, flags),
         probes=probes,
         repeat=repeat,
         sentinel_turns=sentinel_turns,

@@ -189,18 +189,6 @@ def _dest(key: str) -> str:
     return key.replace(".", "__")
 
 
-def names_of(targets: Sequence[str]) -> list[str]:
-    """Return a name for each of several endpoints or run files.
-
-    Raises:
-        UsageError: Two targets have the same name.
-    """
-    names = [Path(target).stem if Path(target).suffix else target for target in targets]
-    if len(set(names)) < len(names):
-        raise UsageError(f"expected endpoints or run files with different names, got {', '.join(targets)}")
-    return names
-
-
 def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a run file, overridden by the given flags."""
     merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}

@@ -33,6 +33,7 @@ from live_eval.cli._listing import (
     print_table,
 )
 from live_eval.cli._prices import price_of
+from live_eval.cli._targets import check_endpoint
 from live_eval.errors import UsageError
 from live_eval.judging import TURN_FAILED
 from live_eval.report.latency import write_campaign_page
@@ -78,7 +79,7 @@ def latency_command(
     stop = click.get_current_context().with_resource(StopSignals())
     assertions = parse_assertions("latency", asserts)  # before anything runs
     plan = CampaignPlan(
-        config=configured({"endpoint": {"name": endpoint}}, flags),
+        config=configured({"endpoint": {"name": check_endpoint(endpoint)}}, flags),
         turns=turns,
         concurrency=_listed("--concurrency", concurrency, _sessions_at_a_time),
         arrivals=Arrivals.parse(arrivals),

@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._flags import names_of
 from live_eval.cli._performance import print_outcome
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
@@ -20,11 +19,11 @@ from live_eval.cli._shared_live import (
     HEADPHONES,
     converse,
     judges_of,
-    read_target,
     spread_ns,
     talk_to_several,
 )
 from live_eval.cli._stored_settings import print_judges_keys, print_key
+from live_eval.cli._targets import names_of, read_target
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation

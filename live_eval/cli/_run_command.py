@@ -21,20 +21,20 @@ from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
 from live_eval.cli._estimate import assumptions_of, print_estimate
-from live_eval.cli._flags import configured, names_of, overlay, reject_endpoint_flags
+from live_eval.cli._flags import configured, overlay, reject_endpoint_flags
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
 from live_eval.cli._progress import RunProgress, ScoringProgress
 from live_eval.cli._resumed_run import finished_outcome, manifest_to_retry, open_writer
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings
+from live_eval.cli._targets import names_of, run_file_of
 from live_eval.cli.score import print_reasons
 from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import LiveEvalError, StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
 from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader
-from live_eval.redaction import public_url
-from live_eval.registry import CLIENTS, client, find_plugins, judge
+from live_eval.registry import client, judge
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.presets import read_preset
 from live_eval.run.prompts import load_prompt
@@ -510,17 +510,12 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
     """Return the run file named by `target`; if it names an endpoint, set the endpoint's flag instead."""
     if target is None:
         return None
-    if "://" in target:
+    if (Path(target) / RUN_FILE).exists():
         raise UsageError(
-            f"{public_url(target)}: expected an endpoint or a run file; pass an address with --base-url"
+            f"{target} is a recorded run: to continue it, run its endpoint with --out {target} --resume"
         )
-    path = Path(target)
-    if (path / RUN_FILE).exists():
-        raise UsageError(
-            f"{path} is a recorded run: to continue it, run its endpoint with --out {path} --resume"
-        )
-    is_endpoint = any(plugin.name == target for plugin in find_plugins(CLIENTS))
-    if not is_endpoint and (path.name != target or path.suffix or path.exists()):
+    path = run_file_of(target)
+    if path is not None:
         return path
     if flags["endpoint__name"] not in (None, target):
         raise UsageError(f"expected one endpoint, got {target} and --endpoint {flags['endpoint__name']}")

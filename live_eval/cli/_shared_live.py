@@ -16,10 +16,11 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
-from live_eval.cli._flags import configured, names_of, reject_endpoint_flags
+from live_eval.cli._flags import reject_endpoint_flags
 from live_eval.cli._listing import print_listing
 from live_eval.cli._screen import console
 from live_eval.cli._stored_settings import print_judges_keys, print_key
+from live_eval.cli._targets import names_of, read_target
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec
 from live_eval.live.ballot import Ballot
@@ -37,25 +38,18 @@ from live_eval.live.terminal import Screen, key_help
 from live_eval.live.terminal import converse as converse_on_card
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, make_live_plan
-from live_eval.run.run_file import RunConfig, read_run_file
+from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
 from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
 from live_eval.session.event_loop import run as run_loop
 from live_eval.types import TurnMode
 
-__all__ = ["HEADPHONES", "converse", "judges_of", "read_target", "spread_ns", "talk_to_several"]
+__all__ = ["HEADPHONES", "converse", "judges_of", "spread_ns", "talk_to_several"]
 
 HEADPHONES = "Wear headphones: if the microphone picks up the reply, the reply is interrupted."
 """The advice before a conversation without half-duplex."""
 
 _MOST_ENDPOINTS = 4
-
-
-def read_target(target: str, flags: Mapping[str, Any]) -> RunConfig:
-    """Return the settings of an endpoint or a run file, overridden by flags."""
-    is_file = bool(Path(target).suffix)
-    values = read_run_file(Path(target)) if is_file else {"endpoint": {"name": target}}
-    return configured(values, flags)
 
 
 @dataclass(frozen=True, slots=True)
