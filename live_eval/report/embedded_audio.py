@@ -24,7 +24,7 @@ __all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope"]
 
 MOST_STEPS = 1000
 """Length of a detailed envelope."""
-_AT_A_TIME = 4  # how many clips past the limit may be encoded for nothing
+_AT_A_TIME = 4  # at most this many clips beyond the limit are encoded in vain
 _STEP_S = PEAK_NS / 1e9
 
 

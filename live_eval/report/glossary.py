@@ -68,13 +68,13 @@ DEFINITIONS = (
     ),
     (
         "by cue",
-        "turns by the cue of their recording: how the speaker sounds, or what is heard in the background. "
+        "turns by the cue of their recording: a property of the speaker's voice, or a background sound. "
         "Scores are means and latencies medians over turns; the shade of a cell is its position between the "
         f"worst and the best cue of its column, and cells with fewer than {MIN_CLUSTERS} scripts are hatched",
     ),
     (
         "turn",
-        "what happens between two utterances of the user: the utterance and the endpoint's reaction",
+        "an utterance of the user and the endpoint's reaction, until the next utterance",
     ),
     ("captured", "a turn that ended normally with a reply; otherwise it is failed"),
     (
@@ -116,7 +116,7 @@ DEFINITIONS = (
         "against another run",
         "the difference on the cases of both runs: paired by case, averaged within scripts and then over "
         "scripts, resampled by script. The means next to it are over turns, so their difference may "
-        "be another",
+        "deviate from it",
     ),
 )
 
