@@ -127,7 +127,7 @@ def read_regular(path: Path, most_bytes: int, *, links: bool = False) -> bytes:
         links: See `open_regular`.
 
     Raises:
-        OSError: See `open_regular`; or the file is larger than `most_bytes`.
+        OSError: `open_regular` failed, or the file is larger than `most_bytes`.
     """
     with open_regular(path, links=links) as file:
         return _bounded(file, path, most_bytes)

@@ -65,7 +65,7 @@ LAG_BOUND_NS = 20_000_000
 _STALL_BUFFER_NS = 60_000_000
 """Jitter-buffer depth for counting underruns; without a buffer, every network delay would count."""
 SPEECH_TAIL_NS = 200_000_000
-"""How long before the end of speech frames may still affect when the endpoint answers."""
+"""Time before the end of speech in which a late frame may still delay the endpoint's answer."""
 _YIELDS_WITHIN_NS = 2_000_000_000  # the definition of a stopped reply in tau2-bench
 
 

@@ -48,7 +48,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport: StreamTransport  # set by `connection_made`
         self._opening: asyncio.Future[None] = self._loop.create_future()
         self.drained = asyncio.Event()
-        """Cleared while too much data waits to be sent."""
+        """Set unless too much data is waiting to be sent."""
         self.drained.set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._masks = b""  # random bytes for the next frames

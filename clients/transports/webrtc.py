@@ -103,7 +103,7 @@ class WebRtcTransport(StampingTransport):
         """Send a message on the data channel.
 
         Raises:
-            TransportClosedError: The connection is closed, or sending failed, which closes it.
+            TransportClosedError: The connection is closed, or sending failed (and closed it).
         """
         channel = self._channel
         if self._end is None and channel is not None and channel.readyState == "open":

@@ -85,9 +85,9 @@ def command(
 
     FOLDERS are folders of runs and campaigns, or folders that contain them. Default: recordings.
 
-    Serves a web application on this machine, prints its link and opens it. The link contains a new token,
-    which every request needs. A second link, for listeners, gives access to listening tests only. No request
-    leaves the machine. Ctrl-C stops the server.
+    The command serves a web application on this machine, prints its link and opens it. The link contains a
+    new token, which every request needs. A second link, for listeners, gives access to listening tests
+    only. No request leaves the machine. Ctrl-C stops the server.
 
     With --host 0.0.0.0 a terminal also shows the link as a QR code, for the camera of a phone.
     """

@@ -40,7 +40,7 @@ def cluster_judges(
 
     Raises:
         UsageError: The judges use GPUs, and the cluster has none.
-        LiveEvalError: No worker starts.
+        LiveEvalError: No worker could be started.
     """
     plain = round_robin({node: node.cpus for node in cluster.nodes})
     graphics = round_robin({node: node.gpus for node in cluster.nodes})

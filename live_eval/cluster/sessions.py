@@ -85,7 +85,7 @@ async def _started(
 ) -> AsyncIterator[list[Place]]:
     """Calibrate nodes under their load and start workers on them; end the workers at the end of the block.
 
-    If a node is refused, or some of its workers do not start, the other nodes take over its sessions and are
+    If a node is refused, or some of its workers fail to start, the other nodes take over its sessions and are
     recalibrated. Each round has fewer nodes or workers, so the loop terminates.
 
     Raises:

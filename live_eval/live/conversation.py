@@ -93,7 +93,7 @@ class LiveConversation:
         self.audible = True
         """Whether the person hears the endpoint; only then is an echo of its reply possible."""
         self.collect: Callable[[], object] = gc.collect
-        """Collects garbage after a reply."""
+        """Function that collects garbage after a reply."""
         self._recorded = recorded
         self._performance = performance
         self._numbers = numbers

@@ -60,7 +60,7 @@ class Lines:
     def __init__(self, write: Callable[[str], None], labels: Sequence[str] = ()) -> None:
         self._write = write
         self._labels = labels
-        self._user: SpeechDetected | None = None  # what several endpoints report of one person
+        self._user: SpeechDetected | None = None  # the last; each of several endpoints reports it
         self._xruns: Xruns | None = None
 
     def show(self, update: Update) -> None:

@@ -145,7 +145,7 @@ class SharedConversation:
         """Run all conversations until `stop`.
 
         Raises:
-            LiveEvalError: No conversation was possible; the first error.
+            LiveEvalError: No conversation was possible. The first error is raised.
         """
         try:
             async with asyncio.TaskGroup() as tasks:

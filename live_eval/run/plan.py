@@ -66,7 +66,7 @@ class Plan:
     impairment: Impairment | None = None
     preset: str = ""  # overridden by the user's settings
     judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
-    simultaneous_with: tuple[str, ...] = ()  # the runs in which each case is played at the same moment
+    simultaneous_with: tuple[str, ...] = ()  # the runs that stream each case at the same moment
     live_instructions: str = ""  # the system prompt of a session with a person
     results: Collection[FailureKind] = ()  # failures that the run measures, so they are never retried
 

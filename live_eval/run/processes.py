@@ -60,7 +60,7 @@ def session_runner(
 
     Raises:
         UsageError: On entry, if this system has no Unix sockets for processes.
-        LiveEvalError: On entry, if a process does not start.
+        LiveEvalError: On entry, a process failed to start.
     """
     if not processes:
         return local_runner(clock, transport)

@@ -120,7 +120,7 @@ class Backoff:
 
 
 class Patience:
-    """How much longer a turn may wait; initially `seconds`."""
+    """The remaining time that a turn may wait; initially `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -1,7 +1,7 @@
 """Distribute sessions over worker processes on this machine (`live_eval.run.processes`) or others.
 
 If a worker dies, its sessions fail with `FailureKind.PROCESS_DIED`, and the next order starts a replacement.
-If the replacement does not start, the other workers take over.
+If the replacement fails to start, the other workers take over.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Place:
         """Return the running worker; start one if there is none.
 
         Raises:
-            LiveEvalError: The worker does not start.
+            LiveEvalError: The worker failed to start.
         """
         async with self._starting:
             if self.running is None or self.running.ended:
@@ -99,7 +99,7 @@ class Place:
 
         Raises:
             TurnError: The session failed, or the worker died.
-            DownError: No worker starts in this slot.
+            DownError: No worker could be started in this slot.
         """
         try:
             worker = await self.worker()

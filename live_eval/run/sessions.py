@@ -164,7 +164,7 @@ class LocalRunner:
         return {"priority": self.priority.value}
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
-        """See `SessionRunner`. Unlike there, exceptions from bugs in the dialect propagate."""
+        """See `SessionRunner`. Exceptions from bugs in the dialect propagate."""
         settings = order.settings
         session = Session(
             load_object(order.dialect)(settings),

@@ -98,7 +98,7 @@ class WorkerGroup(Generic[W]):
         """Return the first started worker's response.
 
         Raises:
-            LiveEvalError: No worker starts.
+            LiveEvalError: No worker could be started.
         """
         while True:
             place = self._free[0]

@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with a judge's name, the number of turns it has finished, and the total."""
+"""Callback for a judge's name, the number of turns it has finished, and the total number."""
 
 # Both limit a batch; a longer reply gets its own batch. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64

@@ -169,7 +169,7 @@ class Priority(StrEnum):
     """The scheduling priority of a thread."""
 
     REAL_TIME = "real-time"
-    """Takes precedence over all ordinary threads."""
+    """Precedence over all ordinary threads."""
     RAISED = "raised"
     NORMAL = "normal"
 

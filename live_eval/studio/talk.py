@@ -55,7 +55,7 @@ class _Talks:
         """Start a conversation, replacing unconnected ones; return the SDP answer.
 
         Raises:
-            UsageError: The SDP offer is not acceptable.
+            UsageError: The SDP offer is refused.
             BusyError: Another page is connected.
         """
         answer = await talk.answer(offer)

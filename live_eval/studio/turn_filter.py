@@ -27,7 +27,7 @@ from live_eval.text.suggestions import did_you_mean
 __all__ = ["FilterError", "FilterField", "FilterFields", "TurnTest", "parse_filter"]
 
 TurnTest: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Returns whether a row of the turn list matches."""
+"""A test that a row of the turn list passes if it matches."""
 
 _MOST_CHARACTERS = 1_000
 _MOST_NESTED = 30

@@ -37,7 +37,7 @@ _FIRED_AT_MOST = 20
 _Start: TypeAlias = Callable[..., Player]
 _Path: TypeAlias = tuple[str | int, ...]
 _Field: TypeAlias = tuple[bool, str, _Path]
-"""Identifies a message field: whether a response had started, the message type, and the field path."""
+"""The identity of a message field: whether a response had started, the message type, and the field path."""
 
 _GARBAGE: tuple[Message, ...] = (
     "",

@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 FetchProgress: TypeAlias = Callable[[str, int, int | None], None]
-"""Called with a file's name, the number of bytes present, and the total number, or None if unknown."""
+"""Callback for a file's name, the number of bytes present, and the total number (None if unknown)."""
 
 _CHUNK_BYTES = 1 << 20
 _CONNECT_S = 30.0

@@ -33,7 +33,7 @@ PARTS = ("consistency", "order", "sensitivity", "agreement", "against")
 _ASKING = frozenset({"consistency", "order", "sensitivity"})
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the judge's name, the number of completed turns, and the number of turns to audit."""
+"""Callback for the judge's name, the number of completed turns, and the number of turns to audit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class DriftMetric:
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswers:
-    """How many of the n turns of a case were answered; silence and noise should not be."""
+    """The number of answered turns of a case, out of n. Silence and noise should not be answered."""
 
     case: str
     n: int

@@ -37,7 +37,7 @@ PAUSE_NS = 150_000_000
 """The shortest user silence that counts as a pause; shorter silences are part of fluent speech."""
 
 SIMULTANEOUS_NS = 50_000_000
-"""How far an utterance may precede a reply and still count as overlapping."""
+"""The maximum time by which an utterance may precede a reply and still count as overlapping."""
 _REACTION_NS = 50_000_000
 """The minimum time for a reaction to the user; a reply that falls silent sooner does so on its own."""
 

@@ -21,9 +21,9 @@ __all__ = ["AFTER_NS", "BEFORE_NS", "DEFINITIONS", "TaskScore", "metrics", "scor
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
-"""How early a matching prediction may be: the tolerance of TurnBench's annotations."""
+"""The maximum time by which a matching prediction may precede its event: TurnBench's annotation tolerance."""
 AFTER_NS = 3_000_000_000
-"""How late a matching prediction may be."""
+"""The maximum time by which a matching prediction may follow its event."""
 _BUDGET = 0.1
 """The false-positive rate up to which the leaderboard ranks by recall."""
 

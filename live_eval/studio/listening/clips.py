@@ -85,7 +85,7 @@ def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> Lis
     """Return the low anchor of ITU-R BS.1534: the reference reply low-pass filtered at 3.5 kHz.
 
     Raises:
-        StoreError: See `case_context`; or the case has no reference reply.
+        StoreError: `case_context` failed, or the case has no reference reply.
     """
     with RunReader.open(run) as reader:
         reference = _reference_audio(reader.turn(turn_id), run, recordings)

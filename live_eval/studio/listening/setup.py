@@ -88,7 +88,7 @@ def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Liste
     """Return, by turn ID, the first turn of each case that has reply audio in every run.
 
     Raises:
-        UsageError: There is no such case; the message contains each run's number of turns.
+        UsageError: No case has reply audio in every run; the message contains each run's number of turns.
     """
     # one turn per case, because votes refer to cases
     found = [_audible(run) for run in runs]
@@ -109,7 +109,7 @@ def _with_reference(run: Path, cases: Mapping[str, ListenedCase]) -> dict[str, L
     """Return the cases that have a reference reply.
 
     Raises:
-        UsageError: No case has one.
+        UsageError: No case has a reference reply.
     """
     with RunReader.open(run) as reader:
         found = {

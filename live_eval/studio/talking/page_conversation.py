@@ -104,7 +104,7 @@ class PageConversation:
         """Return the SDP answer to the page's offer. Call `run` next.
 
         Raises:
-            UsageError: The SDP offer is not acceptable.
+            UsageError: The SDP offer is refused.
         """
         try:
             return await self._connection.answer(offer)
