@@ -116,6 +116,14 @@ class RunReader:
         """The number of failed turns."""
         return int(self._fetch("SELECT count(*) FROM turns WHERE failure IS NOT NULL")[0][0])
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the endpoint reported in the turns, most frequent first."""
+        rows = self._fetch(
+            "SELECT model FROM turns WHERE model <> '' GROUP BY model ORDER BY count(*) DESC, min(id)"
+        )
+        return tuple(model for (model,) in rows if isinstance(model, str))
+
     def __contains__(self, turn_id: object) -> bool:
         return bool(self._fetch("SELECT 1 FROM turns WHERE turn_id = ?", str(turn_id)))
 

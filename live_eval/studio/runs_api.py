@@ -15,7 +15,7 @@ from aiohttp import web
 from live_eval.analysis.comparison.series import compared_run
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
-from live_eval.analysis.summary.run_summary import summarise
+from live_eval.analysis.summary.run_summary import model_of, summarise
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import main_trade_offs
 from live_eval.analysis.turn_view import milliseconds
@@ -260,7 +260,7 @@ def _run_facts(run: RunReader) -> dict[str, Any]:
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),
-        "model": text_of(endpoint, "model"),
+        "model": model_of(run),
         "data": text_of(part_of(run.manifest, "data"), "name"),
         "conditions": conditions_of(run.manifest).in_words,
         "created": run.started_at,

@@ -45,6 +45,7 @@ __all__ = [
     "OutageSpan",
     "RunFacts",
     "RunSummary",
+    "model_of",
     "outage_spans",
     "outages_in_words",
     "summarise",
@@ -327,7 +328,6 @@ def summarise(
     table = read_scores(scores, judges_asked_for(run.manifest))
     warnings: Counter[str] = Counter()
     failures: Counter[str] = Counter()
-    models: Counter[str] = Counter()
     greetings: list[Greeting | None] = []
     replies: list[Reply | str] = []
 
@@ -336,7 +336,6 @@ def summarise(
             greetings.extend(greetings_of([turn]))
             replies.append(reply_in(turn))
             warnings.update(warning.kind.value for warning in turn.warnings)
-            models.update([turn.model] if turn.model else [])
             failures.update([turn.failure.kind.value] if turn.failure is not None else [])
             if seen is not None:
                 seen(turn, table)
@@ -345,7 +344,7 @@ def summarise(
     turns = read_observations(counted_turns())
     retried = Counter(attempt.failure.kind.value for attempt in run.failures() if attempt.retried)
     return RunSummary(
-        facts=_run_facts(run, models),
+        facts=_run_facts(run),
         turns=tuple(turns),
         failures=dict(failures.most_common()),
         retried=dict(retried.most_common()),
@@ -358,13 +357,17 @@ def summarise(
     )
 
 
-def _run_facts(run: RunReader, models: Counter[str]) -> RunFacts:
+def model_of(run: RunReader) -> str | None:
+    """Return the model of a run: as the endpoint reported it, or as it was requested."""
+    return " and ".join(run.models[:2]) or text_of(part_of(run.manifest, "endpoint"), "model")
+
+
+def _run_facts(run: RunReader) -> RunFacts:
     endpoint, data = part_of(run.manifest, "endpoint"), part_of(run.manifest, "data")
-    named = [model for model, _ in models.most_common(2)]
     return RunFacts(
         name=run.path.resolve().name,
         endpoint=text_of(endpoint, "name"),
-        model=" and ".join(named) or text_of(endpoint, "model"),
+        model=model_of(run),
         voice=text_of(endpoint, "voice"),
         conditions=conditions_of(run.manifest),
         comparable=endpoint.get("comparable") is not False,
