@@ -217,7 +217,7 @@ class _Parser:
     def _unexpected(self, expected: str) -> FilterError:
         token = self._peek()
         if token is None:
-            return FilterError(f"where: expected {expected}, got the end")
+            return FilterError(f"where: expected {expected}, but the expression ends")
         return self._mismatch(expected, token)
 
     @staticmethod

@@ -58,7 +58,7 @@ class BestPrompt:
     def in_words(self, prompts: Mapping[str, str]) -> str:
         """Return a sentence on the best prompt; `prompts` contains each run's prompt, by run name."""
         if self.best is None or self.lead is None:
-            return f"best prompt by {self.metric}: none: {self.reason}"
+            return f"no best prompt by {self.metric}: {self.reason}"
         count = Counter(prompts.values())
         runs = {prompt: f" over {times} runs" if times > 1 else "" for prompt, times in count.items()}
         means = ", ".join(
@@ -125,7 +125,7 @@ def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], 
     if len({prompts[run.name] for run in runs}) < 2:
         return none("expected at least two prompts that do not state the cue")
     if unscored := [run.name for run in runs if metric not in run.series]:
-        return none(f"{', '.join(unscored)}: not scored by {metric}")
+        return none(f"{' and '.join(unscored)} {'has' if len(unscored) == 1 else 'have'} no such score")
     if len({run.series[metric].version for run in runs}) > 1:
         return none(f"{metric} has different versions")
     repeated: dict[str, list[ComparedRun]] = {}

@@ -166,7 +166,7 @@ async def test_an_expression_that_is_being_typed_selects_nothing(recordings: Pat
     async with studio(recordings) as browser:
         page = await asked(browser, "/api/compare/turns", "ab", where="(")
     assert (page["matching"], page["rows"]) == (0, [])
-    assert page["invalid"] == "where: expected a name, got the end"
+    assert page["invalid"] == "where: expected a name, but the expression ends"
 
 
 async def test_a_case_that_only_one_run_has_is_listed(recordings: Path, tmp_path: Path) -> None:

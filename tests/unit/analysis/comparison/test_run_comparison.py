@@ -370,7 +370,7 @@ def test_the_best_prompt_uses_common_turns() -> None:
     without = [replace(run, series={"captured": run.series["captured"]}) for run in runs]
     lacking = prompt_sensitivity(without)
     assert lacking is not None
-    assert lacking.best["ves"].reason == "no, basic: not scored by ves"
+    assert lacking.best["ves"].reason == "no and basic have no such score"
 
 
 def test_a_prompt_that_was_run_twice_counts_once() -> None:
