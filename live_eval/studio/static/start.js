@@ -48,6 +48,7 @@ class Form {
     });
     this.repeat = field("Repeats", { name: "repeat", type: "number", min: 1, value: choices.usual.repeat });
     this.command = make("code");
+    this.copying = button("Copy the command", () => this.copy(), { disabled: true });
     this.copied = make("span", { role: "status" });
     this.failure = make("div");
     this.element = this.form();
@@ -94,7 +95,7 @@ class Form {
         {},
         make("button", { class: "primary" }, "Start"),
         " ",
-        button("Copy the command", () => this.copy()),
+        this.copying,
         " ",
         this.copied,
       ),
@@ -145,6 +146,8 @@ class Form {
     clearTimeout(this.typing);
     this.newest += 1; // responses may arrive out of order
     const number = this.newest;
+    this.copying.disabled = true; // the command is that of earlier settings
+    fill(this.copied);
     this.typing = setTimeout(async () => {
       const { command, failure } = await post("/api/start/command", this.settings()).catch((error) => ({
         failure: problem(error),
@@ -152,6 +155,7 @@ class Form {
       if (number !== this.newest) return;
       fill(this.command, command);
       fill(this.failure, failure);
+      this.copying.disabled = !command;
     }, TYPING_MS);
   }
 
@@ -250,7 +254,7 @@ class Started {
 function stateOf({ running, stopping, status, run }) {
   if (running) return badge(stopping ? "stopping" : run ? "running" : "starting", "running");
   if (status === 0 && run) return stateBadge(run);
-  if (status === STOPPED) return badge("stopped", "flagged");
+  if (status === STOPPED) return badge("interrupted", "flagged");
   return badge(status === TURNS_FAILED ? "finished with failures" : `ended with status ${status}`, "failed");
 }
 
