@@ -275,7 +275,11 @@ class ListeningSession {
         min: 0,
         max: TOP,
         value: TOP / 2,
+        class: "unset",
+        "aria-valuetext": "not rated",
         input: (event) => {
+          slider.classList.remove("unset");
+          slider.removeAttribute("aria-valuetext");
           value.textContent = event.target.value;
           this.rate(label, Number(event.target.value));
         },
@@ -312,7 +316,7 @@ class ListeningSession {
   /** What a vote still needs, as a sentence; empty if the listener can vote. */
   get missing() {
     const unheard = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
-    if (unheard.length) return `Listen to ${unheard.map((sound) => sound.title).join(" and ")} to the end first.`;
+    if (unheard.length) return `Listen to ${listed(unheard.map((sound) => sound.title))} to the end first.`;
     if (this.ready) return "";
     return this.where.kind === "mushra"
       ? "Rate every reply first; give at least one of them 100."
@@ -398,4 +402,9 @@ class ListeningSession {
     this.rate(input.name, Number(key));
     announce(`${scale.querySelector("legend").textContent}: ${key}`);
   }
+}
+
+/** Join titles: "A", "A and B", "A, B and C". */
+function listed(titles) {
+  return new Intl.ListFormat("en-GB").format(titles);
 }
