@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from live_eval.analysis.statistics.distribution import Distribution
-from live_eval.analysis.statistics.intervals import Estimate, Interval, interval_json, rounded
+from live_eval.analysis.statistics.distribution import PERCENTILES, Distribution
+from live_eval.analysis.statistics.intervals import Estimate, Interval, interval_json, rounded, too_few_for
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
 
@@ -25,6 +25,7 @@ __all__ = [
     "check_unit",
     "failure_with_lost",
     "parse_bound",
+    "too_few_planned",
 ]
 
 MS = "ms"
@@ -207,6 +208,18 @@ def failure_with_lost(
         return ""
     shown = f"{with_lost:.1f} {assertion.unit}"
     return f"{lost_in_words}, which counts as beyond the bound; including these, the value is {shown}"
+
+
+def too_few_planned(assertions: Iterable[Assertion], planned: Callable[[Assertion], int]) -> Iterator[str]:
+    """Yield a note for each assertion on a percentile that requires more values than are planned.
+
+    Args:
+        planned: Maximum number of values of an assertion; 0 if unknown.
+    """
+    for each in assertions:
+        share, n = PERCENTILES.get(each.statistic), planned(each)
+        if share is not None and n and (reason := too_few_for(share, n)):
+            yield f"{each.expression}: will fail: {each.statistic} of {reason} ({n} planned)"
 
 
 def parse_bound(text: str, form: str) -> Assertion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,10 +39,15 @@ def run_campaign(
     write_page: Callable[[Summary], Path],
     *,
     as_json: bool,
+    too_few: Iterable[str] = (),
 ) -> int:
-    """Run a campaign with a progress bar, print its notes and results, and return the exit status."""
+    """Run a campaign with a progress bar, print its notes and results, and return the exit status.
+
+    Args:
+        too_few: Notes of `live_eval.analysis.assertions.too_few_planned`.
+    """
     known = campaign.notes
-    for note in known:
+    for note in (*known, *too_few):
         click.echo(f"note: {note}", err=True)
     print_key(campaign.key_recipient)
     with RunProgress() as progress:

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
+from live_eval.analysis.assertions import too_few_planned
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
-from live_eval.campaigns.duplex.assertions import check_duplex, check_probes
+from live_eval.campaigns.duplex.assertions import check_duplex, check_probes, probe_of
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.campaigns.duplex.summary import (
@@ -82,7 +83,17 @@ def duplex_command(
         summary = duplex_summary(read_duplex(folder))
         return replace(summary, asserts=check_duplex(assertions, summary.conditions))
 
-    sys.exit(run_campaign(campaign, stop, read_summary, print_duplex, write_duplex_page, as_json=as_json))
+    sys.exit(
+        run_campaign(
+            campaign,
+            stop,
+            read_summary,
+            print_duplex,
+            write_duplex_page,
+            as_json=as_json,
+            too_few=too_few_planned(assertions, lambda each: campaign.trials[probe_of(each)]),
+        )
+    )
 
 
 def _list(as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from live_eval.analysis.assertions import too_few_planned
 from live_eval.analysis.latency.campaign_latencies import OUR_FAILURE
 from live_eval.analysis.latency.definitions import DefinedLatency
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
@@ -98,7 +99,17 @@ def latency_command(
         summary = campaign_summary(read_campaign(folder))
         return replace(summary, asserts=check_campaign(assertions, summary.points))
 
-    sys.exit(run_campaign(campaign, stop, read_summary, print_campaign, write_campaign_page, as_json=as_json))
+    sys.exit(
+        run_campaign(
+            campaign,
+            stop,
+            read_summary,
+            print_campaign,
+            write_campaign_page,
+            as_json=as_json,
+            too_few=too_few_planned(assertions, lambda _: turns),
+        )
+    )
 
 
 def _listed(flag: str, text: str, read: Callable[[str], T]) -> list[T]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import live_eval.report
+from live_eval.analysis.assertions import too_few_planned
 from live_eval.analysis.comparison.run_comparison import APART_NS
 from live_eval.analysis.run_estimate import estimate_run, total
 from live_eval.analysis.summary.assertions import check_run
@@ -254,6 +255,7 @@ def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, ass
         plans[name] = replace(plan, simultaneous_with=others)
         print_key(plan.key_recipient)
     check_same_turns(plans)
+    _print_too_few(plan, next(iter(assertions.values())))
     folders = {name: plan.config.output.out for name, plan in plans.items()}
     outs = {name: folder for name, folder in folders.items() if folder is not None}
     for name, folder in outs.items():
@@ -396,6 +398,7 @@ def _run_plan(
     """
     stop.last_words = f"Interrupted. To continue, {continue_with}"
     finished = finished_outcome(plan)
+    _print_too_few(plan, assertions)
     if finished is not None:
         click.echo("note: every turn is recorded; only missing scores are added", err=True)
         outcome = finished
@@ -414,6 +417,11 @@ def _run_plan(
         click.echo(_incomplete(outcome, plan, continue_with), err=True)
         sys.exit(FAILED)
     return _score_and_print(plan, out, outcome, stop, cluster, assertions, named=named, as_json=as_json)
+
+
+def _print_too_few(plan: Plan, assertions: Sequence[Assertion]) -> None:
+    for note in too_few_planned(assertions, lambda _: len(plan.jobs)):
+        click.echo(f"note: {note}", err=True)
 
 
 def _incomplete(outcome: RunOutcome, plan: Plan, continue_with: str) -> str:

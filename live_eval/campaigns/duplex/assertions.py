@@ -27,7 +27,7 @@ from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.errors import UsageError
 from live_eval.text.wording import counted
 
-__all__ = ["check_duplex", "check_probes", "parse_duplex_assertion"]
+__all__ = ["check_duplex", "check_probes", "parse_duplex_assertion", "probe_of"]
 
 _FORM = (
     "PROBE.OUTCOME >= SHARE or PROBE.DURATION.STATISTIC < TIME, for example 'barge_in.passed >= 90%' or "
@@ -70,7 +70,7 @@ def check_probes(assertions: Sequence[Assertion], probes: Sequence[str]) -> None
         UsageError: An assertion is about another probe.
     """
     for assertion in assertions:
-        probe = _probe_of(assertion)
+        probe = probe_of(assertion)
         if probes and probe not in probes:
             raise UsageError(
                 f"assertion {assertion.expression!r}: the campaign does not run the probe {probe}"
@@ -94,7 +94,7 @@ def check_duplex(
         _check(
             assertion,
             run,
-            [each for each in conditions if each.run == run and each.probe == _probe_of(assertion)],
+            [each for each in conditions if each.run == run and each.probe == probe_of(assertion)],
         )
         for assertion in assertions
         for run in runs
@@ -105,7 +105,7 @@ def _check(assertion: Assertion, run: str, conditions: Sequence[ConditionMetrics
     trials = [trial for each in conditions for trial in each.trials]
     if not trials:
         return check_estimate(assertion, _missing("no trial of the probe was recorded"), point=run)
-    pooled = condition_metrics(run, _probe_of(assertion), "", trials)
+    pooled = condition_metrics(run, probe_of(assertion), "", trials)
     _, what, *statistic = assertion.name.split(".")
     if not statistic:
         share = pooled.passed if what == _PASSED else share_of(trials, Outcome(what))
@@ -124,7 +124,8 @@ def _missing(reason: str) -> Estimate:
     return Estimate(None, 0, 0, reason=reason)
 
 
-def _probe_of(assertion: Assertion) -> str:
+def probe_of(assertion: Assertion) -> str:
+    """Return the name of an assertion's probe."""
     return _hyphened(assertion.name.partition(".")[0])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,6 +107,11 @@ class DuplexCampaign(Campaign):
             "recordings": None if self._data is None else plan.config.data.model_dump(mode="json"),
         }
         super().__init__(folder, base, order, {"trials": asked}, resume=resume)
+
+    @property
+    def trials(self) -> Counter[str]:
+        """The number of planned trials of each probe, in each run."""
+        return Counter(script.trial.probe for script in self._scripts)
 
     # -- Preparation -------------------------------------------------------------------------------------
 

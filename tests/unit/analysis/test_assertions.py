@@ -2,7 +2,15 @@
 
 import pytest
 
-from live_eval.analysis.assertions import MS, PERCENT, CheckedAssertion, check_known, check_unit, parse_bound
+from live_eval.analysis.assertions import (
+    MS,
+    PERCENT,
+    CheckedAssertion,
+    check_known,
+    check_unit,
+    parse_bound,
+    too_few_planned,
+)
 from live_eval.analysis.statistics.intervals import Interval
 from live_eval.errors import UsageError
 
@@ -35,3 +43,12 @@ def test_a_result_has_the_unit_of_its_bound() -> None:
     )
     found = checked.as_json()
     assert (found["value_percent"], found["interval_percent"], found["n"]) == (60.0, [51.0, 70.0], 40)
+
+
+def test_percentiles_of_too_few_planned_values_are_noted() -> None:
+    texts = ["a.p95 < 1s", "a.p90 < 1s", "a.p50 < 1s", "a.mean < 1s", "failed < 2%"]
+    assertions = [parse_bound(text, "") for text in texts]
+    assert list(too_few_planned(assertions, lambda _: 15)) == [
+        "a.p95 < 1s: will fail: p95 of fewer than 30 values (15 planned)"
+    ]
+    assert list(too_few_planned(assertions, lambda each: 30 if each.statistic == "p95" else 0)) == []

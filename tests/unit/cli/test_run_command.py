@@ -122,6 +122,9 @@ def test_the_newest_run_is_resumed_and_its_summary_printed_as_json(
         writer.end(finished=True)
     printed = validated("run", ["mine.toml", "--out", "latest", "--resume", "--json"])
     assert printed["turns"]["captured"] == 1
+    asserted = ["run", "mine.toml", "--out", "latest", "--resume", "--assert", "voice_to_voice.p95 < 9s"]
+    done = CliRunner().invoke(cli, asserted)
+    assert "note: voice_to_voice.p95 < 9s: will fail: p95 of fewer than 30 values (1 planned)" in done.stderr
     done = CliRunner().invoke(cli, ["show", "latest", "--json"])
     assert json.loads(done.stdout) == printed
 
