@@ -141,7 +141,7 @@ class PhoneLine(EventDialect):
         return self._played(at_ns)
 
     def clear(self, at_ns: int) -> list[Output]:
-        """Empty the queue and drop the pending marks; an interruption only if audio was playing."""
+        """Empty the queue and drop the pending marks. This is an interruption only if audio was playing."""
         stops = at_ns < self._queue.due_ns + _STILL_PLAYING_NS
         self._queue.drop(at_ns)
         pending = [name for _, name in self._marks]

@@ -164,7 +164,7 @@ def round_robin(places: Mapping[Node, int]) -> list[Node]:
 
 
 def calibration_refusal(calibration: KeptCalibration, failed: int, bound_ms: float) -> str:
-    """Return the reason why a calibrated node must not time sessions; empty if it may.
+    """Return the reason why a calibrated node must not time sessions; empty if it may time them.
 
     `failed` is the number of failed calibration turns; `bound_ms` is the maximum p99 of an absolute error.
     """

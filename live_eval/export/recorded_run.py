@@ -32,7 +32,7 @@ class RecordedRun:
 
     @cached_property
     def turns(self) -> pd.DataFrame:
-        """A row for each turn, including failed ones, with the columns of ``live-eval export --to parquet``.
+        """One row per turn, including failed ones, with the columns of ``live-eval export --format parquet``.
 
         Raises:
             UsageError: pandas or pyarrow is not installed.

@@ -91,9 +91,9 @@ class Impairment:
             parameter = _parameter(key)
             if parameter.on_network and not layers.intersection(parameter.layers):
                 why = _WHY_NOT[kind]
-                raise UsageError(f"impairment {parameter.name!r} is not possible over {kind}: {why}")
+                raise UsageError(f"impairment {parameter.name!r} is not supported over {kind}: {why}")
         if kind == "http" and "echo" in self.values:
-            raise UsageError("impairment 'echo' is not possible over http: no audio is sent during a reply")
+            raise UsageError("impairment 'echo' is not supported over http: no audio is sent during a reply")
 
     def as_json(self) -> dict[str, Any]:
         """Return the manifest entry."""

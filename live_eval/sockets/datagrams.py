@@ -62,7 +62,7 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """Open a stamping socket if requested and only a local address is given; otherwise, the loop's own."""
+    """Open a stamping socket if requested and only a local address is given, else the loop's own socket."""
     loop, wanted = asyncio.get_running_loop(), _wanted.get()
     if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)

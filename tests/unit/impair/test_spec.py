@@ -77,7 +77,7 @@ def test_parsing_raises_only_usage_errors(text: str) -> None:
         ("loss=1%", "websocket", "TCP repairs"),
         ("stall=1s,every=9s", "webrtc", "sends datagrams"),
         ("loss=1%", "http", "TCP repairs"),
-        ("bandwidth=64kbps,queue=1s", "websocket", "'queue' is not possible over websocket"),
+        ("bandwidth=64kbps,queue=1s", "websocket", "'queue' is not supported over websocket"),
     ],
 )
 def test_damage_impossible_on_a_transport_is_refused(spec: str, kind: str, said: str) -> None:
