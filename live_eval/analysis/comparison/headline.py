@@ -14,6 +14,7 @@ from live_eval.text.wording import counted, significant
 
 __all__ = ["headline"]
 
+_LARGER = 10  # an unknown data set is assumed to have at most this many times the scripts
 _MAIN = "voice_to_voice"
 _NO_TITLES: Mapping[str, str] = MappingProxyType({})
 _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
@@ -85,7 +86,7 @@ def _reach(difference: Difference, data_cases: int | None) -> str:
         needed = scripts_needed(aim, spread)
     except UsageError:
         return parts[0]
-    if needed > scripts and (data_cases is None or needed <= data_cases):
+    if scripts < needed <= (_LARGER * scripts if data_cases is None else data_cases):
         parts.append(f"{needed:,} would show the measured {_amount(abs(value), difference.unit)}")
     return ", and ".join(parts)
 

@@ -139,7 +139,7 @@ async def test_the_values_of_the_list_are_those_of_the_run(recordings: Path) -> 
         key, values = await get(browser, f"{run}/key"), await get(browser, run)
         facts = await get(browser, f"{run}/facts")
     assert key["voice_to_voice"] == values["latency_ms"]["voice_to_voice"]
-    assert facts["model"] == values["model"] == "made-up", "the model that the endpoint reported"
+    assert facts["model"] == values["run"]["model"] == "made-up", "the model that the endpoint reported"
     assert (key["main_scores"], key["estimator"]) == (values["main_scores"], values["estimator"])
 
 
