@@ -74,5 +74,5 @@ def _refusal(asked: Address, found: Dial) -> str:
     if asked.secure and url.scheme != "wss":
         return f"{named}: expected wss://, since the request used TLS"
     if host != asked.host and is_internal(host) and not is_internal(asked.host):
-        return f"{named}, an internal address: expected the host that was asked, or a public one"
+        return f"{named}, an internal address: expected the requested host or a public one"
     return ""

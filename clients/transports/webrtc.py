@@ -192,7 +192,7 @@ class WebRtcTransport(StampingTransport):
         try:
             await self._connection.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
         except Exception as error:  # aiortc raises many kinds of errors for invalid descriptions
-            why = f"expected a usable session description, but {type(error).__name__}: {error}"
+            why = f"expected a valid session description: {type(error).__name__}: {error}"
             raise address.failure(FailureKind.SDP_REFUSED, why) from None
         (sender,) = self._connection.getSenders()
         self._track.begin(answer.codec, sender)

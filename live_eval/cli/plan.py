@@ -100,7 +100,7 @@ def _print(plan: SamplePlan) -> None:
     runs = " and ".join(plan.runs)
     click.echo(
         f"from {runs}: {plan.n_scripts} scripts, {100 * plan.scored:.0f} % of those run; "
-        f"{plan.turns_per_script:.2f} turns a script"
+        f"{plan.turns_per_script:.2f} turns per script"
     )
     for note in plan.notes:
         click.echo(note)

@@ -91,7 +91,7 @@ class Lines:
                 return f"you hear {'all in turn' if update.place is None else self._labels[update.place]}"
             case Voted():
                 if update.number is None:
-                    return "no vote: two replies are needed, and the winner's must be one of them"
+                    return "no vote: at least two replies are required, including the winner's"
                 winner = "tie" if update.winner is None else self._labels[update.winner]
                 return f"vote on turn {update.number}: {winner}"
         return in_words(update)

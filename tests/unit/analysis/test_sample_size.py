@@ -191,7 +191,7 @@ def test_plans_are_made_from_folders(run_folder: Path, slower_run_folder: Path) 
     assert told["scripts"] == told["bases"][0]["scripts"] >= 8
     both = CliRunner().invoke(cli, [*asked, "--and", str(slower_run_folder)], catch_exceptions=False)
     assert "from the differences between first and second" in both.stdout
-    assert "from first and second: 10 scripts, 83 % of those run; 2.00 turns a script" in both.stdout
+    assert "from first and second: 10 scripts, 83 % of those run; 2.00 turns per script" in both.stdout
 
 
 def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, run_folder: Path) -> None:

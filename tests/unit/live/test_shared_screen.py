@@ -82,7 +82,7 @@ def test_the_endpoints_are_printed_as_lines() -> None:
     assert lines[-6:] == [
         "you hear slow",
         "vote on turn 1: quick",
-        "no vote: two replies are needed, and the winner's must be one of them",
+        "no vote: at least two replies are required, including the winner's",
         "slow: disconnected: closed: gone",
         "you hear all in turn",
         "slow: ended",
