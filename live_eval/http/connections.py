@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -194,8 +195,11 @@ class LimitedSite(web.BaseSite):
             self._server = await self._listen()
         except OSError as error:
             where = f"{self._host} port {self._port}"
-            why = error.strerror or error
-            raise LiveEvalError(f"cannot listen on {where}: {why}; --port 0 picks a free port") from None
+            if error.errno == errno.EADDRINUSE:  # asyncio's text repeats the address
+                raise LiveEvalError(
+                    f"cannot listen on {where}: the port is in use; --port 0 picks a free port"
+                ) from None
+            raise LiveEvalError(f"cannot listen on {where}: {error.strerror or error}") from None
 
     async def watch(self) -> None:
         """Close connections that stay idle for too long, until cancelled."""

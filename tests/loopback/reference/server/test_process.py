@@ -148,7 +148,9 @@ def test_a_port_in_use_is_reported() -> None:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(command, ["--calibrate", "--port", str(port)])
     assert isinstance(result.exception, LiveEvalError)
-    assert f"cannot listen on 127.0.0.1 port {port}" in str(result.exception)
+    assert str(result.exception) == (
+        f"cannot listen on 127.0.0.1 port {port}: the port is in use; --port 0 picks a free port"
+    )
 
 
 LLM = ["--llm-base-url", "http://127.0.0.1:1/v1", "--llm-model", "tiny"]
