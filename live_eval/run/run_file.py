@@ -286,7 +286,11 @@ class JudgesTable(_Table):
     @classmethod
     def _names(cls, names: Any) -> Any:
         """Parse "none" as no judges."""
-        return () if isinstance(names, list | tuple) and list(names) == ["none"] else names
+        if not isinstance(names, list | tuple) or "none" not in names:
+            return names
+        if len(names) > 1:
+            raise ValueError("none cannot be combined with other judges")
+        return ()
 
 
 class OutputTable(_Table):

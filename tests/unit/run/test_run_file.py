@@ -152,4 +152,5 @@ def test_durations_in_files_have_units(tmp_path: Path) -> None:
 def test_no_judges_can_be_named() -> None:
     assert validate({"judges": {"names": ["none"]}}).judges.names == ()
     assert validate({"judges": {"names": []}}).judges.names == ()
-    assert validate({"judges": {"names": ["none", "mcq"]}}).judges.names == ("none", "mcq")  # refused later
+    with pytest.raises(RunFileError, match="none cannot be combined with other judges"):
+        validate({"judges": {"names": ["none", "mcq"]}})
