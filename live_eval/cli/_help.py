@@ -86,6 +86,10 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
+_SYNONYMS = {"download": "fetch", "prune": "gc"}
+"""Names of subcommands in other programs, with the names here."""
+
+
 class CommandGroup(click.Group):
     """A command with subcommands; an unknown subcommand is rejected with a suggestion.
 
@@ -102,13 +106,8 @@ class CommandGroup(click.Group):
     def with_default(self, args: list[str]) -> list[str]:
         """Return the arguments, with the default subcommand in front if they name none."""
         names_one = bool(args) and args[0] in self.commands
-        if (
-            not names_one
-            and len(args) > 1
-            and not args[1].startswith("-")
-            and did_you_mean(args[0], self.commands)
-        ):
-            return args  # the subcommand's name is misspelt, since no default takes two arguments
+        if not names_one and args and did_you_mean(args[0], self.commands):
+            return args  # the subcommand's name is misspelt
         return args if self.default is None or names_one else [self.default, *args]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -125,9 +124,11 @@ class CommandGroup(click.Group):
         """
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
-            raise UsageError(
-                f"unknown command {name!r}{did_you_mean(name, known)}; expected one of {', '.join(known)}"
-            )
+            near = did_you_mean(name, known)
+            if not near:
+                meant = [each for word, each in _SYNONYMS.items() if did_you_mean(name, [word])]
+                near = "".join(did_you_mean(each, known) for each in meant if each in known)
+            raise UsageError(f"unknown command {name!r}{near}; expected one of {', '.join(known)}")
         return super().resolve_command(ctx, args)
 
 

@@ -137,9 +137,10 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
 
 def _as_value(name: str) -> str:
-    """Return a hint on the parameter that accepts this name as a value; empty without such a parameter."""
-    has = [key for key, parameter in PARAMETERS.items() if name in parameter.value.choices]
-    return f" (did you mean {has[0]}={name}?)" if has else ""
+    """Return a hint on the parameter that accepts this name, or one close to it, as a value; or nothing."""
+    has = {choice: key for key, parameter in PARAMETERS.items() for choice in parameter.value.choices}
+    near = [f"{key}={choice}" for choice, key in has.items() if did_you_mean(name, [choice])]
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
@@ -148,8 +149,9 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
     parameter = PARAMETERS.get(rest if dot else item.name)
     if parameter is None or (dot and direction not in DIRECTIONS):
         near = did_you_mean(rest if dot else item.name, PARAMETERS) or _as_value(item.name)
+        other = "" if item.name == item.text else f" {item.name!r}"
         raise UsageError(
-            f"impairment {item.text!r}: unknown name {item.name!r}{near}; expected one of "
+            f"impairment {item.text!r}: unknown name{other}{near}; expected one of "
             f"{', '.join(PARAMETERS)} (live-eval impair --list explains them)"
         )
     if dot and not parameter.on_network:

@@ -40,6 +40,13 @@ from live_eval.recording import RunWriter
             "duplex compar a b",
             "unknown command 'compar' (did you mean compare?); expected one of compare, me",
         ),
+        ("duplex compar", "unknown command 'compar' (did you mean compare?); expected one of compare, me"),
+        ("weights downlod", "unknown command 'downlod' (did you mean fetch?); expected one of add, fetch"),
+        ("runs prun", "unknown command 'prun' (did you mean gc?); expected one of delete, gc, list"),
+        (
+            "run reference --judges none,wer_heard",
+            "--judges ['none', 'wer_heard']: none cannot be combined with other judges",
+        ),
         ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),
         ("show", "expected RUN; see live-eval show --help"),
@@ -84,7 +91,11 @@ from live_eval.recording import RunWriter
         ("audit --judge dnsmos .", "unknown flag --judge: JUDGE is an argument; pass it without a flag"),
         (
             "run reference --impair babble",
-            "impairment 'babble': unknown name 'babble' (did you mean noise_type=babble?)",
+            "impairment 'babble': unknown name (did you mean noise_type=babble?)",
+        ),
+        (
+            "run reference --impair babbel=1",
+            "impairment 'babbel=1': unknown name 'babbel' (did you mean noise_type=babble?)",
         ),
         ("run reference --resume", "--resume requires --out, the run to continue (latest: the newest)"),
         ("run openai --judges nobody", "unknown judge 'nobody'; expected one of "),
