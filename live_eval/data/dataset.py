@@ -201,10 +201,11 @@ def select(
         unknown = [value for value in wanted if value.casefold() not in present]
         if unknown:
             spelled = list(dict.fromkeys(name for case in everything for name in names_of(case) if name))
+            most = 5 if what == "case ID" else 60
             folder = f" (data_{unknown[0]})" if what == "part" else ""
             raise UsageError(
                 f"no case with the {what} {', '.join(map(repr, unknown))}{folder}"
-                f"{did_you_mean(unknown[0], spelled)}; expected one of {limited(spelled, ', ', 60)}"
+                f"{did_you_mean(unknown[0], spelled)}; expected one of {limited(spelled, ', ', most)}"
             )
         keys = {value.casefold() for value in wanted}
         chosen = [case for case in chosen if any(name.casefold() in keys for name in names_of(case))]

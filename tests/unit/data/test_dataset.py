@@ -95,7 +95,10 @@ def test_a_limit_is_of_each_task() -> None:
             {"variants": ["loud"]},
             "no case with the variant 'loud'; expected one of target, neutral, alternative",
         ),
-        ({"case_ids": ["z"]}, "no case with the case ID 'z'; expected one of a/target, a, "),
+        (
+            {"case_ids": ["z"]},
+            "no case with the case ID 'z'; expected one of a/target, a, a/neutral, b/target, b, … and ",
+        ),
         ({"cues": ["sigh"], "topics": ["work"]}, "no case matches all of: cue sigh; topic work"),
         ({"limit": 0}, "expected a limit of at least 1, got 0"),
     ],
