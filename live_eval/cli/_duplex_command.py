@@ -111,6 +111,8 @@ def _list(as_json: bool) -> None:
 
 def compare_command(first: Path, second: Path, as_json: bool) -> None:
     """Run ``live-eval duplex compare`` with the values of its arguments."""
+    if first.resolve() == second.resolve():
+        raise UsageError("expected different campaigns, got a duplicate campaign")
     comparison = compare_campaigns(read_duplex(first), read_duplex(second))
     if as_json:
         _options.print_json(comparison.as_json())

@@ -79,7 +79,7 @@ def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[objec
     (data / "broken.wav").write_bytes(b"no audio")
     first, second = runs
     spoken = {"clean": [("pause", "600 ms", pause("one", 600, waits=True))]}
-    duplex = write_duplex_campaign(tmp_path / "duplex", spoken)
+    duplex, again = (write_duplex_campaign(tmp_path / name, spoken) for name in ("duplex", "again"))
     return {
         "arena": [[first, second, "--votes", votes, "--no-judge", "--out", tmp_path / "arena.jsonl"]],
         "audit": [["bleu", first, "--parts", "consistency"]],
@@ -87,7 +87,7 @@ def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[objec
         "cue-sensitivity": [[first, "--words"]],
         "data check": [[data]],
         "data list": [[]],
-        "duplex compare": [[duplex, duplex]],
+        "duplex compare": [[duplex, again]],
         "duplex measure": [["--list"]],
         "endpoint": [["--list-faults"]],
         "endpoints": [[], ["openai"]],

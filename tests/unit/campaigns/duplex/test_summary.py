@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from live_eval.analysis.turn_taking.outcomes import Outcome, Rule, judge
 from live_eval.analysis.turn_taking.speech import AgentSpeech, Conversation
 from live_eval.analysis.turn_taking.trial import Trial, TrialResult
 from live_eval.analysis.turn_taking.trial_pairs import differences
 from live_eval.campaigns.duplex.summary import DuplexRecord, compare_campaigns, duplex_summary, read_duplex
-from live_eval.errors import StoreError
+from live_eval.cli import cli
+from live_eval.errors import StoreError, UsageError
 from live_eval.types import SpeechKind
 from tests.support import duplex_campaigns as written
 from tests.unit.analysis.turn_taking.test_from_turns import turn
@@ -215,6 +217,13 @@ def test_a_comparison_notes_trials_with_different_recordings() -> None:
     one, two = campaign("o/one.flac"), campaign("t/two.flac")
     assert compare_campaigns(one, one).notes == []
     assert compare_campaigns(one, two).notes == ["the recordings differ in 1 of 2 pairs"]
+
+
+def test_a_campaign_is_not_compared_with_itself(tmp_path: Path) -> None:
+    folder = written.write_duplex_campaign(tmp_path / "duplex", {"clean": []})
+    done = CliRunner().invoke(cli, ["duplex", "compare", str(folder), f"{folder}/../duplex"])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == "expected different campaigns, got a duplicate campaign"
 
 
 def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
