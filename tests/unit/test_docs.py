@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from live_eval.cli import cli
+from live_eval.cli import COMMANDS, cli
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._help import CommandGroup
 from live_eval.data import echomind, manifest, questions
@@ -86,6 +86,11 @@ def test_commands_run_as_written(page: Path) -> None:
 def test_a_row_of_a_table_is_one_line(page: Path) -> None:
     rows = [line for line in without_blocks(page).splitlines() if line.startswith("|")]
     assert [row for row in rows if not (len(row) > 2 and row.endswith("|"))] == []
+
+
+def test_the_reference_lists_every_command() -> None:
+    text = (ROOT / "docs/reference/commands.md").read_text("utf-8")
+    assert [name for name in COMMANDS if f"`live-eval {name}`" not in text] == []
 
 
 def test_pytest_has_the_flags_of_its_commands() -> None:
