@@ -235,7 +235,7 @@ def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
 
 def _in_words(delay: DeviceDelay) -> str:
     slow = (
-        " A delay above 300 ms is noticeable: use wired devices instead of Bluetooth."
+        f" A delay above {_SLOW_DEVICES_MS} ms is noticeable: use wired devices instead of Bluetooth."
         if delay.delay_ms > _SLOW_DEVICES_MS
         else ""
     )
