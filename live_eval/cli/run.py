@@ -42,8 +42,7 @@ command = Command(
         Option(
             ["--simultaneous"],
             is_flag=True,
-            rare=True,
-            help="Run several endpoints or run files: each case is streamed to all at the same moment.",
+            help="Stream each case to several endpoints at once.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print the summary or the estimate as JSON."),
         click.Option(["--until-stdin-ends"], is_flag=True, hidden=True),
