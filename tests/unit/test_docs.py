@@ -88,6 +88,12 @@ def test_a_row_of_a_table_is_one_line(page: Path) -> None:
     assert [row for row in rows if not (len(row) > 2 and row.endswith("|"))] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_ends_with_one_newline(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == f"{text.rstrip()}\n"
+
+
 def test_the_reference_lists_every_command() -> None:
     text = (ROOT / "docs/reference/commands.md").read_text("utf-8")
     assert [name for name in COMMANDS if f"`live-eval {name}`" not in text] == []
