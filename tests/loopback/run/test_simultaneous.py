@@ -152,5 +152,5 @@ async def test_an_endpoint_that_cannot_be_launched_does_not_stop_the_others(
 
 def test_runs_of_different_turns_are_refused(manifest: Path) -> None:
     plans = {"all": planned(manifest, "127.0.0.1:9"), "sample": make_plan(validate({}))}
-    with pytest.raises(UsageError, match="those of all and sample differ"):
+    with pytest.raises(UsageError, match="the turns of all and sample differ"):
         check_same_turns(plans)
