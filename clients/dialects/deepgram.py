@@ -113,7 +113,6 @@ class DeepgramAgent(EventDialect):
         self._user_items = 0
         self._answered = False  # whether the current turn has had a reply
         self._drops = False  # whether audio belongs to a reply that was cut off
-        self._error: str | None = None  # the last one, if no reply followed it
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -139,10 +138,7 @@ class DeepgramAgent(EventDialect):
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         when = "in the session" if self.ready else "before SettingsApplied"
-        text = self.closed_text(when, code, reason)
-        if self._error is not None:
-            return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self._error}", fatal=True)
-        return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
+        return self.ended(self.closed_text(when, code, reason))
 
     # -- Messages of the endpoint ------------------------------------------------------------------------
 
@@ -183,7 +179,7 @@ class DeepgramAgent(EventDialect):
         reply = self._replies.active
         if reply is None:  # it was cut off
             return []
-        self._error = None
+        self.last_error = None
         return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
 
     def _on_function_call(self, event: Fields, at_ns: int) -> list[Output]:
@@ -200,7 +196,7 @@ class DeepgramAgent(EventDialect):
         code, text = event.text("code"), self.clean(_described(event, "an error"))
         if not self.ready:
             return [self.fatal(FailureKind.NO_SESSION, f"the endpoint refused the session: {text}", code)]
-        self._error = text
+        self.last_error = text
         return [self.warning(text, code)]
 
     # -- Helpers -----------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -119,7 +120,6 @@ class ElevenLabsAgent(EventDialect):
         self._interrupted_at = -1  # audio up to this event ID is dropped
         self._user_items = 0
         self._user_speaks = False
-        self._error: str | None = None
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -139,18 +139,15 @@ class ElevenLabsAgent(EventDialect):
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         when = "in the conversation" if self.ready else "before the conversation began"
-        text = self.closed_text(when, code, reason)
-        if self._error is not None:
-            text = f"{text}, after {self._error}"
+        problem = self.ended(self.closed_text(when, code, reason))
+        text = problem.message
         if not self.ready and "agent_id" not in self.settings.extra:
             text += "; endpoint.extra.agent_id names the agent"
         if _EXPIRED.search(text):
             return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
         if not self.ready and _OVERRIDE.search(text):
-            text += f"; {_ALLOW}"
-            return EndpointProblem(FailureKind.NO_SESSION, text, fatal=True)
-        kind = FailureKind.CLOSED if self._error is None else FailureKind.ENDPOINT_ERROR
-        return EndpointProblem(kind, text, fatal=self._error is not None or not self.ready)
+            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
+        return replace(problem, message=text)
 
     # -- Messages of the endpoint ------------------------------------------------------------------------
 
@@ -173,7 +170,7 @@ class ElevenLabsAgent(EventDialect):
         if (found.integer("event_id") or 0) <= self._interrupted_at:
             return []
         data = found.need_bytes("audio_base_64")
-        self._error = None  # the agent went on
+        self.last_error = None  # the agent went on
         return self._replies.audio(data, self._output, at_ns) if data else []
 
     def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
@@ -221,9 +218,9 @@ class ElevenLabsAgent(EventDialect):
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("error_event")
         said = (found.text(name) for name in ("error_type", "message", "reason", "debug_message"))
-        self._error = self.clean(": ".join(filter(None, said))) or "an error without details"
+        self.last_error = self.clean(": ".join(filter(None, said))) or "an error without details"
         code = found.integer("code")
-        return [self.warning(self._error, None if code is None else str(code))]
+        return [self.warning(self.last_error, None if code is None else str(code))]
 
     # -- Helpers -----------------------------------------------------------------------------------------
 

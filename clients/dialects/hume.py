@@ -128,7 +128,6 @@ class HumeEvi(EventDialect):
         self._holders: dict[str, TrackedResponse] = {}  # replies by sentence ID
         self._user_items = 0
         self._user_speaks = False
-        self._error: str | None = None  # the last turn, if no reply followed it
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -142,11 +141,10 @@ class HumeEvi(EventDialect):
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         text = self.closed_text("in the chat" if self.ready else "before chat_metadata", code, reason)
-        if self._error is not None:
-            return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self._error}", fatal=True)
         kind = _fatal_kind(reason)
-        fatal = kind is not None or not self.ready
-        return EndpointProblem(kind or FailureKind.CLOSED, text, fatal=fatal)
+        if kind is None or self.last_error is not None:
+            return self.ended(text)
+        return EndpointProblem(kind, text, fatal=True)
 
     # -- Messages of the endpoint ------------------------------------------------------------------------
 
@@ -207,7 +205,7 @@ class HumeEvi(EventDialect):
         reply = self._replies.active
         if reply is None:  # the reply was interrupted
             return []
-        self._error = None
+        self.last_error = None
         return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
@@ -229,7 +227,7 @@ class HumeEvi(EventDialect):
             kind = kind or FailureKind.NO_SESSION
         if kind is not None:
             return [self.fatal(kind, text, code)]
-        self._error = text
+        self.last_error = text
         return [self.warning(text, code)]
 
     # -- Helpers -----------------------------------------------------------------------------------------

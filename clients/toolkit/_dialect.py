@@ -66,6 +66,7 @@ class BaseDialect:
     Attributes:
         settings: The session settings.
         ready: Whether the session is ready; see `become_ready`.
+        last_error: An error that the endpoint reported, until it goes on; see `ended`.
         over: Whether we closed the session or it failed; the end of the connection is then not reported.
         secrets: Strings that must not be shown: the key, and any that a subclass adds.
     """
@@ -86,6 +87,7 @@ class BaseDialect:
         self.settings = settings
         self.ready = False
         self.over = False
+        self.last_error: str | None = None
         key = settings.key.reveal() if settings.key is not None else ""
         self.secrets = {key} if key else set()
 
@@ -143,7 +145,16 @@ class BaseDialect:
         After that, the session determines whether a reply was due.
         """
         when = "in the session" if self.ready else "before the session was ready"
-        return EndpointProblem(FailureKind.CLOSED, self.closed_text(when, code, reason), fatal=not self.ready)
+        return self.ended(self.closed_text(when, code, reason))
+
+    def ended(self, text: str) -> EndpointProblem:
+        """Return the problem for the end of the connection.
+
+        It is fatal if the session was not ready yet, or after an error (`last_error`).
+        """
+        if self.last_error is not None:
+            return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self.last_error}", fatal=True)
+        return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
         """Return the message's audio fields; override this method if they depend on the message."""
