@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import events
-from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import Fault
@@ -129,7 +128,7 @@ class DeepgramProtocol(ServerProtocol):
                 self.engine.configure(replace(self.engine.config, instructions=prompt))
                 return [_say({"type": "PromptUpdated"})]
             case "InjectUserMessage":
-                return self._written(str(found.get("content", "")), at_ns)
+                return self._injected(str(found.get("content", "")), at_ns)
             case str() if kind in _UPDATES:
                 return [_say({"type": _UPDATES[kind]})]
             case str() if kind in _NO_EFFECT:
@@ -160,11 +159,10 @@ class DeepgramProtocol(ServerProtocol):
         self._applied = True
         return [_say({"type": "SettingsApplied"})]
 
-    def _written(self, text: str, at_ns: int) -> Sequence[events.Output]:
+    def _injected(self, text: str, at_ns: int) -> Sequence[events.Output]:
         if self.engine.active is not None:
             return [_say({"type": "InjectionRefused", "message": "The agent is speaking."})]
-        item = Item(self.engine.new_name("item"), Role.USER, [Part(PartKind.TEXT, text)])
-        return [*self.engine.add_item(item), *self.engine.respond(at_ns)]
+        return [*self.written(text), *self.engine.respond(at_ns)]
 
     # -- Server messages ---------------------------------------------------------------------------
 

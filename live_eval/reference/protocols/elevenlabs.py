@@ -17,7 +17,6 @@ import orjson
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import events
-from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import Fault
@@ -87,9 +86,7 @@ class ElevenLabsProtocol(ServerProtocol):
             return self.engine.audio(data, at_ns) if data else ()
         if kind == "user_message":
             text = str(found.get("text", ""))
-            item = Item(self.engine.new_name("item"), Role.USER, [Part(PartKind.TEXT, text)])
-            stopped = self.engine.cancel(None) if self.engine.active is not None else []
-            return [*stopped, *self.engine.add_item(item), *self.engine.respond(at_ns)]
+            return [*self.interrupted(), *self.written(text), *self.engine.respond(at_ns)]
         if kind in _NO_EFFECT:
             return ()
         raise MessageError("invalid_message", f"Expected a known message type, got {str(kind)[:40]!r}.")

@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel
 
 from live_eval.audio import Codec, CodecName
 from live_eval.reference.engine import events
-from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
+from live_eval.reference.engine.conversation_items import Item, Role
 from live_eval.reference.engine.endpointer import Detection
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.faults.catalogue import FaultName
@@ -337,14 +337,12 @@ class GeminiProtocol(ServerProtocol):
         out: list[events.Output] = []
         for turn in turns:
             role = Role.ASSISTANT if turn.role == "model" else Role.USER
-            item = Item(self.engine.new_name("item"), role, [Part(PartKind.TEXT, turn.text)])
-            out += self.engine.add_item(item)
+            out += self.written(turn.text, role)
         return out
 
     def _answer(self, at_ns: int) -> Sequence[events.Output]:
         """Respond to text and interrupt the current reply."""
-        out = list(self.engine.cancel(None)) if self.engine.active is not None else []
-        return [*out, *self.engine.respond(at_ns)]
+        return [*self.interrupted(), *self.engine.respond(at_ns)]
 
     # -- Server messages ---------------------------------------------------------------------------
 

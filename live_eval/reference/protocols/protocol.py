@@ -11,6 +11,7 @@ import pybase64
 
 from live_eval.audio import Codec, CodecName
 from live_eval.errors import LiveEvalError
+from live_eval.reference.engine.conversation_items import Item, Part, PartKind, Role
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import CloseConnection, Event, Output, Problem, TrackPlayback
 
@@ -78,6 +79,14 @@ class ServerProtocol(ABC):
     def deciding_message(self, event: Event) -> int:
         """Return the index of the message to which a client reacts, among the messages from `render`."""
         return 0
+
+    def written(self, text: str, role: Role = Role.USER) -> list[Output]:
+        """Add a text message to the conversation."""
+        return self.engine.add_item(Item(self.engine.new_name("item"), role, [Part(PartKind.TEXT, text)]))
+
+    def interrupted(self) -> list[Output]:
+        """Stop the current response, if any, as a client asked."""
+        return self.engine.cancel(None) if self.engine.active is not None else []
 
     @classmethod
     def encode(cls, audio: bytes) -> bytes:
