@@ -38,7 +38,7 @@ from live_eval.live.updates import (
     Xruns,
 )
 
-__all__ = ["LiveScreen", "latency_bar", "meter"]
+__all__ = ["LiveScreen", "latency_bar", "user_meter"]
 
 _LINES = 14
 _METER = 30  # width in characters, for 60 dB
@@ -128,10 +128,8 @@ class LiveScreen:
 
     def render(self) -> RenderableType:
         """Return the current contents of the screen."""
-        meters = Table.grid(padding=(0, 1))
-        who = "muted" if self._levels.muted else "you speak" if self._speaks else "you"
-        meters.add_row(who.ljust(9), meter(self._levels.user), f"{self._levels.user:4.0f} dB")
-        meters.add_row("reply", meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
+        meters = user_meter(self._levels, speaks=self._speaks)
+        meters.add_row("reply", _meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
         below: list[Text | Table] = []
         if self._turn is not None:
             below += [Text(), _waterfall(self._turn)]
@@ -172,7 +170,15 @@ def _rows(part: Text | Table, width: int) -> int:
     return max(1, math.ceil(part.cell_len / max(1, width - _FRAME)))
 
 
-def meter(level: float) -> Text:
+def user_meter(levels: Levels, *, speaks: bool) -> Table:
+    """Return a table with the meter of the user's level."""
+    table = Table.grid(padding=(0, 1))
+    who = "muted" if levels.muted else "you speak" if speaks else "you"
+    table.add_row(who.ljust(9), _meter(levels.user), f"{levels.user:4.0f} dB")
+    return table
+
+
+def _meter(level: float) -> Text:
     """Return the meter of a level in dBFS."""
     full = round(max(0.0, min(1.0, (level + 60) / 60)) * _METER)
     style = "red" if level > -3 else "green"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from live_eval.live.drawing import Drawing
 from live_eval.live.lines import in_words, plain
-from live_eval.live.screen import latency_bar, meter
+from live_eval.live.screen import latency_bar, user_meter
 from live_eval.live.standings import Standing
 from live_eval.live.updates import (
     AudioSide,
@@ -102,9 +102,7 @@ class SharedScreen:
 
     def render(self) -> RenderableType:
         """Return the current contents of the screen."""
-        meters = Table.grid(padding=(0, 1))
-        who = "muted" if self._levels.muted else "you speak" if self._speaks else "you"
-        meters.add_row(who.ljust(9), meter(self._levels.user), f"{self._levels.user:4.0f} dB")
+        meters = user_meter(self._levels, speaks=self._speaks)
         notes = [Text(note, style="yellow") for note in self._notes.values()]
         title = "all in turn" if self._heard is None else f"you hear {self._standings[self._heard].label}"
         parts: list[RenderableType] = [meters, Text(), self._table(), Text(), *self._said, *notes]
