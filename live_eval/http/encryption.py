@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_eval.errors import UsageError
+from live_eval.files import read_regular
 
 __all__ = ["Encryption", "read_certificate", "self_signed"]
 
 _VALID = datetime.timedelta(days=7)
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,13 @@ def read_certificate(certificate: Path, key: Path | None = None) -> Encryption:
         key: PEM file with the private key; None if `certificate` contains it.
 
     Raises:
-        UsageError: A file cannot be read, or the key is missing, is encrypted, or
-            belongs to another certificate.
+        UsageError: A file cannot be read, or the key is missing, is encrypted, or belongs to another
+            certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
+        text = read_regular(certificate, _MOST_BYTES, links=True).decode("ascii", "replace")
         context.load_cert_chain(certificate, key, password=_refuse_to_ask)
-        text = certificate.read_text("ascii", "replace")
     except (OSError, ValueError) as error:  # SSLError is an OSError
         source = certificate if key is None else f"{certificate} and {key}"
         why = getattr(error, "strerror", None) or error
@@ -61,9 +64,6 @@ def read_certificate(certificate: Path, key: Path | None = None) -> Encryption:
             f"expected a certificate and its unencrypted private key as PEM in {source}: {why}"
         ) from None
     return Encryption(context, _fingerprint(text[text.index(_BEGIN) :]), made_here=False)
-
-
-_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 def _fingerprint(pem: str) -> str:

@@ -52,7 +52,6 @@ ALLOWED = {
     "judges/meteor.py _plain_copy": "copies WordNet to a new temporary folder",
     "judges/networks/_emotion2vec.py _text": "weights, in the user's folder",
     "judges/networks/_torch.py read_tensors": "weights, in the user's folder",
-    "http/encryption.py read_certificate": "a file that the user names",
     "judges/nisqa.py Nisqa.__init__": "weights, in the user's folder",
     "judges/text/_voicebench.py _tables": "a file of the package",
     "pytest_plugin/endpoint_tester.py EndpointTester.play": "in a new temporary folder",
