@@ -30,9 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of a scored run, or of a latency campaign")
     folder = parser.parse_args().folder
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        sys.exit(f"no browser found, expected one of {', '.join(BROWSERS)}")
+    browser = find_browser()
     with tempfile.TemporaryDirectory() as temporary:
         if LATENCY_CAMPAIGN.is_in(folder):
             page, image = write_campaign_page(campaign_summary(read_campaign(folder))), IMAGES / "latency.png"
@@ -53,6 +51,19 @@ def main() -> None:
             capture_output=True,
             timeout=120,
         )
+    report_size(image)
+
+
+def find_browser() -> str:
+    """Return the path of the first browser found; without one, exit."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        sys.exit(f"no browser found, expected one of {', '.join(BROWSERS)}")
+    return browser
+
+
+def report_size(image: Path) -> None:
+    """Print the size of a new picture; if it is too large for the README, exit."""
     size = image.stat().st_size
     if size > MAX_BYTES:
         sys.exit(f"{image} has {size} bytes, expected at most {MAX_BYTES}")

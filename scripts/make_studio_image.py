@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from make_report_image import IMAGES, find_browser, report_size
 from playwright.sync_api import sync_playwright
 
-IMAGE = Path(__file__).parents[1] / "docs/images/studio.png"
-MAX_BYTES = 200_000
+IMAGE = IMAGES / "studio.png"
 WIDTH, HEIGHT = 1_100, 730
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def main() -> None:
@@ -27,16 +25,13 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of a scored run")
     parser.add_argument("turn", help="ID of a turn, such as le_101/target")
     given = parser.parse_args()
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        sys.exit(f"no browser found, expected one of {', '.join(BROWSERS)}")
     command = [sys.executable, "-m", "live_eval", "studio", given.folder, "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as studio, sync_playwright() as driver:
         assert studio.stdout is not None
         link = re.search(r"studio: (http\S+)", studio.stdout.readline())
         if link is None:
             sys.exit("the studio did not start")
-        chromium = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        chromium = driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         page = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.goto(link[1])
         page.get_by_role("link", name=given.folder.name, exact=True).click()
@@ -45,10 +40,7 @@ def main() -> None:
         page.screenshot(path=IMAGE)
         chromium.close()
         studio.terminate()
-    size = IMAGE.stat().st_size
-    if size > MAX_BYTES:
-        sys.exit(f"{IMAGE} has {size} bytes, expected at most {MAX_BYTES}")
-    print(f"wrote {IMAGE}: {size} bytes")
+    report_size(IMAGE)
 
 
 if __name__ == "__main__":
