@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from live_eval.audio import frames_of
 from live_eval.reference.engine.engine import Engine
 from live_eval.reference.engine.events import (
     CloseConnection,
@@ -17,10 +18,14 @@ from live_eval.reference.engine.events import (
     SendMessage,
     UserUtterance,
 )
+from live_eval.reference.engine.reply_plan import GeneratedReply
+from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.server.client_session import packer
 
-__all__ = ["ProtocolClient"]
+__all__ = ["ProtocolClient", "SpeakingClient", "types_of"]
 
+_MS = 1_000_000
 _P = TypeVar("_P", bound=ServerProtocol)
 
 
@@ -86,3 +91,48 @@ class ProtocolClient(Generic[_P]):
         """Keep a request for a reply; a subclass may answer it at once."""
         self.answers.append(request)
         return []
+
+
+class SpeakingClient(ProtocolClient[_P]):
+    """Gets a tone of 400 ms as every reply, and moves a clock.
+
+    Attributes:
+        at_ms: Now.
+    """
+
+    at_ms = 0
+
+    def find(self, request: FindReply) -> list[Any]:
+        """Answer with the tone."""
+        super().find(request)
+        wire = packer(self.protocol, request.codec).pack(GeneratedReply("A tone.", calibration_reply(400), 0))
+        return self.take(self.engine.reply(request.response_id, wire, self.at_ms * _MS))
+
+    def say(self, message: object) -> list[Any]:
+        """Send text, bytes, or an object as JSON; return what comes back, and what is due."""
+        given = message if isinstance(message, str | bytes) else json.dumps(message)
+        messages = self.take(self.protocol.received(given, self.at_ms * _MS))
+        while self.engine.wake_ns is not None and self.engine.wake_ns <= self.at_ms * _MS:
+            messages += self.take(self.engine.due(self.at_ms * _MS))
+        return messages
+
+    def heard(self, pcm: bytes) -> object:
+        """Return the message with a frame of the user's audio."""
+        raise NotImplementedError
+
+    def speak(self) -> list[Any]:
+        """Say the calibration's speech in frames of 20 ms, then silence; return what comes back."""
+        config = self.engine.config
+        rate_hz, frame = config.input_codec.rate_hz, config.input_codec.rate_hz // 50
+        speech = calibration_speech(400, rate_hz, 20, lossy=config.lossy_input).audio.int16()
+        messages = []
+        for pcm in [*frames_of(speech, frame), *[bytes(2 * frame)] * 60]:
+            self.at_ms += 20
+            messages += self.say(self.heard(pcm))
+        return messages
+
+
+def types_of(messages: Sequence[Any]) -> list[str]:
+    """Return the messages' types, ``bytes`` for binary ones, without repetitions."""
+    named = ["bytes" if isinstance(each, bytes) else each["type"] for each in messages]
+    return [kind for place, kind in enumerate(named) if named[place - 1 : place] != [kind]]

@@ -8,24 +8,17 @@ from typing import Any
 
 import pytest
 
-from live_eval.audio import frames_of
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import FindReply
-from live_eval.reference.engine.reply_plan import GeneratedReply
-from live_eval.reference.engine.signals import calibration_reply, calibration_speech
 from live_eval.reference.protocols.elevenlabs import ELEVENLABS_CONFIG, ElevenLabsProtocol
-from live_eval.reference.server.client_session import packer
 from live_eval.reference.settings import ReferenceSettings
-from tests.support.protocol_client import ProtocolClient
+from tests.support.protocol_client import SpeakingClient, types_of
 
-MS = 1_000_000
 BEGIN = {"type": "conversation_initiation_client_data"}
 
 
-class Client(ProtocolClient[ElevenLabsProtocol]):
+class Client(SpeakingClient[ElevenLabsProtocol]):
     def __init__(self, *, ready: bool = True, **settings: Any) -> None:
         session = ReferenceSettings(calibrate=True, **settings)
-        self.at_ms = 0
         engine = Engine("sess_0", session, ELEVENLABS_CONFIG, waits_for_words=False)
         super().__init__(ElevenLabsProtocol(engine))
         if ready:
@@ -34,39 +27,15 @@ class Client(ProtocolClient[ElevenLabsProtocol]):
     def parsed(self, message: bytes) -> Any:
         return json.loads(message)
 
-    def find(self, request: FindReply) -> list[Any]:
-        self.answers.append(request)
-        wire = packer(self.protocol, request.codec).pack(GeneratedReply("A tone.", calibration_reply(400), 0))
-        return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
-
-    def say(self, message: dict[str, Any] | str) -> list[Any]:
-        given = json.dumps(message) if isinstance(message, dict) else message
-        messages = self.take(self.protocol.received(given, self.at_ms * MS))
-        while self.engine.wake_ns is not None and self.engine.wake_ns <= self.at_ms * MS:
-            messages += self.take(self.engine.due(self.at_ms * MS))
-        return messages
-
-    def speak(self) -> list[Any]:
-        """Say the calibration's speech, then silence."""
-        speech = calibration_speech(400, 16_000).audio.int16()
-        messages = []
-        for pcm in [*frames_of(speech, 320), *[bytes(640)] * 60]:
-            self.at_ms += 20
-            messages += self.say({"user_audio_chunk": base64.b64encode(pcm).decode()})
-        return messages
-
-
-def kinds(messages: list[Any]) -> list[str]:
-    """The messages' types, without repetitions."""
-    named = [each["type"] for each in messages]
-    return [kind for place, kind in enumerate(named) if named[place - 1 : place] != [kind]]
+    def heard(self, pcm: bytes) -> dict[str, str]:
+        return {"user_audio_chunk": base64.b64encode(pcm).decode()}
 
 
 def test_a_turn_has_audio_and_then_the_text_but_no_end() -> None:
     client = Client()
-    assert kinds(client.begun) == ["conversation_initiation_metadata", "ping"]
+    assert types_of(client.begun) == ["conversation_initiation_metadata", "ping"]
     messages = client.speak()
-    assert kinds(messages) == ["audio", "agent_response"]
+    assert types_of(messages) == ["audio", "agent_response"]
     numbers = [each["audio_event"]["event_id"] for each in messages if each["type"] == "audio"]
     assert numbers == sorted(set(numbers))
     pcm = b"".join(
@@ -98,7 +67,7 @@ def test_the_prompt_is_overridden() -> None:
 )
 def test_an_invalid_message_closes_with_1008(message: str) -> None:
     client = Client()
-    assert kinds(client.say(message)) == ["error"]
+    assert types_of(client.say(message)) == ["error"]
     assert client.closed is not None
     assert client.closed.code == 1008
 

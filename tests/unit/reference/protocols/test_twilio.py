@@ -9,24 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from live_eval.audio import Codec, CodecName, encode, frames_of
+from live_eval.audio import Codec, CodecName, encode
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import FindReply, ResponseCreated
-from live_eval.reference.engine.reply_plan import GeneratedReply
-from live_eval.reference.engine.signals import calibration_reply, calibration_speech
+from live_eval.reference.engine.events import ResponseCreated
 from live_eval.reference.protocols.twilio import TWILIO_CONFIG, TwilioProtocol
-from live_eval.reference.server.client_session import packer
 from live_eval.reference.settings import ReferenceSettings
-from tests.support.protocol_client import ProtocolClient
+from tests.support.protocol_client import SpeakingClient
 
-MS = 1_000_000
 PHONE = Codec(CodecName.PCMU, 8_000)
 
 
-class Client(ProtocolClient[TwilioProtocol]):
+class Client(SpeakingClient[TwilioProtocol]):
     def __init__(self, **settings: Any) -> None:
         session = ReferenceSettings(calibrate=True, **settings)
-        self.at_ms = 0
         self.responses: list[ResponseCreated] = []
         super().__init__(TwilioProtocol(Engine("sess_0", session, TWILIO_CONFIG, waits_for_words=False)))
         self.say({"event": "start", "streamSid": "MZ1", "start": {}})
@@ -39,25 +34,9 @@ class Client(ProtocolClient[TwilioProtocol]):
             self.responses.append(event)
         return super().rendered(event)
 
-    def find(self, request: FindReply) -> list[Any]:
-        wire = packer(self.protocol, request.codec).pack(GeneratedReply("A tone.", calibration_reply(400), 0))
-        return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
-
-    def say(self, event: object) -> list[Any]:
-        messages = self.take(self.protocol.received(json.dumps(event), self.at_ms * MS))
-        while self.engine.wake_ns is not None and self.engine.wake_ns <= self.at_ms * MS:
-            messages += self.take(self.engine.due(self.at_ms * MS))
-        return messages
-
-    def speak(self) -> list[Any]:
-        """Say the calibration's speech, then silence."""
-        speech = calibration_speech(400, 8_000, 20, lossy=True).audio.int16()
-        messages = []
-        for pcm in [*frames_of(speech, 160), *[bytes(320)] * 60]:
-            self.at_ms += 20
-            payload = base64.b64encode(encode(np.frombuffer(pcm, "<i2"), PHONE))
-            messages += self.say({"event": "media", "media": {"payload": payload.decode()}})
-        return messages
+    def heard(self, pcm: bytes) -> dict[str, Any]:
+        payload = base64.b64encode(encode(np.frombuffer(pcm, "<i2"), PHONE))
+        return {"event": "media", "media": {"payload": payload.decode()}}
 
 
 def test_a_reply_ends_with_a_mark() -> None:
