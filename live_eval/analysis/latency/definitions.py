@@ -40,6 +40,7 @@ __all__ = [
     "aiewf_server_ttfb",
     "aiewf_wav_v2v",
     "definitions_table",
+    "eva_elevenlabs_latency",
     "eva_latency",
     "fdb_latency",
     "last_first_audio_delay",
@@ -56,6 +57,7 @@ OURS = "voice_to_voice"
 _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
+_EVA_LIMIT_NS = 30_000_000_000  # eva discards longer latencies
 _VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; audio beyond it is ignored
 
 
@@ -168,6 +170,26 @@ def eva_latency(evidence: Evidence) -> Latency:
     return Latency(at_ns.ns - end_ns.ns)
 
 
+def eva_elevenlabs_latency(evidence: Evidence) -> Latency:
+    """Return the time from ElevenLabs' transcript of the user to the first audio of the reply.
+
+    It omits the agent's detection of the end of speech and its recognition.
+    Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/assistant/elevenlabs_server.py,
+    ``model_response``): last ``user_transcript`` to the first chunk. eva discards values of 0 or less, and of
+    30 s or more.
+    """
+    at_ns = _first_audio_ns(evidence)
+    if at_ns.ns is None:
+        return at_ns
+    heard_ns = _last_message_ns(evidence, "in", "user_transcript", at_ns.ns)
+    if heard_ns is None:
+        return Latency(None, "no user_transcript before the reply")
+    found_ns = at_ns.ns - heard_ns
+    if not 0 < found_ns < _EVA_LIMIT_NS:
+        return Latency(None, "excluded: not between 0 and 30 s")
+    return Latency(found_ns)
+
+
 def last_first_audio_delay(evidence: Evidence) -> Latency:
     """Return the time from the endpoint's ``response.created`` to the first audio of the reply.
 
@@ -194,16 +216,10 @@ def response_create_to_first_delta(evidence: Evidence) -> Latency:
     at_ns = _first_audio_ns(evidence)
     if at_ns.ns is None:
         return at_ns
-    asked = [
-        message.at_ns
-        for message in evidence.log
-        if message.direction == "out"
-        and message.body.get("type") == "response.create"
-        and message.at_ns <= at_ns.ns
-    ]
-    if not asked:
+    asked_ns = _last_message_ns(evidence, "out", "response.create", at_ns.ns)
+    if asked_ns is None:
         return Latency(None, "no response.create: the endpoint creates the response itself")
-    return Latency(at_ns.ns - asked[-1])
+    return Latency(at_ns.ns - asked_ns)
 
 
 def pipecat_within_ms(evidence: Evidence) -> Latency:
@@ -259,6 +275,11 @@ DEFINITIONS = (
         eva_latency,
         "ServiceNow eva, src/eva/metrics/processor.py",
         "end of the user's recording to the first chunk",
+    ),
+    _defined(
+        eva_elevenlabs_latency,
+        "ServiceNow eva, src/eva/assistant/elevenlabs_server.py",
+        "ElevenLabs' user_transcript to the first chunk",
     ),
     _defined(last_first_audio_delay, "DashScope SDK", "response.created to the first byte"),
     _defined(
@@ -344,6 +365,20 @@ def _first_audio_ns(evidence: Evidence) -> Latency:
     if timing.first_byte.ns is None or trace.voice_end_ns is None:
         return Latency(None, timing.first_byte.reason or "the end of the user's speech is not known")
     return Latency(trace.voice_end_ns + timing.first_byte.ns)
+
+
+def _last_message_ns(evidence: Evidence, direction: str, name: str, until_ns: int) -> int | None:
+    """Return the time of the last message of a type, at `until_ns` or earlier; None if there is none."""
+    return next(
+        (
+            message.at_ns
+            for message in reversed(evidence.log)
+            if message.direction == direction
+            and message.body.get("type") == name
+            and message.at_ns <= until_ns
+        ),
+        None,
+    )
 
 
 def _user_audio_end_ns(evidence: Evidence) -> Latency:

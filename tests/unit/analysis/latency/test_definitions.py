@@ -14,6 +14,7 @@ from live_eval.analysis.latency.definitions import (
     aiewf_server_ttfb,
     aiewf_wav_v2v,
     definitions_table,
+    eva_elevenlabs_latency,
     eva_latency,
     fdb_latency,
     last_first_audio_delay,
@@ -105,6 +106,24 @@ def test_the_latency_of_eva_counts_from_the_end_of_the_streamed_audio(speed: flo
     played = replace(known, turn=replace(known.turn, trace=trace))
     expected_ms = 500 + SPEECH_MS - file_ms / speed
     assert eva_latency(played).ns == pytest.approx(expected_ms * MS, abs=20 * MS)
+
+
+def test_the_latency_of_eva_for_elevenlabs_counts_from_the_users_transcript() -> None:
+    turn = spoken_turn(a_case(0), TurnPlan(first_byte_ms=500))
+    assert turn.trace.voice_end_ns is not None
+
+    def heard(*at_ms: float) -> Evidence:
+        assert turn.trace.voice_end_ns is not None
+        begin_ns = turn.trace.voice_end_ns
+        body = {"type": "user_transcript"}
+        log = [LoggedMessage(begin_ns + round(each * MS), "in", body) for each in at_ms]
+        return evidence_of(turn, log=log)
+
+    assert eva_elevenlabs_latency(heard(-300, 120, 900)).ns == 380 * MS
+    assert eva_elevenlabs_latency(heard(900)).reason == "no user_transcript before the reply"
+    for discarded_ms in (500, -30_000):
+        excluded = eva_elevenlabs_latency(heard(discarded_ms))
+        assert excluded.reason == "excluded: not between 0 and 30 s"
 
 
 def test_delays_after_the_response_is_asked_for_or_created() -> None:
