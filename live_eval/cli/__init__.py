@@ -1,4 +1,4 @@
-"""The command line, with one module per command, loaded on first use."""
+"""Define the command line, with one module per command, imported on first use."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ GROUPS = {
         "plugins": "List plugins, and report broken ones.",
     },
 }
-"""Commands and their short help, by group. Listed here so that ``--help`` imports no command."""
+"""Commands and their short help, by group, listed here because ``--help`` must not import any command."""
 
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 """Commands and their short help."""
@@ -74,7 +74,7 @@ _WRITE_ERRORS = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE
 
 
 class _LazyGroup(CommandGroup):
-    """Import a command's module only when the command runs."""
+    """A group that imports a command's module only when the command runs."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # the shell closed the stream (>&-)
         click.echo("error: standard output is closed; redirect it to /dev/null to discard output", err=True)
         sys.exit(WRONG_USAGE)
-    # At exit, Python restores its own signal handlers, and Ctrl-C would then replace the exit status.
+    # At exit, Python restores its own signal handlers, so Ctrl-C would then replace the exit status.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     try:
         try:
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         if error.errno != errno.EPIPE:  # the reader has closed the pipe
             click.echo(f"error: cannot write output: {error.strerror}", err=True)
-        # Python flushes the remaining buffer at exit, which would fail again.
+        # At exit, Python flushes the remaining buffer, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     sys.exit(status)

@@ -25,7 +25,8 @@ def parse_assertions(
         scores: Names of the scores of a run's judges.
 
     Raises:
-        UsageError: A text is not an assertion. If another command measures its value, the message names it.
+        UsageError: A text is not a valid assertion. The message names another command if that one measures
+            the value.
     """
     return [_parse_or_redirect(command, text, scores) for text in texts]
 
@@ -41,14 +42,16 @@ def _parse_or_redirect(command: _Command, text: str, scores: Collection[str]) ->
                 raise UsageError(f"assertion {text!r}: did you mean {meant!r}?") from None
             for other in _COMMANDS:
                 if other != command and _is_assertion_of(other, meant, known):
-                    message = f"`live-eval {other}` measures {value}, `live-eval {command}` does not"
+                    message = f"`live-eval {other}` measures {value}; `live-eval {command}` does not"
                     more = "" if meant == text else f"; with that command, use for example {meant!r}"
                     raise UsageError(f"assertion {text!r}: {message}{more}") from None
         raise
 
 
 def _corrections(text: str, value: str) -> Iterator[str]:
-    """Yield the assertion, then variants with a statistic or, as in pytest names, a dot for an underscore."""
+    """Yield the assertion, then likely corrections: a statistic added, a dot for an underscore (the pytest
+    spelling).
+    """
     yield text
     bound = text[text.index(value) + len(value) :]
     dotted = [f"{value[: each.start()]}.{value[each.end() :]}" for each in re.finditer("_", value)]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_board(board: Board) -> None:
-    """Print the tables: the runs, each followed by its intervals, then the published rows."""
+    """Print the tables: each run with its intervals below, then the published rows."""
     console = output_console()
     for table in board.tables:
         console.print(table.title)

@@ -23,7 +23,7 @@ from live_eval.session.event_loop import run as run_loop
 def campaign_folder(out: Path | None, name: str, kind: FolderKind, *, resume: bool) -> Path:
     """Return the folder to write to: `out`, the campaign to resume, or a new folder named `name`."""
     if resume and out is None:
-        raise UsageError("--resume requires --out, the campaign to continue")
+        raise UsageError("--resume requires --out with the campaign to continue")
     found = _options.folder_to_resume(out, kind) if resume else out
     return found or _options.new_folder(name)
 
@@ -41,10 +41,10 @@ def run_campaign(
     as_json: bool,
     too_few: Iterable[str] = (),
 ) -> int:
-    """Run a campaign with a progress bar, print its notes and results, and return the exit status.
+    """Run a campaign with a progress bar; print its notes and results, and return the exit status.
 
     Args:
-        too_few: Notes of `live_eval.analysis.assertions.too_few_planned`.
+        too_few: Notes from `live_eval.analysis.assertions.too_few_planned`.
     """
     known = campaign.notes
     for note in (*known, *too_few):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected_to(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to the Ray cluster at an address, if an address is given."""
+    """Connect to the Ray cluster at an address; without an address, yield None."""
     if address is None:
         yield None
         return
@@ -52,9 +52,9 @@ def cluster_runner(cluster: Cluster | None, plan: Plan, manifest: Mapping[str, A
 def judging_on(
     cluster: Cluster | None, options: JudgeOptions, table: JudgesTable
 ) -> Iterator[JudgePool | None]:
-    """Run judges on the nodes of a cluster, in the configured number of processes, or in this process.
+    """Yield a pool that runs judges on cluster nodes or in local processes; None to run them in this process.
 
-    The default is one process per core if a judge is slow enough to benefit.
+    The default is one process per core if any judge is slow enough to benefit.
     """
     if cluster is None:
         jobs = table.jobs

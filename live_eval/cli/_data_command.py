@@ -1,4 +1,4 @@
-"""Implement ``live-eval data``: inspect a data set and check its files; list and add other benchmarks."""
+"""Implement ``live-eval data``: check a data set, and list and add other benchmarks."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
     click.echo(f"  licence: {spec.licence}", err=True)
     if spec.noncommercial and not noncommercial:
         raise UsageError(
-            f"{spec.title} is under {spec.licence}, which forbids commercial use: pass --noncommercial to "
-            "confirm that your use is not commercial"
+            f"{spec.title} is licensed under {spec.licence}, which forbids commercial use: pass "
+            "--noncommercial to confirm that your use is not commercial"
         )
     if path is None:
         _download(spec, part, again=again)
@@ -217,9 +217,9 @@ def _print_details(report: DataReport, console: Console) -> None:
     problems = [f"{case.case_id}: {case.problem}" for case in report.problems]
     unasked = [f"{case.case_id}: {case.problem}" for case in report.question_problems]
     for note, cases in (
-        ("no answer key: the question is asked, but not scored", report.keyless),
+        ("no answer key: the question is asked but not scored", report.keyless),
         (
-            "the question's recording is not used in any conversation, so it cannot be related to a reply",
+            "no conversation uses the question's recording, so it has no corresponding reply",
             report.apart,
         ),
     ):
@@ -264,7 +264,7 @@ def _cue_rows(report: DataReport) -> list[tuple[str, ...]]:
 
 
 def _question_rows(report: DataReport) -> list[tuple[str, ...]]:
-    """Return a row for each task; missing question types of the paper count as 0."""
+    """Return a row for each task; the paper's question types that are missing count as 0."""
     return [
         (task, str(sum(kinds.values())), counts_in_words(kinds))
         for task, kinds in report.question_types().items()

@@ -204,7 +204,7 @@ def _profile(profile: EndpointProfile) -> list[str]:
             lines.append(f"quick: {words} {estimated(median)} ms (median)")
     for kind, share, verb, what in (
         ("yielding", profile.yielding, "yields to", "interruptions"),
-        ("selective", profile.selectivity, "ignores", "speech not addressed to it"),
+        ("selective", profile.selectivity, "ignores", "speech not addressed to the model"),
     ):
         if share.n:
             lines.append(f"{kind}: {verb} {estimated(share)} % of {what}")

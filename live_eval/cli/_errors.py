@@ -1,4 +1,4 @@
-"""Format usage errors uniformly, with the flag, the given value and the expected value."""
+"""Format usage errors uniformly, naming the flag, the given value and the expected value."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _instead(flag: str, ctx: click.Context | None) -> str:
 
 
 def _commands(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
-    """Yield the commands and subcommands of the program, with what the user types for them."""
+    """Yield each command and subcommand with its name as typed."""
     group = ctx.find_root().command
     if not isinstance(group, click.Group):  # doctor runs `run` by itself
         return
@@ -111,7 +111,7 @@ def _name(param: click.Parameter, ctx: click.Context | None) -> str:
 
 
 def _value(message: str, param: click.Parameter) -> str:
-    """Return the given and the expected value, parsed from click's message."""
+    """Return a text with the given and the expected value, parsed from click's message."""
     if (found := _NUMBER.fullmatch(message)) is not None:
         kind = "a whole number" if found["kind"] == "integer" else "a number"
         return f" {found['found']!r}: expected {kind}"
@@ -141,7 +141,7 @@ def _hint(text: str, param: click.Parameter) -> str:
 
 
 def _bounds(text: str) -> str:
-    """Describe a range in click's notation.
+    """Convert a range from click's notation to English.
 
     >>> _bounds("x>=1"), _bounds("0<=x<=64"), _bounds("x>0")
     ('1 or more', '0 to 64', 'more than 0')

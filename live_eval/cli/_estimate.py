@@ -27,7 +27,7 @@ _UNITS = {
     "answer": "length of an answer to a question in seconds",
     "latency": "seconds from the end of a recording to the reply",
     "speed": "seconds of reply audio received per second",
-    "boundaries": "seconds to find the speech boundaries of a new recording",
+    "boundaries": "seconds needed to find the speech boundaries of a new recording",
     "words": "words per second of speech",
     "input_tokens": "tokens per second of input audio",
     "output_tokens": "tokens per second of output audio",

@@ -58,7 +58,7 @@ def _row(key: str, field: FieldInfo) -> dict[str, Any]:
 
 
 def _form(key: str, field: FieldInfo) -> dict[str, Any]:
-    """Return the syntax of the flag's value: its form, and its metavar or choices."""
+    """Return the form of the flag's value, with its metavar or choices."""
     annotation = field.annotation
     if get_origin(annotation) is UnionType:
         annotation = next(part for part in get_args(annotation) if part is not type(None))

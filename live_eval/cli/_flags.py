@@ -1,7 +1,7 @@
-"""Command-line flags for the keys of the run file, from their description in ``run_flags.json``.
+"""Define a command-line flag for each run-file key, from the descriptions in ``run_flags.json``.
 
-`flag_table` derives the description from the run file's models. It is stored in a file because importing the
-models takes longer than ``--help`` should take.
+`flag_table` derives the descriptions from the run file's models. They are stored in a file because importing
+the models would slow down ``--help``.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ trust_option = Option(
     rare=True,
     multiple=True,
     metavar="HOST",
-    help="Trust the run's stored address on this host, as if you had given it here; repeatable.",
+    help="Trust the run's stored address on this host as if you had passed it yourself; repeatable.",
 )
-"""The flag that allows a manifest's address to be used."""
+"""The flag that allows the use of an address from a manifest."""
 
 
 def _option(key: str, row: Mapping[str, Any]) -> click.Option:
-    """Return the flag for a key. Its value is validated later, together with the run file."""
+    """Return the flag for a key. Its value is validated later, with the run file."""
     flag, dest = row["flag"], _dest(key)
     shown: dict[str, Any] = {
         "help": row["help"],
@@ -98,7 +98,7 @@ def judge_flags(
     `live_eval.cli._stored_settings.judges_table`.
 
     Args:
-        names: Whether to include ``--judges``; False for a command that uses a single judge.
+        names: Whether to include ``--judges``; False for commands that use a single judge.
         jobs: Whether to include ``--jobs``.
     """
 
@@ -122,10 +122,10 @@ def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
 def campaign_options(
     excluded: Sequence[str], *, drift_turns: int, concurrency: int | None = None
 ) -> list[click.Parameter]:
-    """Return the options common to all campaigns, and the run-file options.
+    """Return the options that all campaigns share, and the run-file options.
 
     Args:
-        excluded: Run-file keys without a flag here, because the command sets them.
+        excluded: Run-file keys that the command sets itself, and which therefore get no flag.
         drift_turns: Default of ``--sentinel-turns``.
         concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
     """
@@ -143,7 +143,7 @@ def campaign_options(
             type=click.IntRange(0),
             default=drift_turns,
             show_default=True,
-            help="Number of turns in each drift check (start, middle and end); 0 for no checks.",
+            help="Number of turns in each drift check (start, middle and end); 0 disables the checks.",
         ),
         click.Option(
             ["--out"],
@@ -172,17 +172,17 @@ def configured(values: Mapping[str, Any], flags: Mapping[str, Any]) -> RunConfig
 
 
 def reject_endpoint_flags(flags: Mapping[str, Any], named_by: str) -> None:
-    """Reject flags of one endpoint in a command with several.
+    """Reject flags for a single endpoint in a command that uses several.
 
     Args:
-        named_by: What makes the command use several endpoints, for the message.
+        named_by: What makes the command use several endpoints; appears in the message.
 
     Raises:
-        UsageError: A flag is given.
+        UsageError: Such a flag was given.
     """
     own = [flag for key, flag in FLAGS.items() if key.startswith("endpoint.") and flags.get(_dest(key))]
     if own:
-        raise UsageError(f"{named_by}: write a run file for each endpoint, instead of {', '.join(own)}")
+        raise UsageError(f"{named_by}: write a run file for each endpoint, without {', '.join(own)}")
 
 
 def _dest(key: str) -> str:
@@ -190,7 +190,7 @@ def _dest(key: str) -> str:
 
 
 def overlay(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a run file, overridden by the given flags."""
+    """Merge the given flags over the values of a run file."""
     merged = {table: dict(keys) if isinstance(keys, dict) else keys for table, keys in values.items()}
     for dest, value in flags.items():
         if value is None or value == ():

@@ -49,7 +49,7 @@ class Command(click.Command):
     """A command whose help shows the common flags; ``--help-all`` shows all of them, in groups."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters, with ``--help-all`` if the command has rare flags."""
+        """Return the parameters, including ``--help-all`` if the command has rare flags."""
         params = super().get_params(ctx)
         rare = sum(map(_is_rare, params))
         if not rare:
@@ -87,11 +87,11 @@ class Command(click.Command):
 
 
 _SYNONYMS = {"download": "fetch", "prune": "gc"}
-"""Names of subcommands in other programs, with the names here."""
+"""Subcommand names used in other programs, with the equivalents here."""
 
 
 class CommandGroup(click.Group):
-    """A command with subcommands; an unknown subcommand is rejected with a suggestion.
+    """A command with subcommands; rejects an unknown subcommand with a suggestion.
 
     Args:
         default: The subcommand that runs if the first argument is not a subcommand.
@@ -104,7 +104,7 @@ class CommandGroup(click.Group):
         self.default = default
 
     def with_default(self, args: list[str]) -> list[str]:
-        """Return the arguments, with the default subcommand in front if they name none."""
+        """Return the arguments, prefixed with the default subcommand if they name none."""
         names_one = bool(args) and args[0] in self.commands
         if not names_one and args and did_you_mean(args[0], self.commands):
             return args  # the subcommand's name is misspelt
@@ -148,7 +148,7 @@ def flags_of(command: click.Command, ctx: click.Context) -> Iterator[str]:
 
 
 def typed_name(option: click.Option, ctx: click.Context | None) -> str:
-    """Return a flag as the user typed it, otherwise its longest current spelling."""
+    """Return a flag as the user typed it, or its longest current spelling if it was not typed."""
     typed = [argument.partition("=")[0] for argument in (ctx.meta.get(_TYPED, ()) if ctx is not None else ())]
     aliases: Sequence[str] = option.aliases if isinstance(option, Option) else ()
     names = [name for name in option.opts if name in typed] or [

@@ -41,7 +41,7 @@ def counts_in_words(counts: Mapping[str, int]) -> str:
 def formatted(
     value: float | None, interval: Sequence[float] | None = None, *, digits: int, signed: bool = False
 ) -> str:
-    """Return a value, followed by its interval in parentheses if there is one; a dash if it is missing.
+    """Format a value, with its interval in parentheses if it has one; a missing value is a dash.
 
     >>> formatted(0.5, (-1, 1), digits=1, signed=True)
     '+0.5 (-1.0 … +1.0)'
@@ -80,7 +80,9 @@ def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) 
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; if it is too wide, wrap its text columns or, failing that, print rows as blocks."""
+    """Print a table; if it is too wide, wrap its text columns or, if that is not enough, print each row as a
+    block.
+    """
     from rich.padding import Padding
     from rich.text import Text
 
@@ -136,7 +138,7 @@ def print_listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str],
     cells = [[_cell(row[key]) for key in columns] for row in rows]
     for row_cells in cells:
         table.add_row(*row_cells)
-    # Users copy the names in the first column: do not wrap them if the other columns still fit.
+    # Users copy the names in the first column, so do not wrap them if the other columns still fit.
     longest = max((len(name) for name, *_ in cells), default=0)
     table.columns[0].no_wrap = longest <= console.width // 2
     print_table(console, table)

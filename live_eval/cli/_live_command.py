@@ -163,7 +163,7 @@ def live_command(
 def _planned(
     config: RunConfig, data: str | None, loudspeaker: str | None
 ) -> tuple[Plan, list[RecordedUser] | None]:
-    """Return the plan and, if `data` is given, the recordings that replace the user's speech."""
+    """Return the plan and, if `data` is given, the recordings to stream instead of the user's speech."""
     if data is None:
         return make_live_plan(config), None
     plan = make_plan(config.with_data(data))
@@ -173,7 +173,7 @@ def _planned(
 
 
 def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:
-    """Ask for the person's consent, and begin the data set; return whether they consent.
+    """Ask for the person's consent, and start the data set if they consent; return whether they did.
 
     `given_by` is the name of a person who has already consented, or None.
     """
@@ -223,7 +223,7 @@ def _print_devices() -> None:
 
 def _test_loopback(microphone: str | None, loudspeaker: str | None) -> None:
     with open_sound_card(microphone, loudspeaker) as card:
-        click.echo("Playing chirps: hold the microphone next to the loudspeaker …", err=True)
+        click.echo("Playing chirps: place the microphone next to the loudspeaker …", err=True)
         delay = run_loop(measure_delay(card))
         xruns = card.input_xruns + card.output_xruns
     path = keep_delay(delay)

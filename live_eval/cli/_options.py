@@ -42,7 +42,7 @@ STDOUT = Path("-")
 
 
 def check_is_run(folder: Path) -> None:
-    """Raise a `UsageError` if a folder is a latency campaign; the message lists the campaign's runs."""
+    """Raise a `UsageError` that lists the campaign's runs if a folder is a latency campaign."""
     from live_eval.campaigns.documents import LATENCY_CAMPAIGN
 
     if LATENCY_CAMPAIGN.is_in(folder):
@@ -88,7 +88,7 @@ class RunFolder(click.Path):
         return folder
 
     def _check_contents(self, folder: Path, param: click.Parameter | None, ctx: click.Context | None) -> None:
-        """Reject a folder of another kind or without a run; the message names the newest run inside it."""
+        """Reject a folder of another kind or without a run; if runs are nested inside, name the newest."""
         from live_eval.campaigns.folders import find_folders, kind_of
 
         kind = kind_of(folder)
@@ -133,7 +133,7 @@ def _newest(
     kinds: Collection[FolderKind],
     why_skipped: Callable[[FoundFolder], str] = _never_skipped,
 ) -> Path:
-    """Return the run or campaign in recordings/ with this number, newest first, and print its name.
+    """Print and return the run or campaign in recordings/ with this number, counting from the newest.
 
     Args:
         name: The user's text, such as ``@2``, for messages.
@@ -145,7 +145,7 @@ def _newest(
     from live_eval.recording import RUN_FILE
 
     def written_ns(folder: Path) -> int:
-        """Return the time at which a turn was last stored, regardless of later scoring."""
+        """Return the time at which the last turn was stored; later scoring does not change it."""
         stores = [folder / RUN_FILE, *folder.glob(f"*/{RUN_FILE}")]
         return max((store.lstat().st_mtime_ns for store in stores if store.exists()), default=0)
 
@@ -192,7 +192,7 @@ class DurationType(click.ParamType[float]):
         unit: Unit of the values passed to the command, and of numbers without a unit.
         low: Minimum, in this unit.
         high: Maximum, in this unit.
-        words: Words accepted instead of a duration, and passed on unchanged.
+        words: Words accepted instead of a duration, and returned unchanged.
     """
 
     name = "duration"
@@ -250,7 +250,7 @@ _SUFFIXES = {
     "md": (".md", ".markdown"),
     "parquet": (".parquet",),
 }
-"""File suffixes for each format."""
+"""Accepted file suffixes of each format."""
 
 
 def new_folder(name: str) -> Path:
@@ -297,7 +297,7 @@ def output_option(default: str, *, dir_okay: bool = False) -> Decorator:
 
 @contextmanager
 def open_output(output: Path) -> Iterator[IO[str]]:
-    """Open an atomically written text file, or standard output without newline translation."""
+    """Open a text file that is written atomically, or standard output without newline translation."""
     if output == STDOUT:
         yield sys.stdout if sys.stdout.isatty() else raw(sys.stdout)
         return
@@ -309,5 +309,5 @@ def open_output(output: Path) -> Iterator[IO[str]]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented ASCII JSON, which every terminal can show."""
+    """Print a value as indented JSON in ASCII, which every terminal can display."""
     click.echo(json.dumps(value, indent=2))

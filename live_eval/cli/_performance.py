@@ -18,7 +18,9 @@ __all__ = ["print_outcome"]
 
 
 def print_outcome(run: Path) -> None:
-    """Print whether replies change with the person's voice, and the run's scores next to published rows."""
+    """Print whether replies change with the person's voice, then the run's scores next to the paper's
+    published rows.
+    """
     from live_eval.report.leaderboard import build_board
 
     click.echo("Does the model hear how you speak?")

@@ -13,7 +13,7 @@ from live_eval.errors import UsageError
 if TYPE_CHECKING:
     from live_eval.scoring.llm.budget import Price
 
-_EXPECTED = "expected input=USD,output=USD, and where they differ audio_input, audio_output and cached_input"
+_EXPECTED = "expected input=USD,output=USD, plus audio_input, audio_output and cached_input if they differ"
 
 
 def price_option(purpose: str, *, rare: bool = False) -> click.Option:

@@ -26,19 +26,19 @@ from live_eval.run.observers import Observer
 from live_eval.text.durations import rounded_duration
 
 _SHOWN = 3
-"""Failures of each kind that are printed in full."""
+"""Maximum number of failures of each kind to print in full."""
 
 _RATE_AFTER_S = 2.0
-"""Time from which the rate is shown."""
+"""Elapsed time before the rate is shown."""
 
 
 class RunProgress(Observer):
-    """The progress bars of a run, with rate, remaining time, waiting and failed turns.
+    """Progress bars for a run, with rate, remaining time, and waiting and failed turns.
 
     Args:
         name: Name of the run, if several are shown.
-        below: Progress bars of a simultaneous run, below which this run's bars are shown; they must be
-            entered as a context, and this object must not.
+        below: Progress of a simultaneous run, below whose bars this run's bars are shown. Enter only `below`
+            as a context, not this object.
     """
 
     def __init__(self, name: str = "", *, below: RunProgress | None = None) -> None:
@@ -76,14 +76,14 @@ class RunProgress(Observer):
         self._progress.stop()
 
     def preparing(self, done: int, total: int) -> None:
-        """Update the bar for finding speech boundaries; a count that does not advance is a new one."""
+        """Update the bar for finding speech boundaries; a count that does not increase starts a new bar."""
         task = self._progress.tasks[self._boundaries]
         if not task.started or done <= task.completed:
             self._progress.reset(self._boundaries)
         self._progress.update(self._boundaries, completed=done, total=total, visible=True)
 
     def running(self, total: int, already: int) -> None:
-        """Start the bar for turns; unless they include the turns so far, reset the clock."""
+        """Start the bar for turns; reset the clock unless `total` includes the turns so far."""
         self._waiting.clear()
         if 0 < self._progress.tasks[self._turns].completed <= already:
             self._progress.update(self._turns, total=total, completed=already)
@@ -103,7 +103,7 @@ class RunProgress(Observer):
                     f"{_plain(failure.message)}",
                     highlight=False,
                 )
-        # Turns with unusable recordings take no time, so the rate ignores them.
+        # Turns with unusable recordings take no time, so exclude them from the rate.
         self._timed += failure is None or FAILURE_CAUSES.get(failure.kind) is not FailureCause.DATA
         self._waiting.pop(record.turn_id, None)
         self._progress.advance(self._turns)
@@ -147,9 +147,9 @@ class RunProgress(Observer):
 def in_words(
     done: int, elapsed_s: float, remaining: int, waiting: Sequence[str], failures: Mapping[str, int]
 ) -> str:
-    """Return the state of a run: mean rate, remaining time, waiting turns, failures by kind.
+    """Describe the state of a run: mean rate, remaining time, waiting turns, and failures by kind.
 
-    The rate, and therefore the estimate of the remaining time, includes waits and retries.
+    The rate and the remaining time include waits and retries.
 
     >>> in_words(10, 60, 5, ["attempt 2 of 3"], {"closed": 2})
     '10/min, about 30 s left; 1 waiting, attempt 2 of 3; 2 failed: closed 2'
@@ -197,5 +197,5 @@ class ScoringProgress:
 
 
 def _plain(text: str) -> str:
-    """Escape text from an endpoint, so that it cannot send control sequences to the terminal."""
+    """Escape text from an endpoint so that it cannot send control sequences to the terminal."""
     return escape("".join(character if character.isprintable() else " " for character in text))

@@ -26,7 +26,7 @@ _MAY_CHANGE = {
 
 
 def manifest_to_retry(out: Any) -> Mapping[str, Any]:
-    """Return the manifest of the run whose failed turns are rerun."""
+    """Return the manifest of the run whose failed turns will be rerun."""
     if out is None:
         raise UsageError("--retry-failed requires --out, the run whose failed turns to rerun")
     with RunReader.open(Path(out)) as run:
@@ -34,7 +34,7 @@ def manifest_to_retry(out: Any) -> Mapping[str, Any]:
 
 
 def finished_outcome(plan: Plan) -> RunOutcome | None:
-    """Return the outcome of the run to resume if it has ended with every turn recorded."""
+    """Return the outcome of the run to resume if every turn has been recorded, otherwise None."""
     output = plan.config.output
     if not output.resume or output.retry_failed or output.out is None or not (output.out / RUN_FILE).exists():
         return None
@@ -48,7 +48,7 @@ def finished_outcome(plan: Plan) -> RunOutcome | None:
 
 
 def open_writer(plan: Plan, out: Path) -> RunWriter:
-    """Create the run, or resume it if its settings are the same."""
+    """Create the run, or resume it if its settings are unchanged."""
     output = plan.config.output
     if not (output.resume or output.retry_failed):
         return RunWriter.create(out, plan.manifest())
@@ -65,7 +65,7 @@ def open_writer(plan: Plan, out: Path) -> RunWriter:
 
 
 def _note_lost(writer: RunWriter) -> None:
-    """Print which turns are rerun because their audio is missing."""
+    """Print which turns will be rerun because their audio is missing."""
     again = writer.to_repeat()
     if again:
         click.echo(

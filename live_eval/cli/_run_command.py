@@ -1,4 +1,4 @@
-"""Implement ``live-eval run``: stream a data set to an endpoint and score the replies."""
+"""Implement ``live-eval run``: stream a data set to an endpoint and score its replies."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Request:
 
     Args:
         named: Whether the user named the judges.
-        wanted: Whether failures of judges count.
+        wanted: Whether failures of judges affect the exit status.
     """
 
     runfile: Path | None
@@ -125,7 +125,7 @@ def run_command(
             _estimate(list(requests.values()), price, assume, as_json=as_json)
             return
         if as_json:
-            raise UsageError("--json prints one run; print each with live-eval show --json")
+            raise UsageError("--json prints a single run: print each run with live-eval show --json")
         sys.exit(_run_simultaneously(requests, stop, asserts))
     request = _request(targets[0] if targets else None, flags, trusted, preset)
     config = request.configs[0]
@@ -163,7 +163,7 @@ def run_command(
 def _request(
     target: str | None, flags: dict[str, Any], trusted: Sequence[str], preset: str | None
 ) -> _Request:
-    """Return the checked settings of an endpoint or a run file; reject unknown names before the run."""
+    """Return the checked settings of an endpoint or a run file; raise an error for unknown names."""
     runfile = _run_file(target, flags)
     values = _run_values(runfile, flags, trusted)
     named = "names" in overlay(values, flags).get("judges", {})
@@ -196,10 +196,10 @@ def _assertions(asserts: Sequence[str], judges: Sequence[JudgeSpec]) -> list[Ass
 def _simultaneous_requests(
     targets: Sequence[str], flags: Mapping[str, Any], trusted: Sequence[str], preset: str | None
 ) -> dict[str, _Request]:
-    """Return the settings of each endpoint or run file, by its name, with its own run folder.
+    """Return the settings of each endpoint or run file by name, each with its own run folder.
 
     Raises:
-        UsageError: The targets or flags do not suit simultaneous runs.
+        UsageError: Simultaneous runs do not support the targets or flags.
     """
     names = names_of(targets)
     if len(names) < 2:
@@ -209,7 +209,7 @@ def _simultaneous_requests(
     folders = _simultaneous_folders(names, flags)
     for name, target in zip(names, targets, strict=True):
         out = folders[name]
-        resumes = (out / RUN_FILE).exists()  # a run that had not begun before the interruption is new
+        resumes = (out / RUN_FILE).exists()  # a run that had not started before the interruption is new
         again = {key: flags[key] if resumes else None for key in ("output__resume", "output__retry_failed")}
         each = _request(target, {**flags, **again, "output__out": out}, trusted, preset)
         if len(each.configs) > 1:
@@ -224,14 +224,14 @@ def _simultaneous_folders(names: Sequence[str], flags: Mapping[str, Any]) -> dic
     """Return each run's folder: the prefix ``--out``, a hyphen and the run's name.
 
     Raises:
-        UsageError: None of the runs to resume exists.
+        UsageError: No run to resume exists.
     """
     again = (
         "--retry-failed" if flags["output__retry_failed"] else "--resume" if flags["output__resume"] else ""
     )
     given = flags["output__out"]
     if again and given is None:
-        raise UsageError(f"{again} requires --out, the prefix of the runs to continue")
+        raise UsageError(f"{again} requires --out with the prefix of the runs to continue")
     first = new_folder(names[0])
     prefix = first.with_name(first.name.removesuffix(f"-{names[0]}")) if given is None else Path(given)
     folders = {name: prefix.with_name(f"{prefix.name}-{name}") for name in names}
@@ -246,7 +246,7 @@ def _simultaneous_folders(names: Sequence[str], flags: Mapping[str, Any]) -> dic
 
 
 def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, asserts: Sequence[str]) -> int:
-    """Run several plans at the same time; then score each, and return the worst exit status."""
+    """Run several plans at the same time, then score each run; return the worst exit status."""
     assertions = {name: _assertions(asserts, request.judges) for name, request in requests.items()}
     plans: dict[str, Plan] = {}
     for name, request in requests.items():
@@ -289,8 +289,8 @@ def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, ass
         )
         if apart := sum(spread > APART_NS / 1e6 for spread in spreads):
             click.echo(
-                f"note: {apart} of {counted(len(spreads), 'session')} began more than 1 s apart, as after an "
-                "interruption: compare them as separate runs",
+                f"note: {apart} of {counted(len(spreads), 'session')} began more than 1 s apart, as after "
+                "an interruption: compare them as separate runs",
                 err=True,
             )
     click.echo(f"differences: live-eval compare {' '.join(map(str, outs.values()))}", err=True)
@@ -300,7 +300,7 @@ def _run_simultaneously(requests: Mapping[str, _Request], stop: StopSignals, ass
 def _run_turns_together(
     plans: Mapping[str, Plan], folders: Mapping[str, Path], stop: StopSignals
 ) -> dict[str, RunOutcome | LiveEvalError]:
-    """Run the turns that are not recorded yet; return each run's outcome, or the error that ended it."""
+    """Run all turns that are not recorded yet; return each run's outcome, or the error that ended the run."""
     outcomes: dict[str, RunOutcome | LiveEvalError] = {}
     runs: dict[str, SimultaneousRun] = {}
     with contextlib.ExitStack() as stack:
@@ -337,10 +337,10 @@ def _run_turns_together(
 
 
 def _run_values(runfile: Path | None, flags: dict[str, Any], trusted: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the run file, merged over the values of the run whose failed turns are rerun."""
+    """Return the values of the run file, merged over those of the run whose failed turns are rerun."""
     values = read_run_file(runfile) if runfile is not None else {}
     if runfile is not None:
-        validate(values, runfile)  # before flags change the values: errors contain line numbers
+        validate(values, runfile)  # before flags change the values, because errors contain line numbers
     if flags["output__resume"] or flags["output__retry_failed"]:
         flags["output__out"] = folder_to_resume(flags["output__out"])
     given = overlay(values, flags)
@@ -354,7 +354,7 @@ def _prompt_configs(config: RunConfig) -> list[RunConfig]:
     """Return the settings of each prompt's run; only the first run includes tasks other than conversation.
 
     Raises:
-        UsageError: A prompt does not exist or is repeated, or the task has no conversations.
+        UsageError: A prompt is unknown or repeated, or the task has no conversations.
     """
     text = config.task.prompt
     prompts = [text] if Path(text).is_file() else [each.strip() for each in text.split(",") if each.strip()]
@@ -363,7 +363,7 @@ def _prompt_configs(config: RunConfig) -> list[RunConfig]:
     if config.task.name not in (ALL_TASKS, Task.CONVERSATION):
         raise UsageError(f"several prompts ({text}) require --task conversation or --task all")
     if config.output.retry_failed:
-        raise UsageError(f"--retry-failed reruns the turns of one run: expected one prompt, got {text}")
+        raise UsageError(f"--retry-failed reruns turns of a single run: expected one prompt, got {text}")
     for each in prompts:
         load_prompt(each)
     found: list[RunConfig] = []
@@ -400,7 +400,7 @@ def _run_plan(
     finished = finished_outcome(plan)
     _print_too_few(plan, assertions)
     if finished is not None:
-        click.echo("note: every turn is recorded; only missing scores are added", err=True)
+        click.echo("note: all turns are recorded; only missing scores will be added", err=True)
         outcome = finished
     else:
         with open_writer(plan, out) as writer:
@@ -426,7 +426,7 @@ def _print_too_few(plan: Plan, assertions: Sequence[Assertion]) -> None:
 
 def _incomplete(outcome: RunOutcome, plan: Plan, continue_with: str) -> str:
     recorded = outcome.captured + outcome.failed
-    why = outcome.unreachable or "the others were not run, which is a bug in live-eval"
+    why = outcome.unreachable or "the others were not run; this is a bug in live-eval"
     return (
         f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: {why}. "
         f"To continue, {continue_with}"
@@ -474,7 +474,7 @@ def _score_and_print(
 
 
 def _estimate(requests: Sequence[_Request], price: str, assume: str, *, as_json: bool) -> None:
-    """Print the estimate of the runs; it includes judges that cannot run here if the user named them."""
+    """Print the estimate for the runs, including judges that the user named but that cannot run here."""
     assumptions, paid = assumptions_of(assume), price_of(price) if price else None
     estimates: list[RunEstimate] = []
     notes: dict[str, None] = {}
@@ -503,7 +503,7 @@ def _estimate(requests: Sequence[_Request], price: str, assume: str, *, as_json:
 
 
 def _unrecorded_jobs(plan: Plan, *, several: bool) -> Sequence[Job]:
-    """Return the planned turns that the run to resume has not recorded."""
+    """Return the planned turns that are not yet recorded in the run to resume."""
     output = plan.config.output
     if not output.resume or output.out is None:
         return plan.jobs
@@ -534,14 +534,14 @@ def _run_file(target: str | None, flags: dict[str, Any]) -> Path | None:
 def _unable_judges(
     config: RunConfig, specs: Sequence[JudgeSpec], *, named: bool, connects: bool = True
 ) -> Mapping[str, str]:
-    """Return and print the default judges that cannot run on this machine, with reasons.
+    """Return the default judges that cannot run on this machine, with reasons; print them as notes.
 
     Args:
         named: Whether the user named the judges.
-        connects: Whether to test if the model servers on this machine accept connections.
+        connects: Whether to test that the model servers on this machine accept connections.
 
     Raises:
-        UsageError: A judge that the user named cannot run.
+        UsageError: A judge named by the user cannot run.
     """
     options = judge_options(config.judges)
     check_named(specs if named else (), options)
@@ -549,7 +549,7 @@ def _unable_judges(
         return {}
     unable = unable_judges(specs, options, connects=connects)
     for name, reason in unable.items():
-        click.echo(f"note: judge left out: {name}: {reason}", err=True)
+        click.echo(f"note: judge skipped: {name}: {reason}", err=True)
     return unable
 
 
@@ -577,11 +577,11 @@ def _prompt_notes(plan: Plan) -> Iterator[str]:
     """Yield a note if no turn uses the system prompt."""
     if plan.prompt.text and all(job.case.task is not Task.CONVERSATION for job in plan.jobs):
         tasks = ", ".join(dict.fromkeys(job.case.task.value for job in plan.jobs))
-        yield f"the prompt {plan.prompt.name} is only used in conversations, not for the task {tasks}"
+        yield f"the prompt {plan.prompt.name} is used only in conversations, not in the task {tasks}"
 
 
 def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
-    """Score the run; return whether every judge could run and failed on no turn."""
+    """Score the run; return whether every judge ran and scored every turn."""
     config, root = plan.config, plan.data.root
     if not config.judges.names:
         return True

@@ -34,7 +34,9 @@ class _Screen:
 
     @property
     def rich_proxied_file(self) -> _Screen:
-        """The stream that rich writes to, with its control characters kept; rich defines the name."""
+        """The stream that rich writes to, with its control characters kept; rich requires this attribute
+        name.
+        """
         return self if self._raw else _Screen(self._stream, raw=True)
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +44,7 @@ class _Screen:
 
 
 def console(*, stderr: bool = False, width: int | None = None, highlight: bool = True) -> Console:
-    """Return a `rich.console.Console` that replaces control characters in printed text."""
+    """Return a `rich.console.Console` that replaces control characters in the text it prints."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -55,7 +57,7 @@ def console(*, stderr: bool = False, width: int | None = None, highlight: bool =
 
 
 def raw(stream: IO[str]) -> IO[str]:
-    """Return the stream without replacement of control characters, for data."""
+    """Return the stream for data output, without replacing control characters."""
     data: IO[str] = getattr(stream, "rich_proxied_file", stream)
     return data
 
@@ -65,7 +67,7 @@ def without_secrets() -> Iterator[None]:
     """Redact secrets on standard output and standard error, including tracebacks.
 
     Raises:
-        SystemExit: With 1, after the traceback of an unexpected error.
+        SystemExit: With status 1, after printing the traceback of an unexpected error.
     """
     SECRETS.learn_environment(os.environ)
     if sys.stdout is None or sys.stderr is None:  # the shell closed the stream

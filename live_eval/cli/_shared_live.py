@@ -1,4 +1,4 @@
-"""Parts of ``live-eval live``, and its conversations with several endpoints at once."""
+"""Implement conversations with several endpoints, and parts shared with conversations with one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from live_eval.types import TurnMode
 __all__ = ["HEADPHONES", "converse", "judges_of", "spread_ns", "talk_to_several"]
 
 HEADPHONES = "Wear headphones: if the microphone picks up the reply, the reply is interrupted."
-"""The advice before a conversation without half-duplex."""
+"""Advice printed before a conversation without half-duplex."""
 
 _MOST_ENDPOINTS = 4
 
@@ -75,7 +75,7 @@ def talk_to_several(
     plain: bool,
     out: Path | None,
 ) -> None:
-    """Talk to several endpoints at once; each has its own run."""
+    """Talk to several endpoints at once, recording a separate run for each."""
     if len(targets) > _MOST_ENDPOINTS:
         raise UsageError(f"expected at most {_MOST_ENDPOINTS} endpoints, got {len(targets)}")
     reject_endpoint_flags(flags, "several endpoints")
@@ -157,7 +157,7 @@ def _shared_screen(standings: Sequence[Standing], *, manual: bool, plain: bool) 
 def _print_standings(
     parties: Sequence[_Party], standings: Sequence[Standing], ballot: Ballot, votes: Path
 ) -> None:
-    """Print the values of all endpoints with their names, and the next commands; write the votes."""
+    """Print each endpoint's name and metrics, and the next commands; write the votes."""
     rows = [
         {
             "label": "" if standing.label == party.name else standing.label,
@@ -198,7 +198,7 @@ def judges_of(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[
 async def converse(
     conversation: LiveConversation | SharedConversation, card: SoundCard, screen: Screen, **settings: Any
 ) -> None:
-    """Run a conversation on a sound card until a key or a signal ends it."""
+    """Run a conversation through a sound card until a key or a signal ends it."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

@@ -1,8 +1,8 @@
 """Reuse the settings of a stored run in a later command.
 
-A run folder may be untrusted, so its manifest must not control security-relevant settings on this machine:
-which key is sent where, which files are read, which cluster is joined. These settings come from the command
-line and the user's run file. See the table in docs/explanation/secrets.md.
+A run folder may be untrusted, so its manifest must not control security-relevant settings: where keys are
+sent, which files are read, and which cluster is joined. These come only from the command line and the user's
+run file. See the table in docs/explanation/secrets.md.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
     Args:
         run: The run folder.
         flags: The values of the flags that `live_eval.cli._flags.judge_flags` added.
-        only: The only judge to be used; None for the judges in the table.
+        only: The only judge to use; None for the judges in the table.
 
     Raises:
         StoreError: The folder contains no run.
-        UsageError: A value is not allowed, or the user must pass a setting again; the message names it.
+        UsageError: A value is not allowed, or the user must pass a setting again. The message names the
+            setting.
     """
     flags = dict(flags)
     trusted = flags.pop("trusted", ())
@@ -70,15 +71,15 @@ def stored_settings(
 ) -> dict[str, dict[str, Any]]:
     """Return the settings in a manifest that a command reuses.
 
-    Security-relevant settings are omitted; the user must pass them again if the command needs them. An
-    address is returned only if it is the vendor's or on a trusted host: a local address may belong to any
-    program.
+    Security-relevant settings are omitted; the user must pass them again if the command needs them. Only
+    addresses of the vendor or of a trusted host are returned, since any program may listen on a local
+    address.
 
     Args:
         manifest: The run's manifest.
         given: Tables and keys from the run file and flags.
         trusted: Hosts trusted by the user: ``HOST``, ``HOST:PORT`` or, without encryption, ``ws://HOST``.
-        only: The only judge to be used; None for the judges in the table.
+        only: The only judge to use; None for the judges in the table.
 
     Raises:
         UsageError: The user must pass settings again. The message has a line for each setting, with the flag
@@ -103,15 +104,15 @@ def stored_settings(
     ]
     if asked:
         raise UsageError(
-            "the run's manifest contains an address, a key source or a file that only you may choose. Pass "
-            "these settings yourself; the values below are from the folder, so check that you trust them:\n  "
+            "the run's manifest contains an address, a key source or a file that only you may choose. The "
+            "values below are from the folder: check that you trust them, then pass them as flags:\n  "
             + "\n  ".join(dict.fromkeys(asked))
         )
     return stored
 
 
 def needs_for(judges: Sequence[str]) -> Callable[[SettingPath], bool]:
-    """Return a predicate: whether a run with these judges uses a setting."""
+    """Return a predicate for the settings that a run with these judges uses."""
 
     def needs(path: SettingPath) -> bool:
         table, key, *inner = path
@@ -169,7 +170,7 @@ def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collectio
 
 
 def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Remove settings that contain file names; return the flags of missing settings."""
+    """Remove settings that contain file names; return the flags that must be passed instead."""
     asked = []
     inert: Mapping[tuple[str, str], Callable[[Any], bool]] = {
         ("data", "path"): lambda value: value in (SAMPLE, SAMPLE_DIALOGUES),
@@ -201,7 +202,9 @@ def _reads_file(specs: Any) -> bool:
 def _judges(
     stored: dict[str, Any], given: Mapping[str, Any], askers: Sequence[str], hosts: Collection[str]
 ) -> list[str]:
-    """Remove model addresses and keys other than the vendor's; return the flags of missing settings."""
+    """Remove model addresses and keys other than the vendor's; return the flags that the user must pass
+    instead.
+    """
     asked = []
     own = given["options"]
     specs = [registry.judge(name) for name in askers]
@@ -249,7 +252,7 @@ def _judge(
     *,
     chooses_key: bool,
 ) -> list[str]:
-    """Remove addresses and keys from one judge's options; return the flags of missing settings."""
+    """Remove addresses and keys from one judge's options; return the flags that must be passed instead."""
     asked = []
     address, variable = usual
     chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
@@ -267,7 +270,7 @@ def _judge(
 
 
 def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Remove judge files and the options of unused judges; return the flags of missing settings."""
+    """Remove judge files and the options of unused judges; return the flags that must be passed instead."""
     asked = []
     for name, value in list(stored.items()):
         judge_name, _, option_name = name.partition(".")
@@ -293,9 +296,9 @@ def _address(key: str, url: Any, hosts: Collection[str]) -> list[str]:
 
 
 def _host_name(url: str) -> str | None:
-    """Return the host name to pass to ``--trust-host`` for an address, or None if no name is accepted.
+    """Return the ``--trust-host`` value for an address, or None if the address cannot be trusted.
 
-    Addresses that programs could parse in different ways are not accepted. The name of an unencrypted address
+    Addresses that parsers could read differently cannot be trusted. The value for an unencrypted address
     includes the scheme, unless the host is this machine.
 
     >>> _host_name("wss://Example.org:443/v1"), _host_name("http://example.org:8000/v1")

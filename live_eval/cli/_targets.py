@@ -1,4 +1,4 @@
-"""Distinguish endpoints, run files and addresses in the arguments of commands."""
+"""Distinguish endpoints, run files and addresses in command arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_file_of(target: str) -> Path | None:
 
 
 def check_endpoint(target: str) -> str:
-    """Return the target of a command that does not support run files.
+    """Check that a target is an endpoint, for commands that do not support run files, and return it.
 
     Raises:
         UsageError: The target is an address or a run file.

@@ -13,7 +13,7 @@ __all__ = ["transfer_bars"]
 
 @contextmanager
 def transfer_bars() -> Iterator[FetchProgress]:
-    """Show a bar for each file in progress; yield the callback for received data."""
+    """Show a bar for each file being transferred; yield the callback for received data."""
     from rich.markup import escape
     from rich.progress import (
         BarColumn,

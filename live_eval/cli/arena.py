@@ -1,4 +1,4 @@
-"""``live-eval arena``."""
+"""Implement ``live-eval arena``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _default_judge() -> str:
     show_default="the first installed one",
     help="The pairwise judge.",
 )
-@click.option("--no-judge", is_flag=True, help="Use only --votes.")
+@click.option("--no-judge", is_flag=True, help="Use only the votes of --votes.")
 @click.option(
     "--votes", type=_FILE, metavar="FILE", help="CSV file of human votes: case_id, first, second, winner."
 )
@@ -81,8 +81,8 @@ def command(
     """Rank two or more runs of the same data by pairwise judgements of their replies.
 
     The judge compares each pair of runs on the same turns, in both orders; the verdict is the mean of both.
-    Win rates and Bradley–Terry ratings have intervals over scripts. Human votes are rated separately, next to
-    the judge's or alone (--no-judge).
+    Win rates and Bradley–Terry ratings have intervals over scripts. Ratings from human votes are printed
+    separately, next to the judge's or, with --no-judge, alone.
 
     Exit status: 0; 3 if the judge failed on a pair; 2 if the judge cannot run here, or for wrong usage.
     """

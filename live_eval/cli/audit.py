@@ -1,4 +1,4 @@
-"""``live-eval audit``."""
+"""Implement ``live-eval audit``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from live_eval.cli._listing import formatted, print_details, print_listing
 __all__ = ["command"]
 
 _OF_STORED_SCORES = {"agreement", "against"}
-"""Parts that call no judge."""
+"""Parts that do not call the judge."""
 
 _LABELS = {
     "repeats": "repeats",
@@ -68,7 +68,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="For pairwise judges: compare with this run of the same cases instead of the reference replies.",
 )
 @click.option(
-    "--again", is_flag=True, help="Repeat model calls instead of reusing the results of earlier audits."
+    "--again", is_flag=True, help="Repeat model calls instead of reusing results from earlier audits."
 )
 @_options.json_option
 @judge_flags(names=False)
@@ -86,12 +86,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Test how reliable JUDGE is, on the turns of the run in folder RUN.
+    """Test how reliable JUDGE is on the turns of the run in folder RUN.
 
-    Tests whether repeated judgements are equal (consistency), whether the order of the replies affects a
-    pairwise judge (order), whether scores respond to known degradations (sensitivity), and whether they
-    agree with people (agreement, with --labels) and with another judge (against, with --against). The result
-    is stored with the scores and shown in reports.
+    Test whether repeated judgements are equal (consistency), whether the order of the replies affects a
+    pairwise judge (order), whether scores respond to known degradations (sensitivity), and whether they agree
+    with people (agreement, with --labels) and with another judge (against, with --against). The result is
+    stored with the scores and shown in reports.
 
     Exit status: 0; 3 if the judge failed on a turn; 2 if it cannot run here, or for wrong usage.
     """

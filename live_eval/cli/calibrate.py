@@ -1,4 +1,4 @@
-"""``live-eval calibrate``."""
+"""Implement ``live-eval calibrate``."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ __all__ = ["command"]
 @click.option(
     "--turns", type=click.IntRange(1), default=200, show_default=True, help="Total number of turns."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the delays.")
-@click.option("--noise", is_flag=True, help="Load all cores with other processes during the calibration.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the delays.")
+@click.option("--noise", is_flag=True, help="Keep all cores busy with other processes meanwhile.")
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),
@@ -62,16 +62,16 @@ def command(
     """Measure live-eval's own timing error against known times.
 
     Runs turns against the reference endpoint in a separate process. Its delay and lead silence vary from turn
-    to turn; the measured latencies are compared with the times that it logged. An error is measured minus
-    true; bias is the mean error, p50 and p99 are of absolute errors. Continuous media (a bot over WebRTC,
-    full duplex) has no first byte to compare.
+    to turn, and the measured latencies are compared with the times that it logged. An error is the measured
+    minus the true value; bias is the mean error, and p50 and p99 are those of absolute errors. Continuous
+    media (a bot over WebRTC, full duplex) has no first byte to compare.
 
-    Also prints the lateness of a bare timer loop before and after the turns (the machine's own floor), and
-    the delay between the sending of reply chunks and their arrival timestamps.
+    Also prints how late a bare timer loop runs before and after the turns (the machine's own floor), and the
+    delay from sending reply chunks to their arrival timestamps.
 
     The result is stored if there are at least 50 turns, none failed, and --endpoint is omitted or names the
-    transport's default client. Later runs on this machine report the error, with its date, that was measured
-    for their transport and number of processes at the nearest load.
+    transport's default client. Later runs on this machine report the stored error and its date, for the same
+    transport and number of processes at the nearest load.
 
     Exit status: 0 if every turn was compared, 3 if some failed.
     """

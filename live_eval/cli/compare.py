@@ -1,4 +1,4 @@
-"""``live-eval compare``."""
+"""Implement ``live-eval compare``."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _WIDE = ("p", "effect", "n")
     "--metric",
     "metrics",
     multiple=True,
-    help="Compare only this metric (rubric.c4, or C4); repeatable. Default: all; p is corrected for their "
-    "number.",
+    help="Compare only this metric (rubric.c4, or C4); repeatable. Default: all. p is corrected for the "
+    "number of metrics.",
 )
 @_options.common_option
 @_options.seed_option
@@ -110,7 +110,7 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
 
 
 def _print_rows(headings: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> None:
-    """Print a table of the metrics; on a narrow terminal, p, d_z and n are omitted."""
+    """Print a table of the metrics, without p, d_z and n on a narrow terminal."""
     console = output_console()
     columns = list(headings)
     widths = [
@@ -127,7 +127,7 @@ def _print_rows(headings: Mapping[str, str], rows: Sequence[Mapping[str, str]]) 
 
 
 def _rows(comparison: RunComparison) -> Iterator[dict[str, str]]:
-    """Yield a row for each metric; each latency is followed by a row without flagged turns."""
+    """Yield a row for each metric, and after each latency a second row that excludes flagged turns."""
     for name, difference in comparison.differences.items():
         yield _row(difference)
         if comparison.flagged and name in comparison.without_flagged:
@@ -184,7 +184,7 @@ def _denominators(first: str, comparison: RunComparison) -> Iterator[str]:
 
 
 def _methods(comparison: RunComparison) -> Iterator[str]:
-    """Yield notes on the test used for p, and on missing intervals."""
+    """Yield notes on the tests used for p, and on missing intervals."""
     methods: dict[str, list[str]] = {}
     names_by_reason: dict[str, list[str]] = {}
     for name, difference in comparison.differences.items():
@@ -199,7 +199,7 @@ def _methods(comparison: RunComparison) -> Iterator[str]:
 
 
 def _close_calls(comparison: RunComparison) -> Iterator[str]:
-    """Yield a note on verdicts that d_z does not support."""
+    """Yield a note on significant differences whose d_z interval includes 0."""
     names = [name for name, difference in comparison.differences.items() if difference.is_close]
     if names:
         yield (

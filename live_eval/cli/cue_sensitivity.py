@@ -1,4 +1,4 @@
-"""``live-eval cue-sensitivity``."""
+"""Implement ``live-eval cue-sensitivity``."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _cells(effect: Effect) -> list[str]:
 
 
 def _reasons(found: CueSensitivity) -> list[str]:
-    """Return the distinct reasons for missing values and intervals, except for the overall value."""
+    """Return the distinct reasons for missing values and intervals, excluding those of the overall value."""
     shown = {name: effect for name, effect in found.attributes.items() if effect.p is not None}
     named = {"overall": found.overall, **found.measures}
     named |= {f"scripts of {name}": effect for name, effect in shown.items()}

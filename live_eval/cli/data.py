@@ -1,4 +1,4 @@
-"""``live-eval data``: the commands and their flags, without the packages that data sets need."""
+"""Define the commands and flags of ``live-eval data``, without importing what data sets need."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _check(
 ) -> None:
     """Report the contents of PATH, and its missing and unreadable files.
 
-    PATH is EchoMind's root, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder of
-    recordings, a benchmark of `live-eval data list`, or one of the words sample and sample-dialogues.
+    PATH is EchoMind's root folder, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder
+    of recordings, a benchmark from `live-eval data list`, or the name sample or sample-dialogues.
 
     Exit status: 0 if every file can be read, 3 if not, 2 if PATH is not a data set.
     """
@@ -70,7 +70,7 @@ def _check(
 @command.command("list")
 @_options.json_option
 def _list(as_json: bool) -> None:
-    """List the other benchmarks that live-eval reads, with their licences, and which are on this machine."""
+    """List the other benchmarks that live-eval reads, with licences, and show which are on this machine."""
     from live_eval.cli._data_command import list_command
 
     list_command(as_json)
@@ -97,7 +97,7 @@ def _list(as_json: bool) -> None:
 def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None:
     """Make a benchmark available as --data NAME or --data NAME/PART.
 
-    NAME is one of `live-eval data list`. The files are downloaded at a pinned revision and stay in their
+    NAME is a name from `live-eval data list`. The files are downloaded at a pinned revision and stay in their
     published layout; nothing is converted. Interrupted downloads resume. HF_ENDPOINT replaces
     https://huggingface.co; a token in HF_TOKEN is sent only there.
     """

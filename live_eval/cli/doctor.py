@@ -28,17 +28,17 @@ __all__ = ["command"]
 _DATA = "big-bench-audio"
 _PER_CATEGORY = 10
 _MEANS = {
-    "hears": "More answers are correct than guessing explains.",
+    "hears": "It answers more items correctly than guessing would explain.",
     "does not hear": "Its answers are no better than guesses. Check the sample rate, the encoding and the "
     "channel of the audio that it receives, and listen to the run's recordings.",
-    "unclear": "These items do not show whether the endpoint hears the user: add more with --per-category.",
+    "unclear": "These items do not show whether the endpoint hears the user; add more with --per-category.",
 }
 
 
 @click.command(cls=Command, context_settings={"ignore_unknown_options": True})
 @click.argument("endpoint")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF RUN]...")
-@click.option("--data", default=_DATA, show_default=True, help="Big Bench Audio, by name or folder.")
+@click.option("--data", default=_DATA, show_default=True, help="Name or folder of Big Bench Audio.")
 @click.option(
     "--per-category",
     type=click.IntRange(2, 250),
@@ -51,12 +51,12 @@ _MEANS = {
 def command(
     endpoint: str, options: tuple[str, ...], data: str, per_category: int, out: Path | None, as_json: bool
 ) -> None:
-    """Tell a broken audio path from a weak model, with 40 items of Big Bench Audio.
+    """Distinguish a broken audio path from a weak model, using 40 items of Big Bench Audio.
 
     An endpoint that hears nothing still answers half of the yes-or-no questions correctly, but hardly ever
-    counts the right number of objects. The check runs ten items of each category, compares the answers with
-    guesses, and prints the share of correct answers with its interval. Other options are the same as for
-    `live-eval run`, such as --base-url and --model.
+    counts objects correctly. The check runs ten items from each category, compares the answers with guesses,
+    and prints the share of correct answers with its interval. Other options, such as --base-url and --model,
+    are those of `live-eval run`.
 
     Exit status: 0 if the endpoint hears the user, 3 if it does not or if that is unclear, 2 for wrong usage.
     """
@@ -90,7 +90,7 @@ def command(
 
 
 def _items(data: str, per_category: int) -> list[Case]:
-    """Return evenly spaced items of each category."""
+    """Return evenly spaced items from each category."""
     from live_eval.data import load, locate
 
     by_category: dict[str, list[Case]] = defaultdict(list)

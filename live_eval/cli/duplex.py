@@ -1,4 +1,4 @@
-"""``live-eval duplex``: the commands and their flags, without the packages that a campaign needs."""
+"""Define the commands and flags of ``live-eval duplex``, without importing what a campaign needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _measure = Command(
             ["--probe", "probes"],
             multiple=True,
             metavar="NAME",
-            help="Run only this probe, or these (A,B,…); repeatable. --list describes them.",
+            help="Run only these probes (NAME or A,B,…); repeatable. --list describes them.",
         ),
         click.Option(
             ["--repeat"],

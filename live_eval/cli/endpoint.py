@@ -1,4 +1,4 @@
-"""``live-eval endpoint``."""
+"""Implement ``live-eval endpoint``."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _duration(name: str) -> _options.DurationType:
     "roots",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Also answer the scripts in this data set; repeatable.",
+    help="Also reply to the scripts of this data set; repeatable.",
 )
 @click.option(
     "--llm-base-url", help="Take replies from this OpenAI-compatible chat server instead of scripts."
@@ -133,7 +133,7 @@ def _duration(name: str) -> _options.DurationType:
 )
 @_setting("--reply-ms", "Length of the synthetic reply.")
 @_setting("--reply-pause-ms", "Silence in the middle of the synthetic reply.")
-@_setting("--stall-ms", "Length of a stall of all sessions, during which no reply begins.")
+@_setting("--stall-ms", "Duration of a stall of all sessions, during which no reply begins.")
 @_setting("--stall-every-ms", "Time from one stall to the next; 0 for none.")
 @_setting(
     "--stop-ms",
@@ -168,7 +168,7 @@ def _duration(name: str) -> _options.DurationType:
     help="Log each turn's true times to this file.",
 )
 @_setting("--session-limit-s", "Maximum length of a session.")
-@_setting("--notice-s", "Time between the announcement of the end (Gemini's goAway) and the end.")
+@_setting("--notice-s", "Time from the announcement of a session's end (Gemini's goAway) to the end.")
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
@@ -198,9 +198,10 @@ def command(
 ) -> None:
     """Serve the built-in reference endpoint.
 
-    It listens (voice detector, then Whisper), picks a reply (from the scripts of the sample and of --data, or
-    from a chat server) and speaks it, in the client's dialect. A session's URL can override timing, overlap
-    behaviour and faults: ?delay_ms=200&stop_ms=300&fault=silent. Values for --endpoint and --base-url:
+    It detects and transcribes speech (voice detector, Whisper), picks a reply (from the scripts of the sample
+    and of --data, or from a chat server) and speaks it, in the client's dialect. A session's URL can override
+    timing, overlap behaviour and faults: ?delay_ms=200&stop_ms=300&fault=silent. Values for --endpoint and
+    --base-url:
 
     \b
     openai, openai-beta, openai-live    ws://127.0.0.1:8765/v1
@@ -304,14 +305,14 @@ def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:
 
     if settings.calibrate:
         return SpeechModels(
-            None, "this endpoint is calibrating and has loaded no recogniser", workers=workers
+            None, "this endpoint is calibrating and has not loaded a recogniser", workers=workers
         )
     from live_eval.speech import recognition
 
     missing = recognition.available()
     if missing is not None:
         click.echo(
-            f"note: no speech recognition ({missing}): turns are detected, but not understood", err=True
+            f"note: no speech recognition ({missing}): turns are detected but not transcribed", err=True
         )
     recogniser = recognition.Recogniser(short_windows=True) if missing is None else None
     speech_models = SpeechModels(recogniser, missing or "", workers=workers)
@@ -351,7 +352,7 @@ def _responder(
 def _replier(
     roots: tuple[Path, ...], llm_base_url: str | None, llm_model: str | None, *, notices_voice: bool
 ) -> Replier:
-    """Return a replier that uses a chat server, or the scripts of the sample and of `roots`."""
+    """Return a replier that uses a chat server, or the scripts of the sample data and of `roots`."""
     from live_eval.data import DataOptions, load, locate, sample_path
     from live_eval.reference.responders.responder import ChatReplier, ScriptReplier, scripts_of
     from live_eval.reference.responders.voice_aware import NoticingReplier
@@ -365,6 +366,6 @@ def _replier(
         options = DataOptions(neutral_rule=False)
         lines = [line for path in paths for line in scripts_of(load(path, options).cases)]
         if not lines:
-            raise UsageError("no script with a reply was found in " + ", ".join(map(str, paths)))
+            raise UsageError("found no script with a reply in " + ", ".join(map(str, paths)))
         replier = ScriptReplier(lines)
     return NoticingReplier(replier) if notices_voice else replier

@@ -1,4 +1,4 @@
-"""``live-eval endpoints``."""
+"""Implement ``live-eval endpoints``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def command(name: str | None, as_json: bool) -> None:
                 click.echo(f"{row['name']} is broken: {row['missing']}")
         if not any(row["verified"] for row in rows):
             click.echo(
-                "\nNone has been tested against its vendor's service. Details: live-eval endpoints NAME"
+                "\nNo endpoint has been tested against its vendor's service. Details: live-eval endpoints "
+                "NAME"
             )
 
 
@@ -76,7 +77,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
     spec = plugin.spec
     broken = not isinstance(spec, ClientSpec)
-    if not isinstance(spec, ClientSpec):  # a broken plugin's row has all keys, with empty values
+    if not isinstance(spec, ClientSpec):  # the row of a broken plugin has all keys, with empty values
         spec = ClientSpec(name=plugin.name, title="", dialect="", transport="", base_url=None, turn_modes=())
     return {
         **fields_of(spec, "name", "title", "base_url", "model", "voice", "transcription_model"),

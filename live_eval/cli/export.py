@@ -1,4 +1,4 @@
-"""``live-eval export``."""
+"""Implement ``live-eval export``."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ _LOG_SUFFIXES = (".eval", ".json")
 def command(run: Path, form: str | None, output: Path | None, retime: bool) -> None:
     """Export a run's turns for other programs.
 
-    Writes a row for each turn of the run in folder RUN, including failed ones: the case, latencies in
-    milliseconds, marks, scores (or the reason why one is missing), texts, responses, judgements.
-
-    jsonl and csv are text, parquet is one table, hf is a folder with audio for Hugging Face's
-    datasets.load_dataset, and inspect is a log for inspect_ai and its viewer (.eval or .json).
+    Writes one row for each turn of the run in folder RUN, including failed turns: the case, latencies in
+    milliseconds, marks, scores (or reasons why they are missing), texts, responses and judgements. jsonl and
+    csv are text, parquet is one table, hf is a folder with audio for Hugging Face's datasets.load_dataset,
+    and inspect is a log for inspect_ai and its viewer (.eval or .json).
     """
     from live_eval.analysis.summary.run_summary import unfinished
     from live_eval.export.arrow import write_parquet

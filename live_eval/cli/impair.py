@@ -1,4 +1,4 @@
-"""``live-eval impair``."""
+"""Implement ``live-eval impair``."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _COLUMNS = {"name": "name", "layers": "acts on", "value": "value", "help": "effe
 def command(
     specs: tuple[str, ...], lists: bool, url: str | None, port: int | None, seed: int, as_json: bool
 ) -> None:
-    """List impairments, check one and print its canonical form, or serve an impairing proxy.
+    """List impairments, check an impairment and print its canonical form, or serve an impairing proxy.
 
     SPEC is NAME=VALUE,NAME=VALUE…, as for --impair of run, latency and duplex. A network parameter applies to
-    both directions, or to one with the prefix up. or down., as in down.loss=5%.
+    both directions; the prefix up. or down. limits it to one, as in down.loss=5%.
 
     With --to, the proxy impairs any client of that HTTP or WebSocket endpoint: give the client the printed
     URL instead of the endpoint's. Ctrl-C stops the proxy.

@@ -1,4 +1,4 @@
-"""``live-eval judges``."""
+"""Implement ``live-eval judges``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
     spec = plugin.spec
     broken = not isinstance(spec, JudgeSpec)
-    if not isinstance(spec, JudgeSpec):  # a broken plugin's row has all keys, with empty values
+    if not isinstance(spec, JudgeSpec):  # the row of a broken plugin has all keys, with empty values
         spec = JudgeSpec(
             name=plugin.name,
             version="",

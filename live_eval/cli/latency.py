@@ -1,4 +1,4 @@
-"""``live-eval latency``: the command and its flags, without the packages that a campaign needs."""
+"""Define the flags of ``live-eval latency``, without importing what a campaign needs."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ command = Command(
             ["--endpointing"],
             is_flag=True,
             help="Also measure the cost of endpointing: stream the same recordings with manual turns and "
-            "with each detector. The sweep uses the first detector only.",
+            "with each detector. The other conditions use only the first detector.",
         ),
         click.Option(
             ["--uncertain"],
             is_flag=True,
-            help="Also run recordings whose end of speech is uncertain; these turns have no latency.",
+            help="Also run recordings whose end of speech is uncertain; their turns have no latency.",
         ),
         click.Option(
             ["--assert", "asserts"],

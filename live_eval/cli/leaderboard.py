@@ -1,4 +1,4 @@
-"""``live-eval leaderboard``."""
+"""Implement ``live-eval leaderboard``."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def command(
 ) -> None:
     """Compare runs with the paper's published tables.
 
-    RUNS are folders of scored runs. With one run of `run --preset`, its runs with the other prompts are
-    included. The output has three tables (understanding and reasoning; the speech of
-    responses; their text) with your runs, their intervals and the published rows, and breakdowns by question
-    type and by attribute. Without --out and --format, the tables are also printed.
+    RUNS are folders of scored runs. A single run of `run --preset` stands for its runs with all prompts. The
+    output has three tables (understanding and reasoning; the speech of responses; their text) with your runs,
+    their intervals and the published rows, and breakdowns by question type and by attribute. Without --out
+    and --format, the tables are also printed.
     """
     from live_eval.report.leaderboard import build_board, render
 
@@ -57,7 +57,7 @@ def command(
 
 
 def _with_other_prompts(run: Path) -> tuple[Path, ...]:
-    """Return a run with the runs that `run --preset` wrote next to it for the preset's other prompts."""
+    """Return a run and the runs that `run --preset` wrote next to it for the other prompts."""
     from live_eval.recording import RUN_FILE, RunReader, part_of, text_of
     from live_eval.run.presets import PRESETS, read_preset
 

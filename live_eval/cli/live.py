@@ -1,4 +1,4 @@
-"""``live-eval live``: the command and its flags, without the packages that a conversation needs."""
+"""Define the flags of ``live-eval live``, without importing what a conversation needs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KEYS = {
         "prices",
     ),
 }
-"""Run-file keys with a flag in this command, by table; None for all keys except the name."""
+"""Run-file keys that have a flag in this command, by table; None for all keys except the name."""
 
 
 def _live(**values: Any) -> None:
@@ -97,8 +97,8 @@ command = Command(
         click.Option(
             ["--score"],
             is_flag=True,
-            help="Score each reply after it has ended, without delaying the next, with judges that need only "
-            "the reply and not torch; --judges selects others.",
+            help="Score each reply after it ends, without delaying the next one, using judges that need "
+            "neither torch nor anything besides the reply; --judges selects others.",
         ),
         click.Option(["--plain"], is_flag=True, help="Print plain lines, as without a terminal."),
         click.Option(
@@ -115,11 +115,11 @@ command = Command(
     ],
     help="""Talk to ENDPOINT with a microphone and loudspeakers, or to two to four endpoints at once.
 
-    Shows levels, the words of both sides and the latencies of each turn, and records the conversation.
+    Shows levels, the transcripts of both sides and the latencies of each turn, and records the conversation.
     Keys: m mutes the microphone; space or enter ends your turn (only with `--turn-mode manual`); h toggles
-    half-duplex; r reconnects; q quits. With several endpoints, each of which is an endpoint or a run file, 1
-    to 4 choose which one you hear, 0 plays all in turn, and v with a number votes (v0: tie). Needs the extra
-    `mic`, and PortAudio.
+    half-duplex; r reconnects; q quits. With several endpoints (or run files), 1 to 4 choose which one you
+    hear, 0 plays all in turn, and v followed by a number votes (v0: tie). Needs the extra `mic` and
+    PortAudio.
 
     Exit status: 0; 2 if a device or the endpoint failed.""",
 )

@@ -1,4 +1,4 @@
-"""``live-eval plan``."""
+"""Implement ``live-eval plan``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["command"]
 )
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Significance level.")
 @click.option(
-    "--tests", type=int, default=1, show_default=True, help="Number of tests that p will be corrected for."
+    "--tests", type=int, default=1, show_default=True, help="Number of tests for which p will be corrected."
 )
 @_options.common_option
 @_options.json_option
@@ -60,7 +60,7 @@ def command(
     common: bool,
     as_json: bool,
 ) -> None:
-    """Estimate the sample size a comparison needs: the number of scripts that shows a difference.
+    """Estimate how many scripts a comparison needs to show a difference.
 
     With two runs, the variance of their difference is estimated from its spread over scripts. With one run,
     the correlation between runs is assumed; repetitions give a lower bound on the variance.

@@ -1,4 +1,4 @@
-"""``live-eval plugins``."""
+"""Implement ``live-eval plugins``."""
 
 from __future__ import annotations
 

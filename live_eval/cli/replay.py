@@ -1,4 +1,4 @@
-"""``live-eval replay``."""
+"""Implement ``live-eval replay``."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = ["command"]
 def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool) -> None:
     """Replay recorded sessions and compare them with the stored turns.
 
-    RUN is a run folder made with --record-wire, or a single cassette. Each attempt's cassette is
-    replayed through the same dialect at the recorded times, without network or key. Sent messages, events,
-    and the turn's responses, transcripts, failure and latencies are compared with the stored ones.
+    RUN is a run folder made with --record-wire, or a single cassette. Each attempt's cassette is replayed
+    through the same dialect at the recorded times, without network or key. The messages sent, the events, and
+    the turn's responses, transcripts, failure and latencies are compared with the stored ones.
 
     Exit status: 0 if all are equal, 3 if something differs.
     """

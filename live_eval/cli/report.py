@@ -1,4 +1,4 @@
-"""``live-eval report``."""
+"""Implement ``live-eval report``."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ _FORMS = ("html", "md", "csv", "json")
     type=click.FloatRange(min=0),
     default=4.0,
     show_default=True,
-    help="Maximum amount of audio to embed, the most useful turns first; the rest stays in the folder.",
+    help="Maximum amount of audio to embed, starting with the most useful turns; the rest stays in the run "
+    "folder.",
 )
 @click.option(
     "--short",
     is_flag=True,
-    help="Write only the headline, the row in the paper's tables and the turns: a page to hand out after a "
-    "live conversation.",
+    help="Write only the headline, the row in the paper's tables and the turns, to hand out after a live "
+    "conversation.",
 )
 @_options.retime_option
 def command(
@@ -105,8 +106,8 @@ def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
 
     if form not in (None, "html") or output is not None:
         raise UsageError(
-            f"{folder}: a campaign's report is always {CAMPAIGN_PAGE} in its folder, with links to its runs: "
-            "--out and formats other than html are not supported"
+            f"{folder}: the report of a campaign is always {CAMPAIGN_PAGE} in its folder, with links to its "
+            "runs; --out and formats other than html are not supported"
         )
     click.echo(f"report: {write_campaign_page(campaign_summary(read_campaign(folder)))}", err=True)
 
@@ -124,8 +125,8 @@ def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> N
     one = len(folders) == 1
     if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
         raise UsageError(
-            f"{folders[0]}: the report of a duplex campaign is {DUPLEX_PAGE} in its folder: expected one "
-            "campaign without --out, or two with a file for --out; formats other than html are not supported"
+            f"{folders[0]}: expected one duplex campaign without --out (its report is {DUPLEX_PAGE} in its "
+            "folder), or two with a file for --out; formats other than html are not supported"
         )
     campaigns = [read_duplex(folder) for folder in folders]
     if one:

@@ -1,4 +1,4 @@
-"""``live-eval run``: the command and its flags, without the packages that a run needs."""
+"""Define the flags of ``live-eval run``, without importing what a run needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ command = Command(
         Option(
             ["--preset"],
             metavar="NAME",
-            help=f"Settings of a published benchmark: {' or '.join(PRESETS)}.",
+            help=f"Use the settings of a published benchmark: {' or '.join(PRESETS)}.",
         ),
         *estimate_options(),
         trust_option,
@@ -53,7 +53,7 @@ command = Command(
     with their timing, runs the judges and writes a report. ENDPOINT is one of `live-eval endpoints`. RUNFILE
     is a TOML file; its keys are shown in brackets below, and flags override it.
 
-    Judges that you name must be able to run here. Without --judges, the default judges that can run here are
+    Judges that you name must be able to run here. Without --judges, all default judges that can run here are
     used.
 
     Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a judge of

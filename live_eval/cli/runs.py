@@ -1,4 +1,4 @@
-"""``live-eval runs``: list recorded runs, clean up after killed processes, and delete runs."""
+"""Implement ``live-eval runs``: list recorded runs, clean up after killed processes, and delete runs."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
         turns = "" if facts["turns"] is None else f", {counted(facts['turns'], 'turn')}"
         click.echo(f"{each.path}: {each.kind}{turns}, {facts['bytes'] / 1e6:.1f} MB")
     if not yes:
-        click.confirm(f"Delete {counted(len(chosen), 'folder')} for good?", abort=True)
+        click.confirm(f"Delete {counted(len(chosen), 'folder')} permanently?", abort=True)
     boundaries = _boundaries_of(chosen)
     for each in chosen:
         if _deleted(each):
             others = ", ".join(sorted(str(path.relative_to(each.path)) for path in _leaves(each.path))[:5])
             click.echo(
-                f"note: {each.path} is kept, with files that live-eval did not write: {others}", err=True
+                f"note: {each.path} is kept because of files that live-eval did not write: {others}", err=True
             )
         for page in sorted(each.path.parent.glob(f"*{glob.escape(each.path.name)}*.html")):
             click.echo(f"note: {_shown(page)} may contain its audio: delete it too", err=True)
@@ -97,12 +97,12 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
 
 @command.command("gc")
 @_folders
-@click.option("--dry-run", is_flag=True, help="Remove nothing; list what would be removed.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed, without removing it.")
 @_options.json_option
 def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
     """Remove leftovers of killed processes: audio without a turn, temporary files, stale locks.
 
-    Runs in progress are skipped. FOLDERS are as for `runs list`.
+    Runs in progress are skipped. FOLDERS have the same meaning as for `runs list`.
 
     Exit status: 0; 3 if a run cannot be read or cleaned up.
     """
@@ -122,7 +122,7 @@ def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
 
 
 def _collected(folder: Path, dry_run: bool) -> dict[str, Any]:
-    """Clean up a run, or list its leftovers; return the output row."""
+    """Clean up a run or list its leftovers; return its row for the output."""
     from live_eval.recording.housekeeping import is_busy, leftovers, remove_leftovers
 
     others, _ = _written_by_others()
@@ -153,7 +153,7 @@ def _one(folder: Path) -> FoundFolder:
 
 
 def _boundaries_of(chosen: Sequence[FoundFolder]) -> list[Path]:
-    """Return the cached speech boundaries of recordings used only by these folders."""
+    """Return the cached speech boundaries of recordings that only these folders use."""
     from live_eval.speech.boundaries import BoundaryCache
 
     paths = {each.path for each in chosen}
@@ -250,7 +250,9 @@ def _deleted(each: FoundFolder) -> list[Path]:
 
 
 def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
-    """Return the file names, and folders with path patterns, that other packages write to run folders."""
+    """Return the names of files, and the folders with path patterns, that other packages write to run
+    folders.
+    """
     from live_eval.reference.server.process import LOG_NAME
     from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
 

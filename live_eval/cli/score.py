@@ -1,4 +1,4 @@
-"""``live-eval score``."""
+"""Implement ``live-eval score``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     version are kept, and missing ones are retried. Judges named with --judges must be able to run here; if
     another judge cannot run, the reason is printed and its scores remain missing.
 
-    Exit status: 0; 3 if a judge failed on a turn, or a named one could not run; 2 for wrong usage.
+    Exit status: 0; 3 if a judge failed on a turn or a named judge could not run; 2 for wrong usage.
     """
     from live_eval import registry
     from live_eval.cli._cluster import connected_to, judging_on

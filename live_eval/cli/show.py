@@ -1,4 +1,4 @@
-"""``live-eval show``: the summary of a run in the terminal, or as JSON for scripts."""
+"""Implement ``live-eval show``: print the summary of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``live-eval studio``: view runs, listen to them and compare them in the browser."""
+"""Implement ``live-eval studio``: view runs, listen to them and compare them in the browser."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ __all__ = ["command"]
 @click.option(
     "--tls/--no-tls",
     default=None,
-    help="Encrypt the traffic. Default: if --host is not loopback, because others on the network could read "
-    "it, and browsers would not allow the microphone.",
+    help="Encrypt the traffic. Default: only if --host is not loopback, since others on the network could "
+    "otherwise read the traffic, and browsers would not allow the microphone.",
 )
 @click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="PEM file with the certificate to encrypt with. Default: a certificate made for this start; "
-    "browsers warn about it.",
+    help="PEM file with the TLS certificate. Default: a new self-signed certificate, about which browsers "
+    "warn.",
 )
 @click.option(
     "--certificate-key",
@@ -59,7 +59,7 @@ __all__ = ["command"]
     multiple=True,
     metavar="NAME=URL",
     help="Address of an endpoint for Talk and new runs, instead of its default; repeatable. Pages cannot "
-    "choose one.",
+    "set addresses.",
 )
 @click.option(
     "--data",
@@ -86,10 +86,10 @@ def command(
     FOLDERS are folders of runs and campaigns, or folders that contain them. Default: recordings.
 
     The command serves a web application on this machine, prints its link and opens it. The link contains a
-    new token, which every request needs. A second link, for listeners, gives access to listening tests
-    only. No request leaves the machine. Ctrl-C stops the server.
+    new token, which every request needs. A second link, for listeners, gives access only to listening tests.
+    No request leaves the machine. Ctrl-C stops the server.
 
-    With --host 0.0.0.0 a terminal also shows the link as a QR code, for the camera of a phone.
+    With --host 0.0.0.0, a terminal also shows the link as a QR code for phones.
     """
     import webbrowser
     from urllib.parse import urlencode
@@ -121,17 +121,17 @@ def command(
             segno.make(link).terminal(sys.stdout, compact=True)
         if encryption is not None and encryption.made_here:
             click.echo(
-                "Browsers warn about the certificate, which was made for this start. "
+                "Browsers warn about the self-signed certificate. "
                 f"Continue if its SHA-256 is\n{encryption.fingerprint}"
             )
         sys.stdout.flush()
         if not no_browser:
-            # Use a thread, since a browser in the terminal blocks until it is closed.
+            # Use a thread because a browser that runs in the terminal blocks until it is closed.
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
     if encryption is None and not is_loopback(host):
         click.echo(
-            f"warning: {host} can be reached from other machines, without encryption; browsers there do not "
+            f"warning: {host} can be reached from other machines without encryption; browsers there do not "
             "allow the microphone",
             err=True,
         )

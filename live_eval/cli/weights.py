@@ -1,4 +1,4 @@
-"""``live-eval weights``: download and list model weights for judges."""
+"""Implement ``live-eval weights``: download and list model weights for judges."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
 def _add(name: str, path: Path) -> None:
     """Use weights that are already on this machine.
 
-    PATH is the weights file, or the folder with all weights files. Nothing is copied.
-    Weights without a known hash are verified by loading them with a judge.
+    PATH is the weights file, or the folder that contains all weights files. Nothing is copied. Weights
+    without a known hash are verified by loading them with a judge.
     """
     spec = _named(name)
     found = weights_at(path, spec)
@@ -106,7 +106,7 @@ def _path(name: str | None) -> None:
 
 
 def _uses() -> Iterator[tuple[JudgeSpec, OptionSpec, WeightsSpec]]:
-    """Yield the weights that judges can use, with the judge and the option that selects them."""
+    """Yield all weights that judges can use, each with the judge and the option that selects it."""
     from live_eval.judging import JudgeSpec
     from live_eval.registry import JUDGES, find_plugins
 
@@ -139,7 +139,7 @@ def _load_with_judge(weights: WeightsSpec, path: Path) -> None:
 
 
 def _known() -> dict[str, tuple[WeightsSpec, list[str]]]:
-    """Return the weights that judges can use, by name, with the judges' names."""
+    """Return the weights that judges can use, by name, each with the names of its judges."""
     known: dict[str, tuple[WeightsSpec, list[str]]] = {}
     for judge, _, spec in _uses():
         there, judges = known.setdefault(spec.name, (spec, []))

@@ -66,7 +66,7 @@ def tiles(side: Side) -> list[Tile]:
             found.append(Tile("quick", f"{what}, p50", number(median.value), "ms", _interval_and_n(median)))
     for what, share in (
         ("yields to interruptions", profile.yielding),
-        ("ignores speech not addressed to it", profile.selectivity),
+        ("ignores speech not addressed to the model", profile.selectivity),
     ):
         if share.n:
             found.append(Tile("selective", what, number(share.value), "%", _interval_and_n(share)))

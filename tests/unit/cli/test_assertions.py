@@ -27,7 +27,7 @@ def test_each_command_parses_its_assertions() -> None:
 )
 def test_an_assertion_of_another_command_names_that_command(command: str, text: str, other: str) -> None:
     name = re.split("[<>]", text)[0].strip()
-    told = f"assertion '{text}': `live-eval {other}` measures {name}, `live-eval {command}` does not"
+    told = f"assertion '{text}': `live-eval {other}` measures {name}; `live-eval {command}` does not"
     with pytest.raises(UsageError, match=f"^{re.escape(told)}$"):
         parse_assertions(command, [text])  # type: ignore[arg-type]
 
@@ -45,7 +45,7 @@ def test_an_incomplete_assertion_names_the_other_command_and_a_complete_one(
 ) -> None:
     name = re.split("[<>]", text)[0].strip()
     told = (
-        f"assertion '{text}': `live-eval duplex` measures {name}, `live-eval {command}` does not; "
+        f"assertion '{text}': `live-eval duplex` measures {name}; `live-eval {command}` does not; "
         f"with that command, use for example '{meant}'"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(told)}$"):

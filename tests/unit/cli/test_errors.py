@@ -123,7 +123,7 @@ from live_eval.recording import RunWriter
         ("run openai-chat-audio --base-url 127.0.0.1:9/v1", "--base-url '127.0.0.1:9/v1': expected an "),
         (
             "latency reference --assert barge_in.stop.p95<400ms",
-            "assertion 'barge_in.stop.p95<400ms': `live-eval duplex` measures barge_in.stop.p95, "
+            "assertion 'barge_in.stop.p95<400ms': `live-eval duplex` measures barge_in.stop.p95; "
             "`live-eval latency` does not",
         ),
         ("plan --detect x", "--detect 'x': expected a number"),

@@ -219,5 +219,5 @@ def test_scores_missing_from_the_page_are_noted(run_folder: Path, tmp_path: Path
 )
 def test_a_prompt_that_no_session_receives_is_noted(task: str, prompt: str, notes: list[str]) -> None:
     plan = make_plan(validate({"data": {"path": "sample"}, "task": {"name": task, "prompt": prompt}}))
-    words = [f"the prompt {name} is only used in conversations, not for the task {task}" for name in notes]
+    words = [f"the prompt {name} is used only in conversations, not in the task {task}" for name in notes]
     assert list(_prompt_notes(plan)) == words

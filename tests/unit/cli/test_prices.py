@@ -16,7 +16,7 @@ def test_a_price_has_its_parts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("5", "expected input=USD,output=USD, and where they differ"),
+        ("5", "expected input=USD,output=USD, plus"),
         ("input=4", "--price 'input=4': missing output; expected input=USD"),
         ("input=4,output=-1", "output: expected US dollars per million tokens, 0 or more, got -1"),
         ("input=4,output=cheap", "got 'cheap'"),

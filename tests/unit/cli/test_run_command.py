@@ -49,7 +49,7 @@ def test_a_default_judge_without_its_key_is_left_out(capsys: pytest.CaptureFixtu
     specs = [registry.judge(name) for name in config.judges.names]
     left_out = _unable_judges(config, specs, named=False)
     assert _without_judges(config, left_out).judges.names == ("bleu",)
-    assert capsys.readouterr().err == "note: judge left out: ves: API key (set GEMINI_API_KEY)\n"
+    assert capsys.readouterr().err == "note: judge skipped: ves: API key (set GEMINI_API_KEY)\n"
 
 
 def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
@@ -70,7 +70,7 @@ def test_the_judges_of_a_preset_that_cannot_run_are_recorded(
     )
     done = CliRunner().invoke(cli, ["run", "reference", "--preset", "echomind"])
     assert str(done.exception) == "enough"
-    assert "note: judge left out: ves: API key (set GEMINI_API_KEY)" in done.stderr
+    assert "note: judge skipped: ves: API key (set GEMINI_API_KEY)" in done.stderr
     [manifest] = manifests
     assert manifest["preset"] == "echomind"
     assert manifest["judges_left_out"] == {"ves": "API key (set GEMINI_API_KEY)"}
@@ -209,7 +209,7 @@ def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
         (["reference", "reference", "--simultaneous"], "with different names, got reference, reference"),
         (
             ["reference", "openai", "--simultaneous", "--base-url", "ws://h/v1", "--model", "m"],
-            "write a run file for each endpoint, instead of --base-url, --model",
+            "write a run file for each endpoint, without --base-url, --model",
         ),
         (
             ["reference", "openai", "--simultaneous", "--prompt", "no,basic"],
@@ -261,7 +261,7 @@ def test_simultaneous_runs_to_resume_must_exist(
     RunWriter.create(Path("recordings/mine-a"), make_plan(read_config("a.toml")).manifest()).close()
     run = ["run", "a.toml", "b.toml", "--simultaneous", "--limit", "1", "--judges", "none", again]
     for out, message in (
-        ([], f"{again} requires --out, the prefix of the runs to continue"),
+        ([], f"{again} requires --out with the prefix of the runs to continue"),
         (["--out", "mine"], f"--out mine {again}: no run to continue at mine-a or mine-b"),
         (
             ["--out", "latest"],

@@ -248,7 +248,8 @@ def test_files_that_stay_and_pages_with_its_audio_are_named(died: Path) -> None:
     done = runs("delete", died, "--yes")
     assert done.exit_code == 0, done.output
     assert (
-        f"{died} is kept, with files that live-eval did not write: audio/mine.wav, notes.txt" in done.stderr
+        f"{died} is kept because of files that live-eval did not write: audio/mine.wav, notes.txt"
+        in done.stderr
     )
     assert f"{page} may contain its audio" in done.stderr
     assert page.exists()

@@ -39,7 +39,7 @@ def asked(config: dict[str, Any], *trusted: str, given: dict[str, Any] | None = 
         stored_settings({"config": tables, "redacted": []}, given or {}, trusted)
     except UsageError as error:
         message, *lines = str(error).splitlines()
-        assert "the values below are from the folder" in message
+        assert "The values below are from the folder" in message
         return [part for line in lines for part in shlex.split(line)]
     return []
 

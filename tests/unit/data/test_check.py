@@ -287,7 +287,7 @@ class TestQuestions:
         assert [case.case_id for case in report.keyless] == ["understanding/q3"]
         told = run(path).output
         assert "gender 3" in told
-        assert "1 × no answer key: the question is asked, but not scored: understanding/q3" in told
+        assert "1 × no answer key: the question is asked but not scored: understanding/q3" in told
 
     @pytest.mark.parametrize(
         ("change", "problem"),

@@ -195,7 +195,7 @@ def test_a_licence_that_forbids_commercial_use_is_confirmed(
     refused = add("voicebench/advbench")
     assert isinstance(refused.exception, UsageError)
     assert str(refused.exception) == (
-        "VoiceBench is under CC BY-NC 4.0, which forbids commercial use: "
+        "VoiceBench is licensed under CC BY-NC 4.0, which forbids commercial use: "
         "pass --noncommercial to confirm that your use is not commercial"
     )
     assert hub.asked == []
