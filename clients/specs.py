@@ -1,4 +1,4 @@
-"""Specifications of the bundled clients, referenced by entry points; imports no implementation."""
+"""Specify the bundled clients for the package's entry points, without importing their implementation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _webrtc = partial(
     output_rate_hz=48_000,
 )
 
-# A token is 100 ms of the user or 50 ms of a reply:
+# # A token covers 100 ms of user audio or 50 ms of reply audio:
 # https://developers.openai.com/api/docs/guides/realtime-costs
 _INPUT_TOKENS_PER_S = 10.0
 _OUTPUT_TOKENS_PER_S = 20.0
@@ -179,7 +179,7 @@ SPEECH_TO_SPEECH = replace(
     name="speech-to-speech",
     title="Hugging Face speech-to-speech",
     dialect=f"{_DIALECTS}.openai_compatible:SpeechToSpeech",
-    base_url="ws://127.0.0.1:8765/v1",  # the default of ``speech-to-speech serve``
+    base_url="ws://127.0.0.1:8765/v1",  # default of ``speech-to-speech serve``
     transcription_model="built-in",
     turn_modes=(TurnMode.SERVER_VAD,),
     sessions=1,
@@ -232,7 +232,7 @@ UNMUTE = _websocket(
     name="unmute",
     title="Kyutai Unmute",
     dialect=f"{_DIALECTS}.unmute:Unmute",
-    base_url="ws://127.0.0.1:8000/v1",  # the port in Unmute's own ``start_backend.sh``
+    base_url="ws://127.0.0.1:8000/v1",  # port in Unmute's ``start_backend.sh``
     transcription_model="built-in",
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
@@ -265,7 +265,7 @@ MOSHI = _websocket(
     name="moshi",
     title="Kyutai Moshi",
     dialect=f"{_DIALECTS}.moshi:Moshi",
-    base_url="ws://127.0.0.1:8998",  # the default of ``python -m moshi.server``
+    base_url="ws://127.0.0.1:8998",  # default of ``python -m moshi.server``
     output_rate_hz=48_000,
     frame_ms=80,
     turn_modes=(TurnMode.FULL_DUPLEX,),
@@ -356,7 +356,7 @@ FASTRTC_WEBRTC = replace(
     name="fastrtc-webrtc",
     title="A fastrtc stream over WebRTC",
     dialect=f"{_DIALECTS}.fastrtc_webrtc:FastRtcWebRtc",
-    base_url="http://127.0.0.1:8000",  # the default of uvicorn and FastAPI, which serve the application
+    base_url="http://127.0.0.1:8000",  # default of uvicorn and FastAPI
     sessions=1,
     limits="one caller at a time by default",
     docs_url="https://fastrtc.org",

@@ -1,4 +1,4 @@
-"""Track Gemini's replies, which have no IDs, and its transcripts, which have no end marks."""
+"""Track Gemini's replies, which have no IDs, and its transcripts, which have no end markers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class GeminiReplies:
         self._heard_whole = False
         self._interrupted_idle = False
         self._generates = False
-        self._spoken_over = False  # whether the user spoke or ended a turn during the last reply
+        self._spoken_over = False  # the user spoke or ended a turn during the last reply
         self._ended_ns = 0  # when the last reply ended
         self._usage: Usage | None = None
         self.owed = True
@@ -109,30 +109,30 @@ class GeminiReplies:
 
     @property
     def active(self) -> TrackedResponse | None:
-        """The reply in progress."""
+        """The reply in progress, or None."""
         return self._replies.active
 
     def reply(self, response_id: str) -> TrackedResponse | None:
-        """Return a reply that has started."""
+        """Return a reply by its ID, or None if it has not started."""
         return self._replies.get(response_id)
 
     # -- The user ----------------------------------------------------------------------------------------
 
     def user_spoke(self) -> None:
-        """Expect a reply: the user began or ended a turn."""
+        """Expect a reply, because the user started or ended a turn."""
         self._spoken_over |= self.active is not None
         self.owed = self._user_was_heard = True
 
     def resumable(self, resumable: bool) -> None:
-        """Record whether the session can be resumed now; it cannot while the model generates."""
+        """Record whether the session can be resumed; it cannot while the model generates."""
         self._generates = not resumable
 
     def saved(self) -> None:
-        """Record that a handle restores the transcript so far."""
+        """Record that the latest resumption handle covers the transcript so far."""
         self._heard_saved = self._heard
 
     def lost(self) -> list[Output]:
-        """Discard the transcript since the last handle: the endpoint lost that speech, so we resend it."""
+        """Discard the transcript since the last resumption handle, because that speech is sent again."""
         outputs: list[Output] = []
         if self._heard:
             outputs.append(InputTranscript(self._heard_saved, True, self._item_id))
@@ -142,19 +142,19 @@ class GeminiReplies:
         return outputs
 
     def on_usage(self, metadata: Fields, at_ns: int) -> list[Output]:
-        """Store the token counts; a reply gets the latest counts before its turn ends."""
+        """Store the token counts; a reply gets the latest counts received before its turn ends."""
         self._usage = _usage(metadata)
         return []
 
     def on_silence(self) -> list[Output]:
-        """End a reply that stayed silent after its interruption."""
+        """End an interrupted reply that received no end event."""
         reply = self.active
         if reply is None or not reply.interrupted:
             return []
         return self._end(reply, ResponseStatus.CANCELLED, "interrupted; nothing followed")
 
     def on_content(self, content: Fields, at_ns: int) -> list[Output]:
-        """Handle the fields of ``serverContent`` in the order of the events they report."""
+        """Handle the fields of ``serverContent`` in the order in which their events occurred."""
         outputs: list[Output] = []
         if "inputTranscription" in content:
             outputs.extend(self._on_heard(content.child("inputTranscription")))
@@ -176,7 +176,8 @@ class GeminiReplies:
             return []
         late = self.over > 0 and self.active is None
         if not late or self.owed:
-            # The user may have spoken long ago: transcripts arrive in no fixed order relative to the replies.
+            # # Transcripts arrive in no fixed order relative to replies, so the user may have spoken long
+            # ago.
             self.owed = self._user_was_heard = True
         text = text if self._heard else text.lstrip()
         self._heard += text
@@ -198,7 +199,7 @@ class GeminiReplies:
             return []
         outputs: list[Output] = []
         text = part.text("text")
-        if text and not self._speaks:  # for a spoken reply, the transcript is the text
+        if text and not self._speaks:  # the text of a spoken reply is its transcript
             reply = self._reply(outputs)
             outputs.append(ReplyText(reply.response_id, text))
         if "inlineData" in part:
@@ -226,7 +227,7 @@ class GeminiReplies:
         return [*outputs, ReplyAudio(reply.response_id, data, self._codec), *late]
 
     def _late(self, at_ns: int) -> TrackedResponse | None:
-        """Return the reply that late audio belongs to: the reply that has just ended, if no other is due."""
+        """Return the reply that late audio belongs to: the last reply, unless another is due."""
         last = self._replies.last()
         another = self.owed or self._generates or self._spoken_over
         return last if last and last.done and not another and at_ns - self._ended_ns <= _LATE_NS else None
@@ -242,7 +243,7 @@ class GeminiReplies:
         return [*outputs, ReplyText(reply.response_id, text)]
 
     def _reply(self, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply in progress; start a new reply if there is none or it was interrupted."""
+        """Return the reply in progress; start a new one if there is none or it was interrupted."""
         if self.active is not None and self.active.interrupted:
             outputs.extend(self._end(self.active, ResponseStatus.CANCELLED, "interrupted"))
         if self.active is None:
@@ -252,7 +253,7 @@ class GeminiReplies:
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:
         """Stop the reply that is in progress or still playing."""
-        # If there is no reply, the user spoke before the model did: the turn ends without one.
+        # # Without a reply, the user spoke first and the turn ends without a reply.
         self.owed = True
         self._interrupted_idle = self.active is None
         reply = self._replies.audible(at_ns)
@@ -266,7 +267,7 @@ class GeminiReplies:
         """End the turn if the message reports its end."""
         status, complete = content.text("interactionStatus"), content.flag("turnComplete") is True
         if status == _GOES_ON:
-            self._part += complete  # the next content is another part of the reply
+            self._part += complete  # later content belongs to the next part of the reply
             return []
         if not complete and status not in _IDLE:
             return []
@@ -337,7 +338,7 @@ def duration_ns(text: str | None) -> int | None:
 
 
 def failure_in(text: str) -> FailureKind | None:
-    """Return the failure described by an error or a close frame; None if unknown."""
+    """Return the failure described by an error message or close reason, or None if unknown."""
     return next((kind for pattern, kind in _TEXTS if pattern.search(text)), None)
 
 
@@ -352,7 +353,7 @@ def retry_after_s(text: str) -> float | None:
 
 
 def _pcm_rate_hz(mime_type: str) -> int | None:
-    """Return the rate in ``audio/pcm;rate=24000``: 0 if it has no rate, None if it is not PCM.
+    """Return the sample rate in ``audio/pcm;rate=24000``: 0 if unspecified, None if the type is not PCM.
 
     >>> _pcm_rate_hz("audio/pcm;rate=24000"), _pcm_rate_hz("audio/pcm"), _pcm_rate_hz("audio/mpeg")
     (24000, 0, None)
@@ -367,7 +368,7 @@ def _pcm_rate_hz(mime_type: str) -> int | None:
 
 
 def _usage(metadata: Fields) -> Usage:
-    """Return the token counts in ``usageMetadata``; thoughts count as output."""
+    """Return the token counts in ``usageMetadata``; thinking tokens count as output."""
     said, thought = metadata.integer("responseTokenCount"), metadata.integer("thoughtsTokenCount")
     return Usage(
         input_tokens=metadata.integer("promptTokenCount"),

@@ -1,4 +1,4 @@
-"""Mapping of errors from OpenAI-like endpoints to session failures."""
+"""Map errors from OpenAI-like endpoints to session failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FATAL: dict[str, FailureKind] = {
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }
-# Vendors have no common code for the session limit, but all of them describe it in the message.
+# # Vendors use different codes for the session limit, but all mention it in the message.
 _EXPIRED = re.compile(
     r"maximum (session )?duration|session[\w ]{0,20} (expired|timed out|time limit)|会话(已)?(超时|过期)",
     re.IGNORECASE,
@@ -43,15 +43,18 @@ _WAIT = re.compile(
 
 
 def fatal_kind(code: str | None, error_type: str | None = None, said: str = "") -> FailureKind | None:
-    """Return the failure for an error that always ends the session, or None; `said` is the message."""
+    """Return the failure kind of an error that always ends the session, else None; `said` is the error
+    message.
+    """
     kind = _FATAL.get(code or "") or _FATAL.get(error_type or "")
     return kind or (FailureKind.SESSION_EXPIRED if _EXPIRED.search(said) else None)
 
 
 def error_in(reason: str) -> str | None:
-    """Return the fatal error in a close reason, or None.
+    """Return the fatal error in a close reason, or None if it contains none.
 
-    OpenAI closes with 3000 or 4000 and ``TYPE.CODE``: ``invalid_request_error.invalid_api_key``.
+    OpenAI closes with code 3000 or 4000 and the reason ``TYPE.CODE``, such as
+    ``invalid_request_error.invalid_api_key``.
     """
     return next((word for word in re.findall(r"\w+", reason) if word in _FATAL), None)
 

@@ -16,7 +16,7 @@ _G711_RATE_HZ = 8_000
 
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
-    """Audio formats of a session, if specified, and whether its detector stops replies on user speech."""
+    """The audio formats of a session, if specified, and whether user speech stops replies."""
 
     input: Codec | None
     output: Codec | None
@@ -24,7 +24,7 @@ class SessionTerms:
 
 
 class SessionDialect(EventDialect):
-    """A dialect with a GA session: the `session` object and the handshake headers."""
+    """Base class of dialects with a GA `session` object and authenticated handshake headers."""
 
     input_rate_hz: ClassVar[int] = 24_000
     output_rate_hz: ClassVar[int] = 24_000
@@ -57,7 +57,7 @@ class SessionDialect(EventDialect):
         )
 
     def terms_of(self, session: Fields) -> SessionTerms:
-        """Return the audio terms of a `session` object, ours or the endpoint's.
+        """Return the audio formats and interruption setting in a `session` object, ours or the endpoint's.
 
         An unknown format is returned as None and added to ``session.wrong``.
         """
@@ -87,7 +87,7 @@ class SessionDialect(EventDialect):
         return holder.child("turn_detection").flag("interrupt_response") is not False
 
     def codec(self, holder: Fields, field: str, pcm_rate_hz: int) -> Codec | None:
-        """Return the codec specified in a field; the PCM rate is ``rate``, else `pcm_rate_hz`."""
+        """Return the codec in a field; its PCM rate is ``rate`` or, if missing, `pcm_rate_hz`."""
         name = holder.text(field)
         if name is None:
             return None
@@ -104,7 +104,7 @@ class SessionDialect(EventDialect):
 
 
 def usage_of(response: Fields) -> Usage | None:
-    """Return the tokens that a `response` object reports, or None."""
+    """Return the token counts in a `response` object, or None if it has none."""
     if "usage" not in response:
         return None
     usage = response.child("usage")
@@ -129,7 +129,7 @@ def text_of(response: Fields) -> str:
 
 
 def rate_limits_of(event: Fields) -> tuple[RateLimit, ...]:
-    """Return the rate limits, without incomplete entries."""
+    """Return the rate limits in an event; incomplete entries are skipped."""
     limits = []
     for entry in event.children("rate_limits"):
         name, limit = entry.text("name"), entry.number("limit")

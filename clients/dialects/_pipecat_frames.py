@@ -1,4 +1,4 @@
-"""pipecat's frames as protobuf messages (``pipecat/frames/frames.proto``, pipecat-ai 1.14).
+"""Encode and parse pipecat's protobuf frames (``pipecat/frames/frames.proto``, pipecat-ai 1.14).
 
 A message is a ``Frame`` with one of five kinds; only the fields below are used. A protobuf field is a key
 (number and wire type), followed by a varint, a fixed number of bytes, or a length and bytes
@@ -34,14 +34,14 @@ _VARINT_BYTES = 10
 
 
 class PipecatFrame(NamedTuple):
-    """A frame: its kind, and the bytes of its fields."""
+    """A frame's kind and the bytes of its fields."""
 
     kind: str
     body: bytes
 
 
 class AudioFrame(NamedTuple):
-    """The fields of an audio frame; `pcm` is int16 little-endian, or a WAV file."""
+    """The fields of an audio frame; `pcm` is int16 little-endian or a WAV file."""
 
     pcm: bytes
     rate_hz: int
@@ -49,18 +49,18 @@ class AudioFrame(NamedTuple):
 
 
 def audio_frame(pcm: bytes, rate_hz: int) -> bytes:
-    """Return the message for mono audio, int16 little-endian."""
+    """Return a frame with mono audio, int16 little-endian."""
     body = _bytes_field(3, pcm) + _varint(4 << 3) + _varint(rate_hz) + _varint(5 << 3) + _varint(1)
     return _bytes_field(_AUDIO, body)
 
 
 def message_frame(text: str) -> bytes:
-    """Return the frame that carries an application message."""
+    """Return a frame with an application message."""
     return _bytes_field(_MESSAGE, _bytes_field(1, text.encode()))
 
 
 def read_frame(message: bytes) -> PipecatFrame:
-    """Parse a message into a frame; a frame of unknown kind is named by its number.
+    """Parse a frame; the name of an unknown kind is its number.
 
     Raises:
         MalformedError: The message is not a frame.
@@ -70,14 +70,12 @@ def read_frame(message: bytes) -> PipecatFrame:
         if isinstance(value, bytes):
             frame = PipecatFrame(KINDS.get(number, f"kind {number}"), value)
     if frame is None:
-        raise MalformedError(
-            f"expected a frame of pipecat's protobuf serializer, got {len(message)} other bytes"
-        )
+        raise MalformedError(f"expected a pipecat protobuf frame, got {len(message)} invalid bytes")
     return frame
 
 
 def audio_of(body: bytes) -> AudioFrame:
-    """Return the fields of an audio frame.
+    """Parse the body of an audio frame.
 
     Raises:
         MalformedError: The bytes are not the body of an audio frame.
@@ -90,7 +88,7 @@ def audio_of(body: bytes) -> AudioFrame:
 
 
 def message_of(body: bytes) -> str:
-    """Return the text of an application message.
+    """Parse the body of a message frame.
 
     Raises:
         MalformedError: The bytes are not the body of a message frame.
@@ -127,7 +125,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     while at < len(data):
         key, at = _read_varint(data, at)
         number, wire = key >> 3, key & 7
-        if number == 0:  # reserved by protobuf; a buffer of zeros would be millions of fields
+        if number == 0:  # reserved by protobuf; without this check, zeros would parse as millions of fields
             raise MalformedError(f"expected a protobuf message, got field number 0 before byte {at}")
         value: int | bytes
         if wire == _VARINT:
@@ -140,15 +138,15 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             raise MalformedError(f"expected a protobuf message, got wire type {wire} at byte {at}")
         if at > len(data):
-            raise MalformedError(f"expected a protobuf message, got {at - len(data)} bytes too few")
+            raise MalformedError(f"protobuf message is {at - len(data)} bytes too short")
         yield number, value
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a position, and the next position."""
+    """Return the varint at a position and the position after it."""
     value = 0
     for index, byte in enumerate(data[at : at + _VARINT_BYTES]):
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return value, at + index + 1
-    raise MalformedError(f"expected a protobuf message, got an unfinished number at byte {at}")
+    raise MalformedError(f"protobuf message ends inside the number at byte {at}")

@@ -1,4 +1,4 @@
-"""RTVI, the JSON messages of pipecat bots over any transport.
+"""Handle RTVI, the JSON protocol of pipecat bots over any transport.
 
 Source: pipecat-ai 1.14, ``pipecat.processors.frameworks.rtvi``. Nearly every bot supports RTVI; we use the
 response to ``client-ready``, the user's turn, both transcripts, and errors. We announce version 1, which
@@ -32,7 +32,7 @@ CLIENT_READY = {
 
 
 class RtviBot(Bot):
-    """A bot that speaks RTVI; a subclass adds the handlers of its reply."""
+    """Base class of bots that speak RTVI; a subclass adds the handlers for replies."""
 
     ignored = frozenset(
         {
@@ -99,7 +99,7 @@ class RtviBot(Bot):
 
 
 def spaced(text: str) -> str:
-    """Return a piece of a reply's text, with a space after its last word.
+    """Return a piece of reply text, with a space after its last word.
 
     >>> spaced("ten."), spaced("It is ")
     ('ten. ', 'It is ')

@@ -1,4 +1,4 @@
-"""Twilio's requests to an agent: their signature, and the TwiML in a webhook's response.
+"""Sign Twilio's requests to an agent and parse the TwiML in a webhook's response.
 
 Sources: https://www.twilio.com/docs/usage/security and https://www.twilio.com/docs/voice/twiml/stream.
 """
@@ -17,14 +17,14 @@ _TWIML_CHARACTERS = 64_000  # Twilio's limit
 
 
 def stream_in(twiml: str) -> tuple[str, Mapping[str, str]]:
-    """Return the address and the parameters of the stream in a TwiML document.
+    """Return the stream's address and parameters from a TwiML document.
 
     Raises:
         ValueError: The document is not TwiML, or does not connect the call to a stream.
     """
     begin = " ".join(twiml.split())[:200]
-    if len(twiml) > _TWIML_CHARACTERS or "<!" in twiml:  # a declaration of entities
-        raise ValueError(f"got {len(twiml)} characters or a declaration: {begin}")
+    if len(twiml) > _TWIML_CHARACTERS or "<!" in twiml:  # "<!" may declare entities
+        raise ValueError(f"got {len(twiml)} characters or a declaration, begins with {begin}")
     try:
         root = ElementTree.fromstring(twiml)
     except ElementTree.ParseError as error:

@@ -3,22 +3,23 @@
 Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram/deepgram-api-specs) and SDK
 (``deepgram/agent/v1``, deepgram-sdk 7.17). Behaviour and decisions:
 
-* The server sends ``Welcome``; ``Settings`` is the answer, and ``SettingsApplied`` opens the session. The key
-  is sent as ``Authorization: Token``.
+* The server sends ``Welcome``, the client replies with ``Settings``, and the session starts with
+  ``SettingsApplied``. The key is sent as ``Authorization: Token``.
 * ``endpoint.extra`` is merged over ``Settings``. Its ``agent`` may be the ID of a stored agent, which then
   sets prompt, models and voice. Without a ``greeting``, the agent waits for the user.
 * ``model`` is the language model of ``agent.think``, at OpenAI unless ``extra`` names another provider;
-  ``voice`` is the model of ``agent.speak``, and ``transcription_model`` that of ``agent.listen``. A Flux
-  model needs version v2 of the listener; its thresholds are turn detection settings (``eot_threshold``, …).
+  ``voice`` is the model of ``agent.speak``, and ``transcription_model`` is the model of ``agent.listen``. A
+  Flux model needs version v2 of the listener; its thresholds are turn detection settings (``eot_threshold``,
+  …).
 * **Audio has no response IDs**, so we number the replies: a reply lasts from its first text or audio to
   ``AgentAudioDone``.
-* ``UserStartedSpeaking`` is sent for every utterance. During a reply, it means that the reply was cut off:
-  audio still on its way is dropped until the next text or ``AgentAudioDone``.
+* ``UserStartedSpeaking`` is sent for every utterance. During a reply, it also interrupts the reply: later
+  audio is dropped until the next text or ``AgentAudioDone``.
 * ``ConversationText`` contains one sentence of the reply, or the user's whole utterance, which counts as the
   accepted turn. Text after ``AgentAudioDone`` in the same turn belongs to the reply that has ended.
 * ``LatencyReport`` contains the service's own latencies in seconds; it is logged.
-* The documentation does not state which errors end the connection: an error is fatal before the session is
-  ready, or if the connection ends after it.
+* The documentation does not state which errors end the connection. We treat an error as fatal before the
+  session is ready or if the connection ends afterwards.
 
 There are no manual turns, incomplete responses, usage or rate-limit messages. The service closes a session
 that receives no audio for about ten seconds, so silence is sent between turns.
@@ -97,7 +98,7 @@ class DeepgramAgent(EventDialect):
         self._url = websocket_url(settings.base_url, "agent/converse", {})
         self._asked = merged(_asked(settings), settings.extra)
         if self._asked["audio"] != _AUDIO:
-            raise UsageError(f"endpoint.extra.audio: expected {_AUDIO} (the formats in use), or no value")
+            raise UsageError(f"endpoint.extra.audio: expected {_AUDIO} (the formats in use) or no value")
         self.handlers = {
             "Welcome": self._on_welcome,
             "SettingsApplied": self._on_applied,
@@ -111,8 +112,8 @@ class DeepgramAgent(EventDialect):
         self._replies = ResponseTracker()
         self._request_id: str | None = None
         self._user_items = 0
-        self._answered = False  # whether the current turn has had a reply
-        self._drops = False  # whether audio belongs to a reply that was cut off
+        self._answered = False  # the current turn has had a reply
+        self._drops = False  # drop audio: its reply was interrupted
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -122,7 +123,7 @@ class DeepgramAgent(EventDialect):
         return (Send(pcm),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event, or audio."""
+        """Handle an event or audio."""
         if isinstance(message, str):
             return super().received(message, at_ns)
         if len(message) % 2:
@@ -177,14 +178,14 @@ class DeepgramAgent(EventDialect):
     def _on_audio_done(self, event: Fields, at_ns: int) -> list[Output]:
         self._drops = False
         reply = self._replies.active
-        if reply is None:  # it was cut off
+        if reply is None:  # its reply was interrupted
             return []
         self.last_error = None
         return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
 
     def _on_function_call(self, event: Fields, at_ns: int) -> list[Output]:
         ours = [each.text("name") or "" for each in event.children("functions") if each.flag("client_side")]
-        if not ours:  # the service calls them itself
+        if not ours:  # the service calls these functions itself
             return []
         text = f"the model called {', '.join(ours)}; this client has no functions: remove them from the agent"
         return [self.warning(text)]

@@ -6,19 +6,19 @@ Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversat
 * ``endpoint.extra.agent_id`` names the agent. With a key, a signed address is requested for it
   (``get-signed-url``); without one, the agent must be public.
 * Other fields of ``endpoint.extra`` are merged over the first message
-  (``conversation_initiation_client_data``). Prompt, language model, voice and language are overrides, which
-  the agent's security settings must allow: otherwise, the server closes with 1008. Without any, the agent is
-  tested as it is. It speaks first unless its first message is empty
+  (``conversation_initiation_client_data``). Prompt, language model, voice and language are overrides; if the
+  agent's security settings do not allow them, the server closes with 1008. Without overrides, the agent runs
+  unchanged. It speaks first unless its first message is empty
   (``conversation_config_override.agent.first_message``).
 * The agent determines the audio formats. Its input must be ``pcm_16000``; its output may be any PCM rate or
   ``ulaw_8000``.
-* **No message ends a reply**: it ends with ``agent_response_complete`` or, because most agents do not send
-  it, 1.5 s after its audio was played.
-* ``interruption`` names an event: audio up to it is dropped, whether it has arrived or not.
+* **Replies often have no end event.** A reply ends with ``agent_response_complete`` or, because most agents
+  do not send it, 1.5 s after its audio was played.
+* ``interruption`` contains an event ID: audio up to that ID is dropped, even if it arrives later.
   ``agent_response_correction`` then contains the part of the text that was said.
 * Only transcripts show when the user speaks: the first tentative transcript counts as the start of speech,
   the final one as the accepted turn.
-* ``ping`` is answered immediately. A server that hears nothing for 60 s closes the connection, so silence is
+* ``ping`` is answered immediately. The server closes the connection after 60 s without audio, so silence is
   sent between turns.
 * An error is fatal if the connection ends after it.
 
@@ -170,7 +170,7 @@ class ElevenLabsAgent(EventDialect):
         if (found.integer("event_id") or 0) <= self._interrupted_at:
             return []
         data = found.need_bytes("audio_base_64")
-        self.last_error = None  # the agent went on
+        self.last_error = None  # the agent recovered from the error
         return self._replies.audio(data, self._output, at_ns) if data else []
 
     def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
@@ -225,13 +225,13 @@ class ElevenLabsAgent(EventDialect):
     # -- Helpers -----------------------------------------------------------------------------------------
 
     def _signed(self, body: str) -> Dial:
-        """Return the signed address from the response; its query is a secret."""
+        """Return the signed URL in a response; its query is a secret."""
         try:
             url = orjson.loads(body)["signed_url"]
         except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"got {len(body)} other characters") from None
+            raise ValueError(f"expected JSON, got {len(body)} invalid characters") from None
         if not isinstance(url, str):
-            raise ValueError(f"got {type(url).__name__} in signed_url")
+            raise ValueError(f"signed_url: expected text, got {type(url).__name__}")
         self.secrets |= {value for name, value in parse_qsl(urlsplit(url).query) if name not in _QUERY}
         return Dial(url)
 
@@ -246,7 +246,7 @@ def _codec_of(name: str) -> Codec | None:
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the first message's fields, without the user's ``extra``."""
+    """Return the fields of the first message, without the user's ``extra``."""
     refuse_settings(
         settings,
         modality="ElevenLabs agents speak; text output is not supported",

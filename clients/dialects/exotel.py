@@ -1,8 +1,8 @@
-"""Exotel's Voicebot stream: this client takes Exotel's place and calls the agent's WebSocket server.
+"""Simulate an Exotel Voicebot call to the agent's WebSocket server.
 
 Sources: https://developer.exotel.com/docs/agentstream/websocket-protocol and pipecat-ai 1.14
-(``pipecat.serializers.exotel``, ``pipecat.runner.utils``). Messages resemble Twilio's, but have other names.
-The audio is 16-bit PCM at 8 kHz, 100 ms in every ``media`` message. The documentation does not specify
+(``pipecat.serializers.exotel``, ``pipecat.runner.utils``). Messages resemble Twilio's, but with different
+names. The audio is 16-bit PCM at 8 kHz, 100 ms in every ``media`` message. The documentation does not specify
 whether ``clear`` echoes pending marks; this client echoes them, as Twilio does.
 
 There are no transcripts, responses, errors, manual turns, usage or rate limits.

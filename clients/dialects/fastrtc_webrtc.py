@@ -9,9 +9,9 @@ A stream responds to every client message with a ``log``, so the response to our
 stream is ready. `ReplyOnPause` reports in a ``log`` when it detects speech (``started_talking``) and the end
 of the turn (``pause_detected``). Replies are detected by their energy.
 
-There are no transcripts (other output depends on the application), manual turns, responses, usage or rate
-limits; the stream determines the model, instructions and voice. No golden session covers these features. A
-stream with a time limit closes the connection without notice.
+There are no transcripts, manual turns, responses, usage or rate limits; other output depends on the
+application. The stream determines the model, instructions and voice. No golden session covers these features.
+A stream with a time limit closes the connection without notice.
 """
 
 from __future__ import annotations

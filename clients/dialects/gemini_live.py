@@ -12,7 +12,7 @@ Decisions that the documentation leaves open:
   ends a reply, since thinking models continue after ``turnComplete``. ``generationComplete`` ends its audio,
   and ``turnComplete`` waits until the audio could have been played.
 * **Interrupted.** ``interrupted`` precedes ``turnComplete``. Some sessions fall silent after ``interrupted``;
-  a watchdog then ends the reply. Content after ``interrupted`` belongs to a new reply.
+  a watchdog then ends the reply. Later content belongs to a new reply.
 * **A turn without content** after user speech was detected is an empty reply, unless the model reports that
   it waits for more input.
 * **Input transcripts** arrive in pieces and are rarely marked as complete: they count as complete when the
@@ -86,8 +86,8 @@ _STREAM_END = '{"realtimeInput":{"audioStreamEnd":true}}'
 _INVALID_ARGUMENT, _POLICY, _INTERNAL = 1007, 1008, 1011
 
 _MOVE = "move to a new connection"
-_MARGIN_NS = 6 * _SECOND_NS  # time before the connection ends, if no reply is in progress
-_LAST_MOMENT_NS = 3 * _SECOND_NS  # the same, if a reply is in progress
+_MARGIN_NS = 6 * _SECOND_NS  # replace the connection this long before it ends if no reply is in progress
+_LAST_MOMENT_NS = 3 * _SECOND_NS  # the margin while a reply is in progress
 _KEPT_MESSAGES = 6_000  # two minutes of 20 ms frames
 
 _KNOWN = ("setupComplete", "toolCallCancellation")
@@ -98,7 +98,7 @@ _TOKEN_PREFIX = "auth_tokens/"
 _VERSIONED = re.compile(r"(?P<front>[^?#]*)/(?P<version>v\d+(?:alpha|beta)?\d*)/?(?P<query>\?.*)?", re.DOTALL)
 _WHOLE = re.compile(r"[^?#]*BidiGenerateContent(Constrained)?/?(\?.*)?", re.DOTALL)
 _SERVICE = "ws/google.ai.generativelanguage.{version}.GenerativeService.{method}"
-_OWN = ("api_version",)  # keys in `extra` for this dialect, excluded from the setup
+_OWN = ("api_version",)  # keys in `extra` that are not part of the setup
 
 
 class GeminiLive(BaseDialect):
@@ -133,7 +133,7 @@ class GeminiLive(BaseDialect):
             "error": self._on_error,
         }
         self._open = False  # whether the connection accepts the user's audio
-        self._moving = False  # whether a new connection was requested and is not open yet
+        self._moving = False  # a new connection was requested but is not open yet
         self._handle: str | None = None
         self._ends_at_ns: int | None = None
         self._waiting: list[str] = []
@@ -153,7 +153,7 @@ class GeminiLive(BaseDialect):
         return (send_json({"setup": asked}),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle a message; ignore messages of a connection that is being replaced."""
+        """Handle a message; ignore messages on a connection that is being replaced."""
         try:
             values = parse_message(message)
         except MalformedError as error:
@@ -180,7 +180,7 @@ class GeminiLive(BaseDialect):
         return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        """Send a frame; the JSON is formatted by hand, since this runs 50 times per second and session."""
+        """Send a frame. The JSON is formatted by hand, since this runs 50 times per second and session."""
         audio = pybase64.b64encode_as_string(pcm)
         said = '{"realtimeInput":{"audio":{"data":"' + audio + '","mimeType":"' + _MIME_TYPE + '"}}}'
         return (*self._begin_activity(), *self._say(said))
@@ -194,7 +194,7 @@ class GeminiLive(BaseDialect):
         return (*begin, *self._say(_ACTIVITY_END))
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Start user activity, which stops the reply; the protocol cannot report the played duration."""
+        """Start user activity, which stops the reply; the protocol cannot report how much was played."""
         reply = self._replies.reply(response_id)
         if reply is None or reply.done or reply.interrupted:
             return ()
@@ -248,7 +248,7 @@ class GeminiLive(BaseDialect):
     def _on_content(self, content: Fields, at_ns: int) -> list[Output]:
         answered = self._replies.answered
         outputs = self._replies.on_content(content, at_ns)
-        if self._replies.answered > answered:  # resending this turn would trigger a second reply
+        if self._replies.answered > answered:  # resending the turn would trigger a second reply
             self._unsaved.clear()
         return outputs
 
@@ -313,7 +313,7 @@ class GeminiLive(BaseDialect):
         return self._say(_ACTIVITY_START)
 
     def _say(self, message: str) -> tuple[Output, ...]:
-        """Send a user message once the connection is open; keep the message until a handle covers it."""
+        """Send a user message once the connection is open, and keep it until a handle covers it."""
         if not self._open:
             self._waiting.append(message)
             return ()

@@ -111,9 +111,7 @@ class HumeEvi(EventDialect):
         laid_over = {name: value for name, value in settings.extra.items() if name not in _QUERY}
         self._session = merged(_asked(settings), laid_over)
         if self._session["audio"] != _INPUT:
-            raise UsageError(
-                f"endpoint.extra.audio: expected {_INPUT} (the format that is sent), or no value"
-            )
+            raise UsageError(f"endpoint.extra.audio: expected {_INPUT} (the input format) or no value")
         self.handlers = {
             "chat_metadata": self._on_metadata,
             "user_message": self._on_user_message,
@@ -190,7 +188,7 @@ class HumeEvi(EventDialect):
         data = event.need_bytes("data")
         rate_hz = wav_rate_hz(data)
         if rate_hz is None:
-            raise MalformedError(f"audio_output: expected a WAV file, got {len(data)} other bytes")
+            raise MalformedError(f"audio_output: expected a WAV file, got {len(data)} invalid bytes")
         if rate_hz != _OUTPUT.rate_hz:
             text = f"expected audio at {_OUTPUT.rate_hz} Hz, got a WAV file at {rate_hz} Hz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
@@ -233,7 +231,7 @@ class HumeEvi(EventDialect):
     # -- Helpers -----------------------------------------------------------------------------------------
 
     def _reply(self, event: Fields, outputs: list[Output]) -> TrackedResponse:
-        """Return the reply that a sentence belongs to, by sentence ID, or else the current reply."""
+        """Return the reply that a sentence belongs to: by sentence ID or, if unknown, the current reply."""
         name = event.text("id")
         reply = self._holders.get(name or "") or self._replies.current(outputs)
         if name:
@@ -262,7 +260,7 @@ def _parameter(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int):
-        raise UsageError(f"endpoint.extra.{name}: expected a query parameter: text, a number or a boolean")
+        raise UsageError(f"endpoint.extra.{name}: expected text, a number or a boolean as query parameter")
     return str(value)
 
 

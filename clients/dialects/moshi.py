@@ -63,7 +63,7 @@ _OUTPUT = Codec(CodecName.OGG_OPUS, OPUS_RATE_HZ)
 _SECOND_NS = 1_000_000_000
 _NO_HANDSHAKE = "no handshake"
 _PATIENCE_S = 10
-_LONGEST_NS = 359 * _SECOND_NS  # the server starts counting its 360 s slightly earlier
+_LONGEST_NS = 359 * _SECOND_NS  # the server's limit is 360 s, counted from slightly earlier
 
 _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING = range(7)
 _NAMES = ("handshake", "audio", "text", "control", "metadata", "error", "ping")
@@ -178,7 +178,7 @@ class Moshi(BaseDialect):
     def _on_handshake(self, payload: bytes, at_ns: int) -> list[Output]:
         if 0 < len(payload) < _VERSIONS_BYTES:
             raise MalformedError(
-                f"handshake: expected nothing or two versions of 4 bytes each, got {len(payload)} bytes"
+                f"handshake: expected no payload or two 4-byte versions, got {len(payload)} bytes"
             )
         if self.ready:
             return []

@@ -102,7 +102,7 @@ class OpenAIChatAudio(BaseDialect):
         self._frames: list[bytes] = []
         self._requested = False
         self._response_id: str | None = None
-        self._speaks = False  # audio arrived; its end has not been reported
+        self._speaks = False  # audio has started and has not ended
         self._finish_reason: str | None = None
         self._usage: Usage | None = None
 
@@ -175,7 +175,7 @@ class OpenAIChatAudio(BaseDialect):
         spoken = event.text("modality") == _AUDIO
         whole = False
         for choice in event.children("choices"):
-            if choice.integer("index"):  # another choice, which we did not request
+            if choice.integer("index"):  # only choice 0 was requested
                 continue
             whole = "message" in choice
             said = choice.child("message" if whole else "delta")
@@ -205,7 +205,7 @@ class OpenAIChatAudio(BaseDialect):
                 outputs.append(ReplyText(name, text, final=whole))
 
     def _play(self, audio: Fields, field: str, name: str, rate_hz: int) -> list[Output]:
-        """Return the audio in a base64 field; invalid audio counts as a defect of the event."""
+        """Return the audio in a base64 field; report invalid audio as a defect of the event."""
         try:
             data = pybase64.b64decode(audio.text(field) or "", validate=True)
             codec = _codec(data, rate_hz)
@@ -235,11 +235,11 @@ class OpenAIChatAudio(BaseDialect):
         return outputs
 
     def _error(self, event: Fields) -> EndpointProblem:
-        """Return the failure for an error, which may be an object, flat fields, or text."""
+        """Return the failure described by an error: an object, flat fields or text."""
         error = event.child("error") if "error" in event else event
         code, status = error.text("code") or error.text("type"), error.integer("code")
         text = self.clean(describe(error) or event.text("error") or "")
-        event.wrong.clear()  # whatever the server puts here, it is a failure
+        event.wrong.clear()  # an error of any form is a failure
         kind = fatal_kind(code, error.text("type"), text) or _STATUSES.get(status or 0)
         self.over = True
         return EndpointProblem(
@@ -270,7 +270,7 @@ def _request_body(settings: EndpointSettings) -> dict[str, Any]:
 
 
 def _codec(data: bytes, rate_hz: int) -> Codec:
-    """Return the audio encoding: PCM at the given rate, unless the audio is a WAV file.
+    """Return the codec of reply audio: PCM at the given rate, unless the data is a WAV file.
 
     Raises:
         ValueError: The rate is invalid.
@@ -279,7 +279,7 @@ def _codec(data: bytes, rate_hz: int) -> Codec:
     if name is CodecName.WAV:
         rate_hz = wav_rate_hz(data) or 0
     if rate_hz not in RATES_HZ:
-        raise ValueError(f"audio at {rate_hz} Hz cannot be played")
+        raise ValueError(f"cannot play audio at {rate_hz} Hz")
     return Codec(name, rate_hz)
 
 

@@ -1,13 +1,13 @@
-"""Services that differ slightly from OpenAI Realtime, one class per service.
+"""Define dialects that differ slightly from OpenAI Realtime, one class per service.
 
 * **Azure OpenAI**, GA: ``wss://RESOURCE.openai.azure.com/openai/v1/realtime?model=DEPLOYMENT``; the key is
   sent in the header ``api-key``, an Entra token (three parts, ``eyJ…``) in ``Authorization``. Source:
   https://learn.microsoft.com/azure/ai-foundry/openai/realtime-audio-reference
-* **xAI Grok**, GA events: top-level ``voice`` and ``turn_detection`` in the session, PCM at 8 to 48 kHz,
-  a ``ping`` event, and cumulative input transcripts (``…transcription.updated``, and ``…completed`` with the
+* **xAI Grok**, GA events: top-level ``voice`` and ``turn_detection`` in the session, PCM at 8 to 48 kHz, a
+  ``ping`` event, and cumulative input transcripts (``…transcription.updated``, and ``…completed`` with the
   status ``in_progress``, contain the full text so far). A response without audio never ends if another
-  begins. Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, which reports that manual
-  turns were unstable.
+  begins. Sources: https://docs.x.ai/docs/guides/voice and livekit-plugins-xai 1.8, whose authors report
+  unstable manual turns.
 * **vLLM-Omni** with a duplex model, GA with additional events. If the URL contains a model, the server starts
   a session at 16 kHz and reports it as updated; with ``autostart=0`` it waits for our ``session.update``,
   which specifies the model. Each audio delta has its own rate, regardless of the session rate. Format names
@@ -42,7 +42,7 @@ _TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 class AzureOpenAI(OpenAIRealtime):
-    """A `Dialect` that tracks the state of one session with Azure OpenAI. The model is a deployment."""
+    """A `Dialect` that tracks the state of one session with Azure OpenAI. The model is a deployment name."""
 
     def headers(self) -> dict[str, str]:
         key = self.settings.key.reveal() if self.settings.key is not None else ""
@@ -145,7 +145,7 @@ class VllmOmni(OpenAIRealtime):
         return super()._on_audio(event, at_ns)
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
-        """Handle errors; before the session starts, ``error`` is the message itself."""
+        """Handle an error; before the session starts, ``error`` contains the message itself."""
         try:
             said = self.clean(event.need_text("error"))
         except MalformedError:

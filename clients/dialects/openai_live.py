@@ -108,7 +108,7 @@ class OpenAILive(EventDialect):
         self._session = merged(_asked(settings), settings.extra)
         if _format_in(self._session) not in (None, _FORMAT):
             raise UsageError(
-                f"endpoint.extra.audio.format: expected {_FORMAT} (the format that is sent), or no value"
+                f"endpoint.extra.audio.format: expected {_FORMAT} (the audio format) or no value"
             )
         self.handlers = {
             "session.started": self._on_started,
@@ -121,7 +121,7 @@ class OpenAILive(EventDialect):
             "session.closed": self._on_closed,
             "error": self._on_error,
         }
-        self._leaving = False  # whether we requested the end of the session
+        self._leaving = False  # we requested the end of the session
 
     def dial(self) -> Dial:
         return Dial(self._url, bearer_header(self.settings))
@@ -189,7 +189,7 @@ class OpenAILive(EventDialect):
             kind, why = _ENDS[reason]
             return [self.fatal(kind, f"{text} ({why})", reason)]
         self.over = True
-        # The connection ends next; the session determines whether the reply was complete.
+        # # The connection closes next; the session then decides whether the reply was complete.
         return [EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready, code=reason or None)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:

@@ -75,7 +75,7 @@ _AUDIO_DELTA = "response.output_audio.delta"
 
 
 class OpenAIRealtime(SessionDialect):
-    """A `Dialect` that tracks the state of one session: the GA dialect.
+    """A `Dialect` that tracks the state of one session in the GA dialect.
 
     Args:
         settings: ``extra`` overrides fields of the `session` object in ``session.update``; it may set the
@@ -168,7 +168,7 @@ class OpenAIRealtime(SessionDialect):
         return commit, self._create()
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Cancel a response, and truncate its items to the audio that was played."""
+        """Cancel a response and truncate its items to the audio that was played."""
         reply = self._replies.get(response_id)
         if reply is None:
             # The cancellation refers to the next response. The endpoint would ignore a cancellation now and
@@ -291,7 +291,7 @@ class OpenAIRealtime(SessionDialect):
         return [self.warning(message, code)]
 
     def _create_refused(self, message: str) -> list[Output]:
-        """Repeat the request when the response in progress has ended."""
+        """Repeat the request once the response in progress has ended."""
         self._create_asked = False
         self._create_refusals += 1
         if self._create_refusals > _CREATE_REFUSALS:
@@ -346,10 +346,10 @@ class OpenAIRealtime(SessionDialect):
         return [*outputs, ReplyAudio(reply.response_id, data, codec, item_id), *late, *self._repeated(event)]
 
     def _repeated(self, event: Fields) -> list[Output]:
-        """Return the problem if this audio delta is a duplicate; an equal ID alone is not sufficient."""
+        """Return a problem if this audio delta is a duplicate; an equal ID alone is not enough."""
         try:
             event_id = event.need_name("event_id")
-        except MalformedError:  # not used elsewhere
+        except MalformedError:  # the audio is reported as malformed elsewhere
             return []
         delta = event.need_text("delta")
         if self._last_deltas.get(event_id) != delta:
@@ -426,7 +426,7 @@ class OpenAIRealtime(SessionDialect):
         return reply
 
     def _request(self, name: str, **fields: object) -> Send:
-        """Send an event with an ID that errors can refer to."""
+        """Send an event with an ID, so that errors can refer to it."""
         event_id = f"{name}#{len(self._requests) + 1}"
         self._requests[event_id] = name
         return send_json({"type": name, "event_id": event_id, **fields})
@@ -437,7 +437,7 @@ class OpenAIRealtime(SessionDialect):
         return self._request(_CREATE)
 
     def _asked_terms(self) -> SessionTerms:
-        """Return the audio terms to request.
+        """Return the audio formats and interruption setting to request.
 
         Raises:
             UsageError: This audio format cannot be sent or decoded.

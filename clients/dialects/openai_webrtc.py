@@ -43,7 +43,7 @@ _EPHEMERAL = "ek_"
 
 
 class OpenAIWebRtc(OpenAIRealtime):
-    """A `Dialect` that tracks the state of one session: the GA dialect over WebRTC.
+    """A `Dialect` that tracks the state of one session in the GA dialect over WebRTC.
 
     Args:
         settings: See `OpenAIRealtime`. Audio formats in ``extra`` have no effect.
@@ -86,7 +86,7 @@ class OpenAIWebRtc(OpenAIRealtime):
         )
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        return ()  # audio travels on the track
+        return ()  # audio is sent on the track
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
         reply = self._replies.get(response_id)
@@ -107,7 +107,7 @@ class OpenAIWebRtc(OpenAIRealtime):
     def _table(self) -> dict[str, Handler]:
         return {
             **super()._table(),
-            "response.output_audio.delta": lambda event, _: [],  # the track carries it
+            "response.output_audio.delta": lambda event, _: [],  # audio arrives on the track
             "output_audio_buffer.started": self._on_playback_started,
             "output_audio_buffer.stopped": lambda event, _: self._on_playback_ended(event, cleared=False),
             "output_audio_buffer.cleared": lambda event, _: self._on_playback_ended(event, cleared=True),
@@ -132,5 +132,5 @@ class OpenAIWebRtc(OpenAIRealtime):
         return unnamed or self._reply(event, "response_id", outputs)
 
     def _interrupted(self, reply: TrackedResponse) -> list[Output]:
-        """Report once that a response was stopped; playback continues until the buffer is cleared."""
+        """Report once that a response was interrupted; it plays until the buffer is cleared."""
         return [] if reply is self._sounding else super()._interrupted(reply)

@@ -5,9 +5,9 @@ Sources: pipecat-ai 1.14, ``pipecat.transports.websocket``, ``pipecat.serializer
 ``message`` frame contains an RTVI message (`live_eval.clients.dialects._rtvi`). Behaviour and decisions:
 
 * The bot sends audio only while it speaks, at up to twice the pace of speech, so clients must queue it.
-* **A reply has no ID and no reliable end event**: ``bot-stopped-speaking`` also occurs between the
-  sentences of a slow synthesiser. We number replies; a reply begins with its first audio and ends after 1.5
-  s without queued audio, as on continuous media (``--reply-silence``).
+* **A reply has no ID and no reliable end event**: ``bot-stopped-speaking`` also occurs between the sentences
+  of a slow synthesiser. We number replies; a reply begins with its first audio and ends once no audio has
+  been queued for 1.5 s, as on continuous media (``--reply-silence``).
 * **An interruption** empties the client's queue. It is signalled by the frame ``interruption`` (since
   pipecat-ai 1.0) or the RTVI message ``bot-interrupted``, whichever arrives first. Every user turn may
   trigger it, so it counts only while a reply is audible.

@@ -1,12 +1,13 @@
-"""Plivo audio streaming: this client takes Plivo's place and calls the agent's WebSocket server.
+"""Simulate a Plivo audio stream to the agent's WebSocket server.
 
 Sources: Plivo's SDK for agents (https://github.com/plivo/plivo-stream-sdk-python, ``plivo_stream.types``) and
 pipecat-ai 1.14 (``pipecat.serializers.plivo``, ``pipecat.runner.utils``).
 
-* ``start`` is the first message; there is no ``connected`` and no final message. Numbers are sent as numbers.
+* ``start`` is the first message; there is no ``connected`` message and no final message. Numeric fields are
+  JSON numbers.
 * The agent sends ``playAudio``, ``checkpoint`` (answered by ``playedStream`` when the audio before it has
   been played) and ``clearAudio`` (answered by ``clearedAudio``; we then drop open checkpoints). ``playAudio``
-  names the stream in pipecat, but not in the SDK.
+  contains the stream ID in pipecat, but not in the SDK.
 * Plivo's times are milliseconds since 1970; ours count from the start of the stream.
 
 There are no transcripts, responses, errors, manual turns, usage or rate limits. The agent's webhook, which

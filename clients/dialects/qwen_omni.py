@@ -1,9 +1,9 @@
 """Qwen-Omni Realtime (DashScope): the beta dialect with 16 kHz PCM in, 24 kHz PCM out and a session end.
 
 * The server responds to ``session.finish`` with ``session.finished``, after which the session may be closed.
-  Models from 3.8 on may not respond, so we wait for one second.
+  Models since 3.8 may not respond, so we wait at most one second.
 * The detector is ``server_vad`` (800 ms of silence) or ``semantic_vad``.
-* Formats: models from 3.8 on accept ``audio.{input,output}.format {type: "pcm", sample_rate}``; older models
+* Formats: models since 3.8 accept ``audio.{input,output}.format {type: "pcm", sample_rate}``; older models
   accept a top-level ``pcm16`` or, according to their documentation, ``pcm`` or ``pcm24``: set these in
   ``endpoint.extra``.
 * The reply length limit is ``max_tokens``. There is no ``conversation.item.truncate``.

@@ -1,9 +1,9 @@
-"""Telnyx Media Streaming: this client takes Telnyx's place and calls the agent's WebSocket server.
+"""Simulate a Telnyx media stream to the agent's WebSocket server.
 
 Sources: https://developers.telnyx.com/api-reference/websockets/stream-call-media-over-websocket and
 pipecat-ai 1.14 (``pipecat.serializers.telnyx``, ``pipecat.runner.utils``). Messages resemble Twilio's, but
-the agent's messages do not name the stream. Marks are echoed when the media before them has been played, and
-on ``clear``. The audio is PCMU at 8 kHz in both directions (bidirectional mode ``rtp``).
+the agent's messages contain no stream ID. Marks are echoed when the media before them has been played, and on
+``clear``. The audio is PCMU at 8 kHz in both directions (bidirectional mode ``rtp``).
 
 There are no transcripts, responses, errors, manual turns, usage or rate limits. The agent's webhook, which
 returns TeXML, is not called.

@@ -1,12 +1,13 @@
-"""Twilio Media Streams: this client takes Twilio's place and calls the agent's WebSocket server.
+"""Simulate a Twilio media stream to the agent's WebSocket server.
 
 Sources: https://www.twilio.com/docs/voice/media-streams/websocket-messages and pipecat-ai 1.14
 (``pipecat.serializers.twilio``, ``pipecat.runner.utils``).
 
 * We send ``connected`` and ``start``, then 20 ms of µ-law at 8 kHz in every ``media`` message, silence
-  included: a phone line never pauses. ``stop`` is the last message. Numbers are sent as strings.
-* The agent's ``media`` may arrive faster than real time. As at Twilio, it enters a playout queue: a ``mark``
-  is echoed when the audio before it has been played; ``clear`` empties the queue and echoes pending marks.
+  included: a phone line never pauses. ``stop`` is the last message. Numeric fields are sent as strings.
+* The agent's ``media`` may arrive faster than real time. As with Twilio, it enters a playout queue: a
+  ``mark`` is echoed when the audio before it has been played; ``clear`` empties the queue and echoes pending
+  marks.
 * A message with another ``streamSid`` is not played: Twilio drops it.
 * pipecat sends ``clear`` at the start of every user turn, even if nothing is playing.
 * A base URL with http or https is the agent's webhook, whose TwiML contains the address and the parameters of
@@ -47,7 +48,7 @@ class Twilio(PhoneLine):
         self._webhook = settings.base_url.startswith("http")
         self._url = (http_url if self._webhook else websocket_url)(settings.base_url, "", {})
         self._account_sid = self.extra.get("account_sid", f"AC{'0' * 32}")
-        # The webhook request names the call before the stream opens, so the name is random.
+        # # The webhook request contains the call ID before the stream opens, so the ID is random.
         self.call_id = self.extra.get("call_sid", f"CA{uuid.uuid4().hex}" if self._webhook else "")
         self.handlers = {"media": self.on_media, "mark": self.on_mark, "clear": self.on_clear}
 
@@ -96,7 +97,7 @@ class Twilio(PhoneLine):
         return (self.numbered("stop", stop=ids),)
 
     def _answered(self, twiml: str) -> Dial:
-        """Return the stream's address from the webhook's response, and store its parameters."""
+        """Return the stream's address from the webhook's response and store its parameters."""
         url, parameters = stream_in(twiml)
         self.parameters = {**parameters, **self.parameters}
         return Dial(url, signed(self.settings, url))

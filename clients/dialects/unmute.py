@@ -4,8 +4,8 @@
   ``allow_recording`` is required and ``instructions`` is an object; it may then speak first.
 * Audio is one base64 Ogg Opus stream in each direction; it continues across responses, and its first piece
   contains the headers.
-* Events have no IDs: a response lasts from ``response.created`` to ``response.audio.done`` (there is no
-  ``response.done``), or until ``unmute.interrupted_by_vad``. We number them.
+* Events have no IDs, so we number the responses: each lasts from ``response.created`` to
+  ``response.audio.done`` (there is no ``response.done``) or ``unmute.interrupted_by_vad``.
 * ``response.text.delta`` contains one word without its space, as it is spoken; ``response.text.done``
   contains the full text and arrives before it is spoken.
 * Input transcripts arrive word by word, without an end mark; they count as complete when the response begins.
@@ -73,7 +73,7 @@ class Unmute(BetaDialect):
         return given(allow_recording=False, voice=self.settings.voice, instructions=instructions)
 
     def terms_of(self, session: Fields) -> SessionTerms:
-        """Return fixed terms: audio is not negotiated, and the detector always interrupts."""
+        """Return fixed terms: the endpoint negotiates no audio format, and its detector always interrupts."""
         return SessionTerms(None, None, interrupts=True)
 
     def dial(self) -> Dial:
@@ -100,7 +100,7 @@ class Unmute(BetaDialect):
         }
 
     def _reply(self, holder: Fields, field: str, outputs: list[Output]) -> TrackedResponse:
-        """Return the current response; events have no response ID."""
+        """Return the current response, since events contain no response ID."""
         return self._replies.current(outputs)
 
     def _on_word_heard(self, event: Fields, at_ns: int) -> list[Output]:

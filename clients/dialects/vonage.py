@@ -1,4 +1,4 @@
-"""Vonage's Voice API over WebSocket: this client takes Vonage's place and calls the agent's WebSocket server.
+"""Simulate a Vonage Voice API call to the agent's WebSocket server.
 
 Source: https://developer.vonage.com/en/voice/voice-api/guides/websockets, and pipecat-ai 1.14
 (``pipecat.serializers.vonage``). Audio is 16-bit PCM at 16 kHz in binary messages of 20 ms; commands and
@@ -23,7 +23,7 @@ __all__ = ["Vonage"]
 
 
 class Vonage(PhoneLine):
-    """A `Dialect` that tracks the state of one call. ``extra.parameters`` are the headers of the NCCO."""
+    """A `Dialect` that tracks the state of one call. ``extra.parameters`` are the NCCO's headers."""
 
     type_field = "action"
     codec = Codec(CodecName.PCM16, 16_000)
@@ -43,7 +43,7 @@ class Vonage(PhoneLine):
         return (Send(pcm),)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Play audio, or handle a command."""
+        """Play audio or handle a command."""
         if isinstance(message, str):
             return super().received(message, at_ns)
         if len(message) % 2:

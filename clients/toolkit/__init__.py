@@ -2,7 +2,7 @@
 
 Subclass one of these classes and override the methods in which the endpoint differs:
 
-* `EventDialect`: messages are JSON objects with a type;
+* `EventDialect`: an endpoint whose messages are JSON objects with a type;
 * `Bot`: a bot with application-specific messages;
 * `WebRtcBot`: a bot over WebRTC; its replies are detected by their energy;
 * `PhoneLine`: a telephony provider that calls the agent and plays its audio from a queue;

@@ -1,4 +1,4 @@
-"""Base classes of dialects, with the behaviour shared by nearly all protocols."""
+"""Base classes of dialects, which implement the behaviour common to most protocols."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def send_json(value: Mapping[str, object]) -> Send:
 
 
 def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
-    """Send base64 audio between two JSON fragments; a JSON encoder would be too slow for every frame.
+    """Send base64 audio between two JSON fragments; a JSON encoder is too slow for every frame.
 
     >>> send_audio('{"type":"audio","data":"', b"pcm").message
     '{"type":"audio","data":"cGNt"}'
@@ -61,14 +61,14 @@ def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
 
 
 class BaseDialect:
-    """A `Dialect` that does nothing by default; a subclass adds at least `dial` and `received`.
+    """Base class whose methods do nothing by default; a subclass implements at least `dial` and `received`.
 
     Attributes:
         settings: The session settings.
         ready: Whether the session is ready; see `become_ready`.
-        last_error: An error that the endpoint reported, until it goes on; see `ended`.
-        over: Whether we closed the session or it failed; the end of the connection is then not reported.
-        secrets: Strings that must not be shown: the key, and any that a subclass adds.
+        last_error: The last reported error, or None once the endpoint has continued; see `ended`.
+        over: Whether the session failed or we closed it; the end of the connection is then not reported.
+        secrets: Strings to redact: the key and any that a subclass adds.
     """
 
     needs_continuous_input: bool = False
@@ -94,7 +94,7 @@ class BaseDialect:
     # -- Defaults of the contract ------------------------------------------------------------------------
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Wait: the endpoint sends the first message."""
+        """Do nothing: the endpoint sends the first message."""
         return ()
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
@@ -106,7 +106,7 @@ class BaseDialect:
         return ()
 
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
-        """Do nothing: the endpoint stops when it hears the user."""
+        """Do nothing: the endpoint stops when it detects user speech."""
         return ()
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
@@ -126,7 +126,7 @@ class BaseDialect:
         return (self.closing(code, reason, at_ns),)
 
     def redact(self, message: Message) -> dict[str, Any]:
-        """Return a copy of a message for the log, without secrets and audio."""
+        """Return a copy of a message for the log, without secrets or audio."""
         if isinstance(message, bytes):
             if not self.binary_text:
                 return {"raw": {"bytes": len(message)}}
@@ -140,24 +140,25 @@ class BaseDialect:
     # -- For subclasses ----------------------------------------------------------------------------------
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        """Return the outputs for the end of the connection: a fatal problem if the session was not ready yet.
+        """Return the problem for the end of the connection, which is fatal if the session was not ready.
 
-        After that, the session determines whether a reply was due.
+        Once the session is ready, it decides whether a reply was due.
         """
         when = "in the session" if self.ready else "before the session was ready"
         return self.ended(self.closed_text(when, code, reason))
 
     def ended(self, text: str) -> EndpointProblem:
-        """Return the problem for the end of the connection.
+        """Return the problem for the end of the connection: fatal before the session is ready or after an
+        error.
 
-        It is fatal if the session was not ready yet, or after an error (`last_error`).
+        The error is `last_error`.
         """
         if self.last_error is not None:
             return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self.last_error}", fatal=True)
         return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
-        """Return the message's audio fields; override this method if they depend on the message."""
+        """Return the names of a message's audio fields; override this if they depend on the message."""
         return self.audio_fields
 
     def clean(self, text: str) -> str:
@@ -173,14 +174,14 @@ class BaseDialect:
         return UnknownEvent(self.clean(name)[:_NAME_CHARACTERS])
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        """Mark the session as ready, and report it once."""
+        """Report once that the session is ready."""
         if self.ready:
             return []
         self.ready = True
         return [SessionReady(session_id, model)]
 
     def handled(self, handler: Handler, event: Fields, at_ns: int) -> list[Output]:
-        """Return the outputs of a handler, followed by the defects that it found in the event."""
+        """Return the outputs of a handler and the defects that it found in the event."""
         try:
             outputs = handler(event, at_ns)
         except MalformedError as error:
@@ -190,7 +191,7 @@ class BaseDialect:
         return outputs
 
     def malformed(self, message: str) -> EndpointProblem:
-        """Return the problem for a broken message; the session continues."""
+        """Return the problem for a malformed message; the session continues."""
         return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self.clean(message), fatal=False)
 
     def warning(self, message: str, code: str | None = None) -> EndpointProblem:
@@ -200,14 +201,14 @@ class BaseDialect:
     def fatal(
         self, kind: FailureKind, message: str, code: str | None = None, retry_after_s: float | None = None
     ) -> EndpointProblem:
-        """Return a problem that ends the session, and note that it is over."""
+        """Return a problem that ends the session, and set `over`."""
         self.over = True
         text = self.clean(message)
         return EndpointProblem(kind, text, fatal=True, code=code, retry_after_s=retry_after_s)
 
 
 class EventDialect(BaseDialect):
-    """A dialect whose messages are JSON objects with a type.
+    """Base class of dialects whose messages are JSON objects with a type.
 
     A subclass fills `handlers`, keyed by type, and calls `become_ready` once the session is ready.
     """
@@ -240,7 +241,7 @@ class EventDialect(BaseDialect):
         return self.handled(handler, Fields(name, event), at_ns)
 
     def handler_of(self, name: str, event: Mapping[str, Any]) -> Handler | None:
-        """Return the handler of an event; None if the event is unknown or ignored."""
+        """Return the handler of an event, or None if the event is unknown or ignored."""
         return self.handlers.get(name)
 
     def no_event(self, name: str, problem: str) -> Output:
@@ -253,47 +254,48 @@ class EventDialect(BaseDialect):
 
 
 class Bot(EventDialect):
-    """A dialect for bots with application-specific messages; a subclass adds `hello` and `dial`.
+    """Base class for bots with application-specific messages; a subclass implements `hello` and `dial`.
 
-    A bot that sends no event for two seconds counts as ready. Application messages are unknown events.
+    A bot is ready after its first event, or after two seconds without one. Application messages are unknown
+    events.
     """
 
-    needs_continuous_input = True  # a bot's detector requires silence in its input
+    needs_continuous_input = True  # a bot's detector needs silence to end a turn
 
     def hello(self, at_ns: int) -> Sequence[Output]:
-        """Greet the bot once the connection is open."""
+        """Send the bot's first message once the connection is open."""
         raise NotImplementedError
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        """Mark the bot as ready, and report it once."""
+        """Report once that the bot is ready."""
         outputs = super().become_ready(session_id, model)
         return [SetTimer(_READY, None), *outputs] if outputs else []
 
     def no_event(self, name: str, problem: str) -> Output:
-        """Return an unknown event."""
+        """Return an unknown event for an application message."""
         return UnknownEvent(name)
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Greet the bot, and wait two seconds for a response: not every bot responds."""
+        """Send the first message and wait up to two seconds for a response, which not every bot sends."""
         return (*self.hello(at_ns), SetTimer(_READY, at_ns + _READY_NS))
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the bot; any event shows that the bot is ready."""
+        """Handle an event; the first one also shows that the bot is ready."""
         return self.ready_before(super().received(message, at_ns))
 
     def ready_before(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Return the outputs, preceded by readiness unless they are only problems and unknown events."""
+        """Return the outputs, preceded by readiness unless they contain only problems and unknown events."""
         if all(isinstance(output, EndpointProblem | UnknownEvent) for output in outputs):
             return outputs
         return (*self.become_ready(), *outputs)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Stop waiting for a bot that does not report that it is ready."""
+        """Treat a bot as ready if it has not responded in time."""
         return self.become_ready() if name == _READY else ()
 
 
 class WebRtcBot(Bot):
-    """A dialect for WebRTC bots, whose replies are detected by their energy.
+    """Base class for WebRTC bots, whose replies are detected by their energy.
 
     Args:
         settings: The session settings. ``extra`` is added to the offer. A key is sent as a bearer token, for
@@ -336,5 +338,5 @@ class WebRtcBot(Bot):
         )
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
-        """Report nothing: the session determines whether a reply was due."""
+        """Do nothing: the session decides whether a reply was due."""
         return ()

@@ -1,4 +1,4 @@
-"""Typed access to the fields of untrusted messages, and their redaction for the log."""
+"""Read typed fields of untrusted messages and redact messages for the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live_eval.text.message_limits import MOST_VALUES, has_too_many_values
 from live_eval.types import Secret
 
 _T = TypeVar("_T")
-_INTEGER_BOUND = 2**63  # JSON encoders do not support larger integers, and some values are sent back
+_INTEGER_BOUND = 2**63  # JSON encoders reject larger integers, and some values are sent back
 _NAMES: dict[type, str] = {
     str: "a string",
     bool: "a boolean",
@@ -40,8 +40,8 @@ class MalformedError(ValueError):
 def parse_object(message: Message) -> dict[str, Any]:
     """Parse the JSON object in a text message.
 
-    An object with more values than any known event is not parsed, since each value needs about a hundred
-    bytes: the object is returned as an event of unknown type.
+    To bound memory (about 100 bytes per value), an object with more values than any known event is returned
+    unparsed, as an event of unknown type.
 
     Raises:
         MalformedError: The message is binary, not JSON, or not an object.
@@ -53,7 +53,7 @@ def parse_object(message: Message) -> dict[str, Any]:
     try:
         value = orjson.loads(message)
     except orjson.JSONDecodeError as error:
-        raise MalformedError(f"expected JSON, got {len(message)} other characters: {error}") from None
+        raise MalformedError(f"expected JSON, got {len(message)} invalid characters: {error}") from None
     if not isinstance(value, dict):
         raise MalformedError(f"expected a JSON object, got {_NAMES[type(value)]}")
     return value
@@ -98,7 +98,7 @@ class Fields:
         return None
 
     def integer(self, name: str) -> int | None:
-        """Return a number, truncated to an integer: some servers send fractional milliseconds."""
+        """Return a number, truncated to an integer because some servers send fractional milliseconds."""
         value = self.number(name)
         if value is None or abs(value) < _INTEGER_BOUND:
             return None if value is None else int(value)
@@ -162,7 +162,7 @@ class Fields:
         try:
             return orjson.dumps(self._values.get(name)).decode()
         except orjson.JSONEncodeError as error:
-            raise MalformedError(f"{self._where}: {name!r} cannot be sent back: {error}") from None
+            raise MalformedError(f"{self._where}: cannot send back {name!r}: {error}") from None
 
     def _typed(self, name: str, kind: type[_T]) -> _T | None:
         value = self._values.get(name)
@@ -180,7 +180,7 @@ class Fields:
 
 
 def hide_secrets(text: str, secrets: Collection[str]) -> str:
-    """Return `text` without secrets, URL credentials, and keys that the endpoint partly masked.
+    """Return `text` without secrets, URL credentials or keys that the endpoint partly masked.
 
     Args:
         text: The text; only its first 4,000 characters are returned.

@@ -1,4 +1,4 @@
-"""The telephone network's side of a call: a playout queue with marks, pressed keys, and continuous audio."""
+"""Simulate the telephone network's side of a call: playout queue, marks, DTMF keys and continuous audio."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from live_eval.playout import PlayoutQueue
 _MS_NS = 1_000_000
 _MARK, _DIGIT = "mark", "digit"
 _MOST_MARKS = 10_000
-_STILL_PLAYING_NS = 100 * _MS_NS  # an agent that sends at the pace of speech leaves gaps in the queue
+_STILL_PLAYING_NS = 100 * _MS_NS  # gaps of real-time senders
 _DIGIT_NS, _PAUSE_NS = 250 * _MS_NS, 500 * _MS_NS
 _DIGITS = re.compile(r"[0-9*#w]*", re.ASCII)
 
 
 class PhoneLine(EventDialect):
-    """A dialect that takes the place of a telephony provider and calls the agent's WebSocket server.
+    """Base class for dialects that replace a telephony provider and call the agent's WebSocket server.
 
     The line is ready as soon as it is connected, and always carries audio. The agent's audio enters a playout
     queue: `mark` echoes a mark when the audio before it has been played, and `clear` empties the queue. No
@@ -48,8 +48,8 @@ class PhoneLine(EventDialect):
 
     Args:
         settings: The session settings. ``extra`` may contain the `options`: ``from`` and ``to`` (numbers),
-            ``parameters`` (the stream's custom parameters) and ``dtmf`` (keys to press after the start, w for
-            a pause of 0.5 s). The agent determines the model, instructions and voice.
+            ``parameters`` (the stream's custom parameters) and ``dtmf`` (keys to press after the call starts;
+            ``w`` pauses for 0.5 s). The agent determines the model, instructions and voice.
 
     Raises:
         UsageError: A phone line does not support these settings, or the base URL is not a URL.
@@ -95,11 +95,11 @@ class PhoneLine(EventDialect):
     # -- For subclasses ----------------------------------------------------------------------------------
 
     def begin(self, digest: str) -> None:
-        """Name the call and the stream; `digest` is 32 hexadecimal digits that differ between calls."""
+        """Set the IDs of the call and the stream; `digest` is 32 hexadecimal digits, unique to the call."""
         raise NotImplementedError
 
     def hello(self) -> Sequence[Send]:
-        """Return the messages that begin a stream."""
+        """Return the messages that start a stream."""
         raise NotImplementedError
 
     def media(self, payload: str, at_ms: int) -> Send:
@@ -108,23 +108,23 @@ class PhoneLine(EventDialect):
         return self.numbered("media", media={"track": "inbound", **audio})
 
     def dtmf(self, digit: str, at_ms: int) -> Send:
-        """Return the message for a key that the caller pressed."""
+        """Return the message for a key press by the caller."""
         return self.numbered("dtmf", dtmf={"track": "inbound", "digit": digit})
 
     def marked(self, name: str) -> Send:
-        """Return the message which reports that the audio before a mark has been played."""
+        """Return the message that confirms a mark, whose preceding audio has been played."""
         return self.numbered("mark", mark={"name": name})
 
     def cleared(self, pending: Sequence[str]) -> Sequence[Send]:
-        """Return the messages which report an empty queue: by default, the echoes of pending marks."""
+        """Return the messages that confirm an emptied queue: by default, echoes of the pending marks."""
         return [self.marked(name) for name in pending]
 
     def goodbye(self) -> Sequence[Send]:
-        """Return the last messages."""
+        """Return the messages that end a stream."""
         return ()
 
     def numbered(self, name: str, /, **fields: object) -> Send:
-        """Return a message with the next sequence number and the name of the stream."""
+        """Return a message with the next sequence number and the stream ID."""
         self.sent += 1
         event = {"event": name, self.number_field: str(self.sent), self.stream_field: self.stream_id}
         return send_json(event | fields)
@@ -135,13 +135,13 @@ class PhoneLine(EventDialect):
         return [QueuedAudio(data, self.codec)]
 
     def mark(self, name: str, at_ns: int) -> list[Output]:
-        """Echo a mark when the audio before it has been played: immediately if the queue is empty."""
+        """Echo a mark once the audio before it has been played: immediately if the queue is empty."""
         self._marks.append((self._queue.due_ns, name))
         del self._marks[:-_MOST_MARKS]
         return self._played(at_ns)
 
     def clear(self, at_ns: int) -> list[Output]:
-        """Empty the queue and drop the pending marks. This is an interruption only if audio was playing."""
+        """Empty the queue and drop pending marks; report an interruption only if audio was playing."""
         stops = at_ns < self._queue.due_ns + _STILL_PLAYING_NS
         self._queue.drop(at_ns)
         pending = [name for _, name in self._marks]
@@ -150,11 +150,11 @@ class PhoneLine(EventDialect):
         return [*stopped, *self.cleared(pending), SetTimer(_MARK, None)]
 
     def check_stream(self, event: Fields) -> None:
-        """Raise `MalformedError` for a message that belongs to another stream: providers drop it."""
+        """Raise `MalformedError` for a message to another stream, which a provider would drop."""
         named = event.need_text(self.stream_field)
         if named != self.stream_id:
             raise MalformedError(
-                f"expected {self.stream_field} {self.stream_id}, got {named!r}: a provider drops the message"
+                f"expected {self.stream_field} {self.stream_id}, got {named!r}; providers drop the message"
             )
 
     # -- Handlers of messages in Twilio's form --------------------------------------------------------------
@@ -165,7 +165,7 @@ class PhoneLine(EventDialect):
         return self.play(event.child("media").need_bytes("payload"), at_ns)
 
     def on_mark(self, event: Fields, at_ns: int) -> list[Output]:
-        """Echo a mark after the audio before it."""
+        """Echo a mark once the audio before it has been played."""
         self.check_stream(event)
         return self.mark(event.child("mark").need_text("name"), at_ns)
 
@@ -177,11 +177,11 @@ class PhoneLine(EventDialect):
     # -- The contract ------------------------------------------------------------------------------------
 
     def dial(self) -> Dial:
-        """Return the address of the stream, exactly as given."""
+        """Return the address of the stream, as given."""
         return Dial(websocket_url(self.settings.base_url, "", {}))
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        """Begin the stream: agents send nothing until then, and often nothing until they speak."""
+        """Start the stream: agents send nothing before that, and many wait for the caller to speak."""
         self._started_ns = at_ns
         self.begin(hashlib.md5(str(at_ns).encode(), usedforsecurity=False).hexdigest())
         dtmf = [SetTimer(_DIGIT, at_ns + _DIGIT_NS)] if self._digits else []
@@ -194,7 +194,7 @@ class PhoneLine(EventDialect):
         return (self.media(pybase64.b64encode_as_string(data), self._ms(at_ns)),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        """Echo the marks that are due, or press the next key."""
+        """Echo the marks that are due or press the next key."""
         if name == _MARK:
             return self._played(at_ns)
         if name != _DIGIT or not self._digits:
@@ -210,7 +210,7 @@ class PhoneLine(EventDialect):
         return *(self.goodbye() if was_open else ()), Close()
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        """Report that the agent hung up; the session determines whether a reply was due."""
+        """Report that the agent hung up; the session decides whether a reply was due."""
         return EndpointProblem(
             FailureKind.CLOSED, self.closed_text("during the call", code, reason), fatal=False
         )
@@ -219,7 +219,7 @@ class PhoneLine(EventDialect):
         return max(0, at_ns - self._started_ns) // _MS_NS
 
     def _played(self, at_ns: int) -> list[Output]:
-        """Echo the marks whose audio has been played, and wait for the next."""
+        """Echo the marks whose audio has been played, and set a timer for the next mark."""
         outputs: list[Output] = []
         while self._marks and self._marks[0][0] <= at_ns:
             outputs.append(self.marked(self._marks.pop(0)[1]))
@@ -233,7 +233,7 @@ def _checked(extra: Mapping[str, Any], options: Sequence[str]) -> Mapping[str, A
     for name, value in extra.items():
         if name not in options:
             expected = ", ".join(options)
-            raise UsageError(f"endpoint.extra.{name}: a call has no such option; expected one of {expected}")
+            raise UsageError(f"endpoint.extra.{name}: unknown call option; expected one of {expected}")
         if name != "parameters" and not isinstance(value, str):
             raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
     given = extra.get("parameters", {})

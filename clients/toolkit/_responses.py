@@ -1,4 +1,4 @@
-"""Track the responses of a session: their start, received audio and playback time."""
+"""Track a session's responses: their start, received audio and playback time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class _ItemAudio:
 
 @dataclass(slots=True)
 class TrackedResponse:
-    """One response.
+    """The state of one response.
 
     Args:
-        response_id: The endpoint's ID of the response, or ours.
+        response_id: The endpoint's ID of the response, or one we assigned.
         done: Whether the response ended.
         interrupted: Whether the user interrupted the response.
         has_whole_text: Whether the full text was reported.
@@ -48,7 +48,7 @@ class TrackedResponse:
     def received(
         self, item_id: str | None, content_index: int, samples: int, rate_hz: int, at_ns: int
     ) -> list[Output]:
-        """Count audio that arrived; return a problem for the first audio after its part or response ended."""
+        """Count received audio; return a problem for the first audio after its part or response ended."""
         self.plays_until_ns = max(self.plays_until_ns, at_ns) + samples * 1_000_000_000 // rate_hz
         if item_id is not None:
             item = self._items.get(item_id)
@@ -96,7 +96,7 @@ class ResponseTracker:
         self.active: TrackedResponse | None = None
 
     def get(self, response_id: str) -> TrackedResponse | None:
-        """Return a response that has started."""
+        """Return the response with this ID, or None if it has not started."""
         return self._responses.get(response_id)
 
     def begin(self, response_id: str | None = None) -> TrackedResponse:
@@ -120,16 +120,18 @@ class ResponseTracker:
             self.active = None
 
     def last(self) -> TrackedResponse | None:
-        """Return the response that started last."""
+        """Return the response that started last, or None."""
         return next(reversed(self._responses.values()), None)
 
     def audible(self, at_ns: int) -> TrackedResponse | None:
-        """Return the response that an interruption stops: the active one or, if still playing, the last."""
+        """Return the response that an interruption would stop: the active one or the last one, if still
+        playing.
+        """
         response = self.active or self.last()
         if response is None or response.interrupted:
             return None
         return None if response.done and at_ns >= response.plays_until_ns else response
 
     def holding(self, item_id: str) -> TrackedResponse | None:
-        """Return the response that contained an item's audio."""
+        """Return the response that contained an item's audio, or None."""
         return next((response for response in self._responses.values() if response.holds(item_id)), None)

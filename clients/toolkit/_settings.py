@@ -1,4 +1,4 @@
-"""Build a session's URL and settings from the user's settings."""
+"""Build a session's URL and check its settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_settings(settings: EndpointSettings, **reasons: str) -> None:
 
     Args:
         settings: The session settings.
-        reasons: Field names, with the reason why each field must keep its default.
+        reasons: The reason why a field must keep its default, by field name.
 
     Raises:
         UsageError: One of these fields differs from its default.
@@ -108,12 +108,12 @@ def query_of(extra: Mapping[str, Any]) -> dict[str, str]:
     """
     for name, value in extra.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UsageError(f"endpoint.extra.{name}: expected a query parameter: text or a number")
+            raise UsageError(f"endpoint.extra.{name}: expected text or a number as query parameter")
     return {name: str(value) for name, value in extra.items()}
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that the user set: all except None and the empty string.
+    """Return the arguments that are set: neither None nor the empty string.
 
     >>> given(voice=None, prompt="", rate=24_000)
     {'rate': 24000}

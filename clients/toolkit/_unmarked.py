@@ -1,4 +1,4 @@
-"""Replies of an endpoint that does not report their end."""
+"""Track replies of endpoints that do not report when a reply ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OVER_NS = 1_500_000_000
 
 
 class UnmarkedReplies:
-    """The replies of a session: each ends 1.5 s after all audio that has arrived was played.
+    """Track the replies of a session; each ends 1.5 s after all audio received so far has been played.
 
     A dialect returns the outputs of these methods, and calls `over` when the timer `TIMER` fires.
     """
@@ -32,7 +32,7 @@ class UnmarkedReplies:
         self._unsaid: list[tuple[str, bool]] = []  # text that arrived before its audio
 
     def audio(self, data: bytes, codec: Codec, at_ns: int) -> list[Output]:
-        """Add audio to the current reply, or begin one."""
+        """Add audio to the current reply, or start a reply."""
         outputs: list[Output] = []
         reply = self._replies.current(outputs)
         reply.received(None, 0, samples_in(data, codec), codec.rate_hz, at_ns)
@@ -42,7 +42,7 @@ class UnmarkedReplies:
         return [*outputs, SetTimer(self.TIMER, reply.plays_until_ns + _OVER_NS)]
 
     def text(self, text: str, *, final: bool = False) -> list[Output]:
-        """Add text to the current reply, or to the next one if there is none."""
+        """Add text to the current reply or, if there is none, to the next one."""
         reply = self._replies.active
         if not text:
             return []
@@ -52,12 +52,12 @@ class UnmarkedReplies:
         return [ReplyText(reply.response_id, text, final)]
 
     def correct(self, text: str) -> list[Output]:
-        """Replace the text of the last reply with the part that was said."""
+        """Replace the text of the last reply with the part that was spoken."""
         reply = self._replies.last()
         return [] if reply is None else [ReplyText(reply.response_id, text, final=True)]
 
     def interrupted(self, at_ns: int, reason: str) -> list[Output]:
-        """End the current reply because the endpoint stopped it; if all of it was played, it is complete."""
+        """End the current reply because the endpoint stopped it; if fully played, it counts as complete."""
         reply = self._replies.active
         self._unsaid.clear()
         if reply is None:

@@ -1,4 +1,4 @@
-"""WAV headers, for services that send or accept each audio chunk as a WAV file."""
+"""Write and read the headers of WAV files, which some services use for each audio chunk."""
 
 from __future__ import annotations
 

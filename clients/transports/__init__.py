@@ -1,1 +1,1 @@
-"""Transports: WebSocket, WebRTC, HTTP."""
+"""WebSocket, WebRTC and HTTP transports."""

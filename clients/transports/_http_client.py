@@ -1,4 +1,4 @@
-"""aiohttp sessions for the transports: no redirects, bounded bodies, errors as named failures."""
+"""Create aiohttp sessions without redirects, read bounded bodies, and map errors to failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def http_session(
 
 
 def request_url(dial: Dial) -> str:
-    """Return the URL of a dial's requests, without its login if a header authenticates."""
+    """Return the URL of a request, without its credentials if a header authenticates."""
     if not any(name.lower() == "authorization" for name in dial.headers):
         return dial.url
     parts = urlsplit(dial.url)
@@ -52,7 +52,7 @@ def request_url(dial: Dial) -> str:
 
 
 async def read_body(response: aiohttp.ClientResponse, within_s: float | None = None) -> bytes:
-    """Return the first mebibyte of a response body, or the part that arrives within `within_s` seconds."""
+    """Return up to 1 MiB of a response body, or what arrives within `within_s` seconds."""
     body = bytearray()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
@@ -64,7 +64,7 @@ async def read_body(response: aiohttp.ClientResponse, within_s: float | None = N
 
 
 def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s: float) -> ConnectError:
-    """Return the failure for an aiohttp error of a request with a timeout of `timeout_s`."""
+    """Return the failure for an aiohttp error; `timeout_s` is the timeout of the request."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return address.unreachable(_as_os_error(error.certificate_error), timeout_s)
     if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
@@ -83,7 +83,7 @@ def failure_of(error: aiohttp.ClientError | OSError, address: Address, timeout_s
 
 
 class _ImpairedConnector(aiohttp.TCPConnector):
-    """A connector that impairs bytes inside TLS, as the WebSocket transport does."""
+    """Impair the bytes inside TLS, as the WebSocket transport does."""
 
     def __init__(self, impairment: Impairment, clock: Clock, **settings: Any) -> None:
         super().__init__(**settings)
@@ -92,13 +92,13 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         self._streams: WeakSet[ImpairedStream] = WeakSet()
 
     async def close(self, *, abort_ssl: bool = False) -> None:
-        """Close all connections immediately, including those in progress."""
+        """Close all connections immediately, including connection attempts."""
         for stream in self._streams:
             stream.abort()
         await super().close(abort_ssl=abort_ssl)
 
     async def _create_connection(self, *args: Any) -> ResponseHandler:
-        # aiohttp's own connectors, such as `UnixConnector`, override this method too.
+        # # aiohttp's own connectors, such as `UnixConnector`, also override this private method.
         protocol = await super()._create_connection(*args)
         transport = protocol.transport
         if transport is not None:  # otherwise the connection has already ended

@@ -1,4 +1,4 @@
-"""Named failures of HTTP connections, without secrets."""
+"""Map failures of HTTP connections to failure kinds, without exposing secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUBLIC_QUERY = ("model",)
 _PUBLIC_HEADERS = ("accept", "content-type", "openai-beta", "user-agent")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-# Open-model servers have no string code for this: vLLM uses the number 404.
+# # Open-model servers such as vLLM use the number 404 instead of a string code.
 _NAMES_A_MODEL = (400, 404)
 _UNKNOWN_MODEL = re.compile(
     r"\bmodel\W{0,3}[\w./:@-]*\W{0,3}\b(?:does not exist|(?:is |was )?not (?:exist|found|supported))"
@@ -42,11 +42,11 @@ _STATUSES = {
     429: FailureKind.RATE_LIMITED,
 }
 _SERVER_ERROR = 500
-_OF_THE_REQUEST = (500, 501)  # from 502 on, a service or its network path is down
+_OF_THE_REQUEST = (500, 501)  # 502 and above: the service or its network path is down
 
 
 class Address:
-    """The URL of an endpoint. Failures show its host and path, never the query or headers.
+    """The URL of an endpoint; failures show its host and path, but never its query or headers.
 
     Args:
         dial: The URL and the headers.
@@ -114,8 +114,8 @@ class Address:
         """Convert an unexpected HTTP status to a failure.
 
         A known OpenAI error code in the body (unknown model, exhausted quota) takes precedence over the
-        status: some services respond with 403 for a missing model. A body that describes an unknown model in
-        words is treated likewise, since a retry would fail too.
+        status: some services respond with 403 for a missing model. The same applies to a body whose text
+        describes an unknown model, since a retry would fail too.
 
         Args:
             status: The received status.
@@ -162,12 +162,14 @@ class Address:
 
 @cache
 def system_tls() -> ssl.SSLContext:
-    """Return TLS settings with the system's trust store, read once: reading takes tens of milliseconds."""
+    """Return TLS settings with the system's trust store, cached because reading it takes tens of
+    milliseconds.
+    """
     return ssl.create_default_context()
 
 
 async def load_system_tls(dial: Dial) -> None:
-    """Read the system's trust store in advance, outside the event loop, if `dial` uses TLS."""
+    """Load the system's trust store outside the event loop if `dial` uses TLS."""
     if dial.url.partition(":")[0].lower() in ("https", "wss"):
         await asyncio.to_thread(system_tls)
 
@@ -178,7 +180,7 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
     Args:
         value: The header; None if it is missing.
         wall_ns: Current time, in nanoseconds since the Unix epoch.
-        date: The response's `Date`, which replaces `wall_ns`, because the local clock may be wrong.
+        date: The response's `Date` header; it replaces `wall_ns`, because the local clock may be wrong.
 
     >>> retry_after_s("2", 0)
     2.0
@@ -186,13 +188,13 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
     if value is None:
         return None
     if _SECONDS.fullmatch(value.strip()):
-        return float(value)  # hundreds of digits parse as infinity
+        return float(value)  # infinity if there are hundreds of digits
     left_s = seconds_until(value, wall_ns, date)
     return None if left_s is None else max(0.0, left_s)
 
 
 def _told(body: bytes) -> tuple[FailureKind | None, str]:
-    """Return the failure and the message in a body of OpenAI's format (``{"error": {…}}``)."""
+    """Return the failure kind and the message in an OpenAI error body (``{"error": {…}}``)."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -225,7 +227,7 @@ def _checked(dial: Dial, schemes: Collection[str]) -> SplitResult:
 
 
 def _secrets_of(dial: Dial) -> tuple[str, ...]:
-    """Return the secrets to remove from messages, longest first."""
+    """Return the secrets to redact, longest first."""
     found = set[str]()
     for name, value in dial.headers.items():
         if name.lower() not in _PUBLIC_HEADERS:

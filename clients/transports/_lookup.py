@@ -1,4 +1,4 @@
-"""Ask an endpoint for the address of its WebSocket."""
+"""Request the address of a WebSocket from an endpoint."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from live_eval.http.hosts import is_internal
 
 
 async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
-    """Send the request of a dial's lookup, and return the connection parameters from the response.
+    """Send a lookup request and return the connection parameters from its response.
 
-    The response is untrusted: it may name another host, but not one that only this machine or its network can
-    reach, and a response over TLS must name an address with TLS.
+    The response is untrusted. It may name another public host, but not one on this machine or its local
+    network; a response over TLS must name a TLS address.
 
     Raises:
         ConnectError: The request failed, or the response is unusable.
@@ -61,7 +61,7 @@ async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
 
 
 def _refusal(asked: Address, found: Dial) -> str:
-    """Return the reason why an address from a response must not be dialled; empty if it may.
+    """Return why an address from a response must not be used, or an empty string if it may.
 
     Raises:
         ValueError: The address cannot be parsed.

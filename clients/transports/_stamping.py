@@ -1,4 +1,4 @@
-"""Timing of socket transports: the setup steps and kernel timestamps."""
+"""Record the setup steps and kernel timestamps of socket transports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StampingTransport:
 
     @property
     def stamp_error_ns(self) -> int:
-        """The maximum error of the kernel's timestamps after mapping to the monotonic clock."""
+        """The maximum error from mapping kernel timestamps to the monotonic clock."""
         return self._stamps.error_ns
 
     @property

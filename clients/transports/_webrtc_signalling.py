@@ -23,7 +23,7 @@ from live_eval.errors import ConnectError, FailureKind
 
 _SHOWN_CHARACTERS = 300
 _SDP_CHARACTERS = 100_000
-_MOST_LINES = 100  # maximum of each kind: aiortc's processing time grows with the square of their number
+_MOST_LINES = 100  # per kind of line, since aiortc's processing time is quadratic in their number
 _COUNTED = ("m=", "a=candidate:", "a=rtpmap:")
 # At its concurrency limit, fastrtc responds with 200 and {"status": "failed", "meta": {"error": …}}.
 _BUSY = "concurrency_limit_reached"
@@ -45,7 +45,7 @@ class Answer:
 
 
 def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
-    """Return connection settings: all media on one transport, with these ICE servers.
+    """Return connection settings with these ICE servers and all media on one transport.
 
     Args:
         ice_servers: ``"stun:HOST:PORT"``, or ``"turn:USER:PASSWORD@HOST:PORT"``.
@@ -71,7 +71,7 @@ def configuration(ice_servers: Collection[str]) -> RTCConfiguration:
 
 
 class Signaller:
-    """Exchange an offer for an answer; the clock is used for dates in the endpoint's responses."""
+    """Exchange an offer for an answer; `clock` interprets the dates in the endpoint's responses."""
 
     def __init__(self, http: aiohttp.ClientSession, address: Address, dial: Dial, clock: Clock) -> None:
         assert dial.signalling is not None
@@ -116,9 +116,9 @@ class Signaller:
         return self._read(body)
 
     async def candidates(self, sdp: str, pc_id: str | None) -> None:
-        """PATCH the candidates of our offer `sdp` in pipecat's format.
+        """Send the candidates of our offer `sdp` in a PATCH request, in pipecat's format.
 
-        The offer contains them too, so the status of the response does not matter.
+        The offer also contains them, so the status of the response is ignored.
 
         Raises:
             aiohttp.ClientError: The request failed.
@@ -183,7 +183,7 @@ class Signaller:
             raise self._no_answer(why, sdp)
         try:
             media = SessionDescription.parse(sdp).media
-        except Exception as error:  # aiortc's parser raises errors of any kind for broken lines
+        except Exception as error:  # aiortc's parser raises many exception types for malformed lines
             why = f"expected a session description (SDP; {type(error).__name__}: {error})"
             raise self._no_answer(why, sdp) from None
         audio = next((section for section in media if section.kind == "audio"), None)

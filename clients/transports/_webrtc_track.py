@@ -1,4 +1,4 @@
-"""The user's audio as a media track, with each frame encoded in advance and sent when due."""
+"""Send the user's audio on a media track: each frame is encoded in advance and sent when due."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class _Encoder(Protocol):
 class UserTrack(MediaStreamTrack):
     """An `AudioTrack` that encodes frames in advance (`EncodesFramesAhead`) and sends them when due.
 
-    aiortc's sender passes packets from `recv` to its transport as RTP; there they are encrypted and kept
-    until they are due.
+    aiortc's sender passes packets from `recv` to its transport, which encrypts them and keeps them until they
+    are due.
     """
 
     kind = "audio"
 
     def __init__(self) -> None:
         super().__init__()
-        self._sender: RTCRtpSender | None = None  # set by `begin`, like the next attribute
+        self._sender: RTCRtpSender | None = None  # set by `begin`, like `_codec`
         self._ice: Any = None
         self._datagrams: deque[bytes] = deque()
         self._owed = 0
@@ -83,14 +83,14 @@ class UserTrack(MediaStreamTrack):
 
         Args:
             pcm: int16 little-endian mono, 20 ms at 48 kHz.
-            skipped: Number of silent frames dropped before this frame. The timestamps skip these frames, as
-                for a sender with silence suppression (RFC 3550, 5.1).
+            skipped: Number of silent frames dropped before this frame. The timestamps skip them, as with
+                silence suppression (RFC 3550, 5.1).
         """
         if self._encoder is None or self.readyState != "live":
             return lambda: None
         samples = len(pcm) // 2
         self._at += skipped * samples
-        if self._packets.empty():  # aiortc's sender dropped the remaining packets of earlier frames
+        if self._packets.empty():  # aiortc's sender has dropped the rest of the earlier frames
             self._owed = 0
         packets = self._encoder.encode(pcm)
         for data in packets:
@@ -130,7 +130,7 @@ class UserTrack(MediaStreamTrack):
         self._datagrams.clear()
 
     async def keep_stats(self) -> None:
-        """Keep the last report, before the connection is taken apart."""
+        """Store the last report before the connection closes."""
         self._stats = await self.stats()
 
     async def stats(self) -> MediaStats:

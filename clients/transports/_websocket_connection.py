@@ -1,4 +1,4 @@
-"""A WebSocket over a stream: `websockets`' protocol, with the timestamp of each message's last byte."""
+"""Run `websockets`' protocol over a stream and timestamp the last byte of each message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from live_eval.transport import Arrival
 from live_eval.types import StampKind
 
 _NOT_UTF8 = 1007  # RFC 6455, 7.4.1
-_MOST_WAITING_BYTES = 32 << 20  # not yet received by the session; the rest stays in the kernel
+_MOST_WAITING_BYTES = 32 << 20  # queued for the session; more data stays in the kernel
 _MESSAGE_OBJECT_BYTES = 200
 _MOST_UNSENT_BYTES = 1 << 16  # pongs are dropped above this size
 _TEXT, _BINARY = 0x81, 0x82  # the first byte of a frame that contains a complete message: RFC 6455, 5.2
@@ -60,9 +60,9 @@ class WebSocketConnection(asyncio.Protocol):
         self._between_frames = False
         self._arrivals: deque[Arrival | None] = deque()  # None at the end of the connection
         self._waiting_bytes = 0  # total size of the arrivals
-        self._held_up = False  # reading is paused, since too much data is queued
+        self._held_up = False  # reading is paused because too much data is queued
         self._awaited: asyncio.Future[None] | None = None
-        self._leaving = False  # whether we began the closing handshake, without an error
+        self._leaving = False  # we began the closing handshake without an error
         self.over = asyncio.Event()
         self.stamps = StampKind.KERNEL
         self.ended_ns: int | None = None
@@ -70,18 +70,18 @@ class WebSocketConnection(asyncio.Protocol):
 
     @property
     def end(self) -> ConnectionClosed:
-        """A description of how the connection ended."""
+        """How the connection ended."""
         closing = self._websocket
         if closing.state is State.CLOSED:
             return closing.close_exc
         return ConnectionClosedError(closing.close_rcvd, closing.close_sent, closing.close_rcvd_then_sent)
 
     async def shake_hands(self, headers: Mapping[str, str]) -> None:
-        """Request a WebSocket and wait for the response.
+        """Perform the WebSocket opening handshake.
 
         Raises:
             InvalidHandshake: The response rejects the handshake.
-            ssl.SSLError: TLS ended the connection: an alert may arrive after the TLS handshake.
+            ssl.SSLError: TLS closed the connection; an alert may arrive after the TLS handshake.
         """
         request = self._websocket.connect()
         request.headers.update(headers)
@@ -95,7 +95,7 @@ class WebSocketConnection(asyncio.Protocol):
             raise self._websocket.handshake_exc
 
     def keep_alive(self, interval_s: float) -> None:
-        """Send pings, without waiting for pongs."""
+        """Send a ping every `interval_s` seconds without waiting for pongs."""
 
         def ping() -> None:
             if self._websocket.state is State.OPEN:
@@ -111,8 +111,8 @@ class WebSocketConnection(asyncio.Protocol):
         data = message.encode() if isinstance(message, str) else message
         if not 125 < len(data) < 65_536:
             return Frame(Opcode.TEXT if text else Opcode.BINARY, data).serialize(mask=True)
-        # The library takes three times as long, because it requests each mask from the system. This runs for
-        # every frame.
+        # # This runs for every frame, and the library's encoder takes three times as long, because it
+        # requests each mask from the system.
         if not self._masks:
             self._masks = os.urandom(_MASKS_BYTES)
         mask, self._masks = self._masks[:4], self._masks[4:]
@@ -121,14 +121,14 @@ class WebSocketConnection(asyncio.Protocol):
         )
 
     def write(self, frame: bytes) -> bool:
-        """Send the bytes of a message; return whether the connection was still open."""
+        """Send the bytes of a message, and return whether the connection was still open."""
         if self._websocket.state is not State.OPEN:
             return False
         self._transport.write(frame)
         return True
 
     def say_goodbye(self, code: int, reason: str) -> None:
-        """Begin the closing handshake, unless already begun."""
+        """Begin the closing handshake unless it has already begun."""
         with contextlib.suppress(WebSocketException):
             if self._websocket.state is State.OPEN:
                 self._leaving = True
@@ -140,7 +140,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport.abort()
 
     async def arrival(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended. Only one task may wait."""
+        """Wait for the next message; return None once the connection has ended. Only one task may wait."""
         while not self._arrivals:
             self._awaited = self._loop.create_future()
             await self._awaited
@@ -162,7 +162,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse data that contains the end of at most one message."""
-        # The library's parser is a stack of generators, so it only gets data other than one complete message.
+        # # The library's parser is slow (nested generators), so complete single-frame messages bypass it.
         if (
             self._between_frames
             and (start := _whole_message(data))
@@ -231,12 +231,12 @@ class WebSocketConnection(asyncio.Protocol):
 
     @property
     def _is_closed(self) -> bool:
-        """Whether later data is ignored: the endpoint began to close, or violated the protocol."""
+        """Whether later data is ignored, because the endpoint began to close or violated the protocol."""
         closing = self._websocket
         return closing.close_rcvd is not None or (closing.close_sent is not None and not self._leaving)
 
     def _take(self, frame: Frame) -> None:
-        """Add a frame to a message; the final frame completes it."""
+        """Add a frame to a message, which its final frame completes."""
         if frame.opcode is not Opcode.CONT:
             self._is_text = frame.opcode is Opcode.TEXT
         self._pieces.append(frame.data)
@@ -267,7 +267,7 @@ class WebSocketConnection(asyncio.Protocol):
     def _flush(self) -> None:
         for data in self._websocket.data_to_send():
             if data:
-                # RFC 6455, 5.5.3: a pong may be omitted.
+                # # RFC 6455, 5.5.3, allows us to omit a pong.
                 is_pong = data[0] & 0x0F == Opcode.PONG
                 if not (is_pong and self._transport.get_write_buffer_size() > _MOST_UNSENT_BYTES):
                     self._transport.write(data)
@@ -281,9 +281,9 @@ def _held_bytes(arrival: Arrival) -> int:
 
 
 def _whole_message(data: bytes) -> int:
-    """Return the payload offset if `data` is one frame with a complete message; else 0.
+    """Return the payload offset if `data` is a single frame with a complete message, else 0.
 
-    Frames that the library must check also return 0: masked, compressed, or long enough for a limit to apply.
+    Frames that the library must check also return 0: masked, compressed or possibly over a size limit.
     """
     if len(data) < 2 or (data[0] != _TEXT and data[0] != _BINARY):
         return 0

@@ -1,7 +1,7 @@
-"""HTTP transport: each message is sent as a POST request, and the response is received as messages.
+"""Send each message as an HTTP POST request and receive the response as messages.
 
-A response of the type ``text/event-stream`` becomes one message per event, as soon as the event's last byte
-arrives; any other response is one message. The messages themselves must indicate the end of a reply.
+A ``text/event-stream`` response becomes one message per event, delivered when the event's last byte arrives;
+any other response is one message. The messages themselves must mark the end of a reply.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class HttpTransport:
 
     @property
     def track(self) -> None:
-        """None: audio is sent in messages."""
+        """Always None: audio is sent in messages."""
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Empty: each request opens its own connection, and the request time includes the setup."""
+        """Always empty: each request opens its own connection, so the request time includes the setup."""
         return {}
 
     async def load(self, dial: Dial) -> None:
@@ -75,7 +75,7 @@ class HttpTransport:
         self._worker = asyncio.create_task(self._work(self._http, address, dial, timeout_s))
 
     async def send(self, message: Message) -> None:
-        """POST this message after earlier requests have been answered.
+        """Queue a message, which is POSTed after earlier requests have been answered.
 
         Raises:
             TransportClosedError: An earlier request failed, or the transport is closed.
@@ -91,7 +91,7 @@ class HttpTransport:
 
         Raises:
             TransportClosedError: A request failed or the transport is closed, and all messages have been
-                returned. The exception's kind is the failure kind, its reason a sentence.
+                returned. The exception contains the failure kind and a reason.
         """
         arrival = await self._arrivals.get()
         if arrival is not None:
@@ -99,7 +99,7 @@ class HttpTransport:
         self._arrivals.put_nowait(None)
         if self._end is None:
             assert self._worker is not None
-            await self._worker  # the task ended with an internal error, which is raised here
+            await self._worker  # raises the internal error that ended the task
         assert self._end is not None
         raise self._end
 
@@ -120,7 +120,7 @@ class HttpTransport:
     async def _work(
         self, http: aiohttp.ClientSession, address: Address, dial: Dial, timeout_s: float
     ) -> None:
-        """Send the requests until one fails."""
+        """Send the requests in order until one fails."""
         try:
             while self._end is None:
                 await self._request(http, address, dial, await self._requests.get(), timeout_s)
@@ -191,7 +191,7 @@ class HttpTransport:
 
 
 class EventStream:
-    """Parser that splits an event stream into the data of its events (WHATWG HTML, 9.2.6).
+    """Split an event stream into the data of its events (WHATWG HTML, 9.2.6).
 
     ::
 
@@ -205,7 +205,7 @@ class EventStream:
         self._data: list[bytes] = []
 
     def push(self, chunk: bytes) -> list[bytes]:
-        """Add a chunk, and return the data of the events that it completes."""
+        """Add a chunk and return the data of the events that it completes."""
         self._pieces.append(chunk)
         if b"\n" not in chunk and b"\r" not in chunk and not self._pieces[0].endswith(b"\r"):
             return []
@@ -217,7 +217,7 @@ class EventStream:
         return [data for line in lines for data in self._line(line)]
 
     def finish(self) -> list[bytes]:
-        """Return the data of an unfinished event: some servers end without a final empty line."""
+        """Return the data of an unfinished event, since some servers omit the final empty line."""
         rest, self._pieces = b"".join(self._pieces).rstrip(b"\r"), []
         return [data for line in (rest, b"") for data in self._line(line)]
 
@@ -232,7 +232,7 @@ class EventStream:
 
 
 def _text(message: bytes) -> Message:
-    """Decode a message; return bytes if it is not UTF-8."""
+    """Decode a message as UTF-8; return the bytes if it is not UTF-8."""
     try:
         return message.decode()
     except UnicodeDecodeError:

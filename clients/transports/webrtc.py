@@ -1,4 +1,4 @@
-"""WebRTC transport: audio on a track and messages on a data channel, over aiortc.
+"""Send and receive audio on a WebRTC track and messages on a data channel, using aiortc.
 
 The endpoint's packets bypass the jitter buffer: they are returned undecoded, with kernel timestamps
 (`live_eval.audio.rtp_tap`). The user's frames are encoded in advance and sent when they are due
@@ -67,12 +67,12 @@ class WebRtcTransport(StampingTransport):
 
     @property
     def track(self) -> UserTrack | None:
-        """The track for the user's audio, once connected."""
+        """The track for the user's audio, or None before the connection is open."""
         return self._track
 
     @property
     def stamps(self) -> StampKind:
-        """Whether the kernel or this process stamped the arrivals."""
+        """Whether arrival timestamps come from the kernel or from this process."""
         return self._tap.stamps if self._tap is not None else StampKind.USER
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
@@ -103,7 +103,7 @@ class WebRtcTransport(StampingTransport):
         """Send a message on the data channel.
 
         Raises:
-            TransportClosedError: The connection is closed, or sending failed (and closed it).
+            TransportClosedError: The connection is closed, or sending failed, which closes the connection.
         """
         channel = self._channel
         if self._end is None and channel is not None and channel.readyState == "open":
@@ -112,7 +112,7 @@ class WebRtcTransport(StampingTransport):
             except ValueError as error:  # exceeds the limit in the endpoint's description
                 self._ended(FailureKind.MESSAGE_TOO_BIG, str(error))
         if self._end is None and channel is None:
-            raise RuntimeError("cannot send a message: the dialect's signalling opens no data channel")
+            raise RuntimeError("cannot send a message: the dialect opens no data channel")
         if self._end is not None:
             raise self._end
 
@@ -145,7 +145,7 @@ class WebRtcTransport(StampingTransport):
                     await self._connection.close()
                     if self._tap is not None:
                         await self._tap.settled()
-                    if was_up and self._track is not None:  # otherwise, setup tasks are still running
+                    if was_up and self._track is not None:  # before that, setup tasks still use the track
                         await self._track.keep_stats()
                         take_apart(self._connection)
         if self._damage is not None:
@@ -153,7 +153,7 @@ class WebRtcTransport(StampingTransport):
 
     async def _open(self, dial: Dial, address: Address) -> None:
         if dial.signalling is None:
-            raise RuntimeError("expected a dialect with Dial.signalling, which WebRTC requires")
+            raise RuntimeError("WebRTC requires a dialect with Dial.signalling")
         self._step_ns = self._clock.now_ns()
         connection = self._connection = RTCPeerConnection(configuration(dial.signalling.ice_servers))
         self._track = UserTrack()
@@ -191,14 +191,14 @@ class WebRtcTransport(StampingTransport):
         assert self._track is not None
         try:
             await self._connection.setRemoteDescription(RTCSessionDescription(answer.sdp, "answer"))
-        except Exception as error:  # aiortc raises many kinds of errors for invalid descriptions
+        except Exception as error:  # aiortc raises many exception types for invalid descriptions
             why = f"expected a valid session description: {type(error).__name__}: {error}"
             raise address.failure(FailureKind.SDP_REFUSED, why) from None
         (sender,) = self._connection.getSenders()
         self._track.begin(answer.codec, sender)
 
     async def _until_up(self, address: Address) -> None:
-        """Wait until audio and messages can flow."""
+        """Wait until audio and messages can be sent."""
         while self._step != "up":
             if self._end is not None:
                 raise address.failure(self._end.kind, self._end.reason)
@@ -220,7 +220,7 @@ class WebRtcTransport(StampingTransport):
         return address.unreachable(TimeoutError(), timeout_s)
 
     def _moved_on(self, begun: str) -> None:
-        """Record the end of the current setup step and the start of another."""
+        """Record the end of the current setup step and the start of the next."""
         self._stepped(self._step)
         self._step = begun
 
@@ -264,7 +264,7 @@ class WebRtcTransport(StampingTransport):
         self._arrivals.put_nowait(packet)
 
     def _on_channel_closed(self) -> None:
-        """Handle the end of the data channel, alone or with the connection."""
+        """Handle the end of the data channel, with or without the connection."""
         connection = self._connection
         assert connection is not None
         if connection.sctp is not None and connection.sctp.state == "connected":
@@ -273,14 +273,14 @@ class WebRtcTransport(StampingTransport):
             self._gone()
 
     def _gone(self) -> None:
-        """Handle the end of the whole connection."""
+        """Handle the end of the connection."""
         if self._tap is not None and self._tap.path_lost:
             self._ended(FailureKind.ICE_FAILED, "the network path to the endpoint was lost")
         else:
             self._ended(FailureKind.CLOSED, "the endpoint ended the WebRTC connection")
 
     def _ended(self, kind: FailureKind, why: str, code: int | None = None) -> None:
-        """Record that the connection has ended; the first reason is kept."""
+        """Record how the connection ended; only the first reason is kept."""
         if self._end is None:
             self._end = TransportClosedError(code, why, self._clock.now_ns(), kind=kind)
             self._arrivals.put_nowait(None)

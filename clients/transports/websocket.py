@@ -1,4 +1,4 @@
-"""WebSocket transport: `websockets`' protocol over a socket with kernel timestamps.
+"""Send and receive WebSocket messages, with kernel timestamps, using `websockets`' protocol.
 
 A busy process reads late, and may read several messages at once. Each message is therefore stamped with
 the kernel's timestamp of its last byte, and no read extends past the end of a message (`live_eval.sockets`).
@@ -46,8 +46,8 @@ from live_eval.types import StampKind
 
 __all__ = ["WebSocketTransport"]
 
-_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has up to 125 bytes, two of which are the code.
-_MESSAGE_BYTES = 16 << 20  # four minutes of PCM at 24 kHz in base64; the default, 1 MiB, is too small
+_REASON_BYTES = 123  # RFC 6455, 5.5: control frames have up to 125 bytes, two of which are the close code
+_MESSAGE_BYTES = 16 << 20  # four minutes of base64 PCM at 24 kHz; the library's default of 1 MiB is too small
 _TOO_BIG = 1009
 _NOT_ALLOWED = (1002, 1007)  # RFC 6455, 7.4.1: protocol violation, or data that is not UTF-8.
 _NO_CODE = (1005, 1006)  # RFC 6455, 7.4.1: a close frame without a code, and no close frame at all.
@@ -96,11 +96,11 @@ class WebSocketTransport(StampingTransport):
 
     @property
     def track(self) -> None:
-        """None: audio is sent in messages."""
+        """Always None: audio is sent in messages."""
 
     @property
     def stamps(self) -> StampKind:
-        """Whether the kernel or this process stamped the arrivals."""
+        """Whether arrival timestamps come from the kernel or from this process."""
         return self._connection.stamps if self._connection is not None else StampKind.USER
 
     async def load(self, dial: Dial) -> None:
@@ -144,16 +144,16 @@ class WebSocketTransport(StampingTransport):
         await connection.drained.wait()
 
     def prepare(self, message: Message) -> Callable[[], bool]:
-        """Encode a message; return a function that sends it if the connection is still open."""
+        """Encode a message and return a function that sends it if the connection is still open."""
         connection = self._opened()
         return functools.partial(connection.write, connection.frame(message))
 
     def drained(self) -> Awaitable[object]:
-        """Wait until the network accepts more data."""
+        """Wait until the connection accepts more data."""
         return self._opened().drained.wait()
 
     async def receive(self) -> Arrival:
-        """Wait for the next message, and return it with the timestamp of its last byte.
+        """Wait for the next message; its timestamp is the arrival of its last byte.
 
         Raises:
             TransportClosedError: The connection has ended and all messages have been returned.
@@ -210,7 +210,7 @@ class WebSocketTransport(StampingTransport):
         return connection
 
     async def _reach(self, uri: WebSocketURI, proxy_url: str | None) -> StreamTransport:
-        """Return a stream of bytes to the endpoint's port."""
+        """Return a byte stream to the endpoint's port."""
         if proxy_url is None:
             return await self._tcp(uri.host, uri.port, asyncio.Protocol())
         proxy, began_ns = parse_proxy(proxy_url), self._step_ns
@@ -225,7 +225,7 @@ class WebSocketTransport(StampingTransport):
         return transport
 
     async def _tunnel(self, uri: WebSocketURI, proxy: Proxy) -> StreamTransport:
-        """Return a tunnel through an HTTP proxy."""
+        """Return a byte stream through an HTTP proxy."""
         ask = HTTPProxyConnection(uri, proxy, USER_AGENT)
         if proxy.scheme == "https":
             lower = await self._tcp(proxy.host, proxy.port, asyncio.Protocol())

@@ -132,7 +132,7 @@ def test_a_frame_is_sent_unchanged() -> None:
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection"),
         ({"max_output_tokens": 100}, "endpoint.max_output_tokens"),
         ({"extra": {"audio": {"sample_rate": 16_000}}}, "endpoint.extra.audio: expected"),
-        ({"extra": {"config_id": ["c-1"]}}, "endpoint.extra.config_id: expected a query parameter"),
+        ({"extra": {"config_id": ["c-1"]}}, "endpoint.extra.config_id: expected text"),
     ],
 )
 def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -238,7 +238,7 @@ def test_audio_at_another_rate_is_a_named_failure() -> None:
         (
             "audio_output",
             {"id": "s1", "data": "AAAA"},
-            "audio_output: expected a WAV file, got 3 other bytes",
+            "audio_output: expected a WAV file, got 3 invalid bytes",
         ),
         ("user_message", {"message": "hello"}, "user_message: expected an object in 'message'"),
         ("chat_metadata", {"chat_id": 7}, "chat_metadata: expected a string in 'chat_id'"),

@@ -71,8 +71,8 @@ def test_the_url_holds_the_servers_settings() -> None:
         ({"turn_detection": {"threshold": 0.5}}, "endpoint.turn_detection: Moshi has no detector"),
         ({"transcription_model": "whisper"}, "endpoint.transcription_model: Moshi does not transcribe"),
         ({"max_output_tokens": 100}, "endpoint.max_output_tokens: Moshi has no reply length limit"),
-        ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected a query parameter"),
-        ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected a query parameter"),
+        ({"extra": {"text_seed": None}}, "endpoint.extra.text_seed: expected text"),
+        ({"extra": {"text_seed": True}}, "endpoint.extra.text_seed: expected text"),
         ({"base_url": "moshi"}, ": expected an address"),
     ],
 )
@@ -157,7 +157,7 @@ def test_audio_text_and_ignored_messages() -> None:
         (b"\x04[1]", "expected a JSON object, got a list"),
         (b'\x04{"session_id": 1}', "metadata: expected a string in 'session_id', got a number"),
         (b"\x05\xff", "error: expected UTF-8"),
-        (b"\x00abc", "handshake: expected nothing or two versions of 4 bytes each, got 3 bytes"),
+        (b"\x00abc", "handshake: expected no payload or two 4-byte versions, got 3 bytes"),
     ],
 )
 def test_unreadable_messages_are_reported(message: bytes | str, words: str) -> None:

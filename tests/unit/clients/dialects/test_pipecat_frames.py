@@ -124,12 +124,12 @@ def test_anything_else_is_malformed(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "expected a frame of pipecat's protobuf serializer, got 0 other bytes"),
-        (b"\x08\x01", "expected a frame of pipecat's protobuf serializer, got 2 other bytes"),
-        (b"\x12\x05ab", "got 3 bytes too few"),
+        (b"", "expected a pipecat protobuf frame, got 0 invalid bytes"),
+        (b"\x08\x01", "expected a pipecat protobuf frame, got 2 invalid bytes"),
+        (b"\x12\x05ab", "is 3 bytes too short"),
         (b"\x13", "got wire type 3 at byte 1"),
         (b"\x12\x00\x00\x00", "got field number 0 before byte 3"),
-        (b"\xff" * 11, "got an unfinished number at byte 0"),
+        (b"\xff" * 11, "ends inside the number at byte 0"),
     ],
 )
 def test_what_is_wrong_is_named(data: bytes, told: str) -> None:

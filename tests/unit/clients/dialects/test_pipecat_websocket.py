@@ -71,7 +71,7 @@ def test_extra_contains_query_parameters_and_the_key_is_a_header() -> None:
     dial = dialect(key=Secret(KEY), extra={"token": "t-1"}).dial()
     assert dial.url == "ws://127.0.0.1:7860/ws-client?token=t-1"
     assert dial.headers == {"Authorization": f"Bearer {KEY}"}
-    with pytest.raises(UsageError, match=r"endpoint\.extra\.body: expected a query parameter"):
+    with pytest.raises(UsageError, match=r"endpoint\.extra\.body: expected text"):
         dialect(extra={"body": {"room": 1}})
 
 
