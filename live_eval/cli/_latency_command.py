@@ -14,6 +14,7 @@ from live_eval.analysis.assertions import too_few_planned
 from live_eval.analysis.latency.campaign_latencies import OUR_FAILURE
 from live_eval.analysis.latency.definitions import DefinedLatency
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
+from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.assertions import check_campaign
 from live_eval.campaigns.latency.campaign import LatencyCampaign
@@ -223,7 +224,7 @@ def _definition_table(definitions: Sequence[DefinedLatency]) -> Table:
 
 
 def _drift_table(checks: Sequence[DriftCheck]) -> Table:
-    table = plain_table("drift, ms", "n", *(name.replace("_", " ") for name in DRIFT_METRICS))
+    table = plain_table("drift, ms", "n", *(LATENCY_TITLES.get(name, name) for name in DRIFT_METRICS))
     for check in checks:
         metrics = [check.metrics[name] for name in DRIFT_METRICS]
         cells = [
@@ -263,4 +264,4 @@ def _missing(point: PointMetrics) -> Iterator[str]:
             missing.pop(not_captured, None)
         if latency.measured.n < captured:
             why = counts_in_words({reason: count for reason, count in missing.items() if count})
-            yield f"{name.replace('_', ' ')}: n {latency.measured.n} of {captured} turns; missing: {why}"
+            yield f"{LATENCY_TITLES[name]}: n {latency.measured.n} of {captured} turns; missing: {why}"

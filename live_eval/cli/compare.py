@@ -29,8 +29,9 @@ _COLUMNS = {
     "effect": "d_z (95 %)",
     "n": "n",
     "verdict": "verdict",
+    "name": "name",
 }
-_WIDE = ("p", "effect", "n")
+_WIDE = ("p", "effect", "n", "name")
 """Columns omitted on a narrow terminal."""
 
 
@@ -110,7 +111,7 @@ def _print_comparison(first: str, comparison: RunComparison) -> None:
 
 
 def _print_rows(headings: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> None:
-    """Print a table of the metrics, without p, d_z and n on a narrow terminal."""
+    """Print a table of the metrics, without p, d_z, n and the name on a narrow terminal."""
     console = output_console()
     columns = list(headings)
     widths = [
@@ -119,7 +120,7 @@ def _print_rows(headings: Mapping[str, str], rows: Sequence[Mapping[str, str]]) 
     ]
     if sum(widths) + 2 * (len(widths) - 1) > console.width:
         columns = [name for name in columns if name not in _WIDE]
-    table = plain_table(*(headings[name] for name in columns), text=(headings["verdict"],))
+    table = plain_table(*(headings[name] for name in columns), text=(headings["verdict"], headings["name"]))
     for row in rows:
         table.add_row(*(row[name] for name in columns))
     print_table(console, table)
@@ -131,7 +132,7 @@ def _rows(comparison: RunComparison) -> Iterator[dict[str, str]]:
     for name, difference in comparison.differences.items():
         yield _row(difference)
         if comparison.flagged and name in comparison.without_flagged:
-            yield {**_row(comparison.without_flagged[name]), "metric": "  without flagged"}
+            yield {**_row(comparison.without_flagged[name]), "metric": "  without flagged", "name": ""}
 
 
 def _row(difference: Difference) -> dict[str, str]:
@@ -140,7 +141,7 @@ def _row(difference: Difference) -> dict[str, str]:
     unit = f", {difference.unit}" if difference.unit else ""
     p, p_holm = difference.test.p, difference.p_holm
     return {
-        "metric": f"{difference.name}{unit}{arrow}",
+        "metric": f"{difference.title}{unit}{arrow}",
         "first": formatted(difference.first, digits=digits),
         "other": formatted(difference.other, digits=digits),
         "difference": estimated(difference.difference, digits=digits, signed=True),
@@ -148,6 +149,7 @@ def _row(difference: Difference) -> dict[str, str]:
         "effect": estimated(difference.effect, digits=2, signed=True),
         "n": str(difference.difference.n),
         "verdict": difference.in_words,
+        "name": difference.name,
     }
 
 
@@ -172,7 +174,7 @@ def _denominators(first: str, comparison: RunComparison) -> Iterator[str]:
             f"{counted(difference.difference.clusters, 'script')}"
             + (f"; missing: {missing}" if missing else "")
         )
-        names_by_counts.setdefault(counts, []).append(difference.name)
+        names_by_counts.setdefault(counts, []).append(difference.title)
     for counts, names in names_by_counts.items():
         yield f"n: {counts}{_names_unless_all(names, len(names_by_counts))}"
     most = max(comparison.differences.values(), key=lambda difference: difference.turns, default=None)
@@ -187,11 +189,11 @@ def _methods(comparison: RunComparison) -> Iterator[str]:
     """Yield notes on the tests used for p, and on missing intervals."""
     methods: dict[str, list[str]] = {}
     names_by_reason: dict[str, list[str]] = {}
-    for name, difference in comparison.differences.items():
+    for difference in comparison.differences.values():
         if difference.test.p is not None:
-            methods.setdefault(difference.test.method, []).append(name)
+            methods.setdefault(difference.test.method, []).append(difference.title)
             if difference.difference.interval is None:
-                names_by_reason.setdefault(difference.difference.reason, []).append(name)
+                names_by_reason.setdefault(difference.difference.reason, []).append(difference.title)
     for method, names in methods.items():
         yield f"p: {method}{_names_unless_all(names, len(methods))}"
     for reason, names in names_by_reason.items():
@@ -200,7 +202,7 @@ def _methods(comparison: RunComparison) -> Iterator[str]:
 
 def _close_calls(comparison: RunComparison) -> Iterator[str]:
     """Yield a note on significant differences whose d_z interval includes 0."""
-    names = [name for name, difference in comparison.differences.items() if difference.is_close]
+    names = [difference.title for difference in comparison.differences.values() if difference.is_close]
     if names:
         yield (
             f"a close call: {', '.join(names)}. The test and the interval of the difference are significant, "

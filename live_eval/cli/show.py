@@ -80,7 +80,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
         console.print(note, style="dim", markup=False)
     if summary.scores:
         console.print()
-        print_table(console, _terminal(score_table([view])))
+        print_table(console, _terminal(score_table([view], named=True)))
     if summary.judges:
         judges = "; ".join(judge.in_words for judge in summary.judges)
         console.print(f"judges: {judges}", style="dim", markup=False)
@@ -101,6 +101,8 @@ def _terminal(table: ReportTable, *labels: str) -> Table:
     indices = [headings.index(label) for label in labels or headings]
     text = [column.label for column in table.columns if not column.numeric]
     shown = plain_table(*(headings[index] for index in indices), text=text, bold=True)
+    for column in shown.columns:
+        column.no_wrap = column.header == "unit"
     for row in table.rows:
         shown.add_row(*("  " * row[index].indent + row[index].text for index in indices))
     return shown

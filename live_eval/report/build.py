@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
+from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run_summary import summarise
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
@@ -30,7 +31,6 @@ from live_eval.report.leaderboard.render import board_helpers
 from live_eval.report.pages import inline_script, page_template, script_json, write_page
 from live_eval.report.plots import Plot, curve_plot, level_plots
 from live_eval.report.tables import (
-    LATENCY_TITLES,
     RunView,
     audit_table,
     cue_tables,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
+from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.report.cells import Cell, Column, Table, estimate_cell, ranged
-from live_eval.report.tables import LATENCY_TITLES
 
 __all__ = ["drift_table"]
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from live_eval.analysis.statistics.intervals import OVER_SCRIPTS, Estimate
 from live_eval.analysis.summary.groups import Group
-from live_eval.analysis.summary.latencies import LatencySummary
+from live_eval.analysis.summary.latencies import LATENCY_TITLES, LatencySummary
 from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreSummary
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
@@ -30,8 +30,6 @@ from live_eval.report.glossary import defined_terms, term_id
 from live_eval.types import Task
 
 __all__ = [
-    "LATENCY_TITLES",
-    "TITLES_OF_A_TURN",
     "RunView",
     "audit_table",
     "columns_of",
@@ -51,17 +49,6 @@ _AUDIT_NOTE = (
 _CUE_NOTE = "Scores are means over all captured turns, or over n turns if n is given."
 
 GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
-
-LATENCY_TITLES = {
-    "connect": "connect",
-    "endpointing": "endpointing",
-    "first_byte": "first byte",
-    "voice_to_voice": "voice to voice",
-    "lead_silence": "lead silence",
-    "transcript": "transcript",
-    "barge_in_stop": "barge-in stop",
-}
-TITLES_OF_A_TURN = {**LATENCY_TITLES, **VOCAL_SOUND_TITLES}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,16 +132,18 @@ def _definition_of(title: str) -> str:
     return f"#{term_id(title)}" if title in defined_terms() else ""
 
 
-def score_table(runs: Sequence[RunView]) -> Table:
-    """Return each run's scores."""
+def score_table(runs: Sequence[RunView], *, named: bool = False) -> Table:
+    """Return each run's scores; with `named`, also the names by which commands accept them."""
     columns = columns_of(runs, ["score"], ["mean", "95 % interval", "n", "unscored", "failed"])
     columns += [Column("unit", numeric=False), *_difference_column(runs)]
+    columns += [Column("name", numeric=False)] if named else []
     names = list(dict.fromkeys(name for view in runs for name in view.summary.scores))
-    rows: list[tuple[Cell, ...]] = []
-    for name in names:
-        rows.extend(
-            _score_row(view.summary.scores[name], view, runs) for view in runs if name in view.summary.scores
-        )
+    rows = [
+        (*_score_row(view.summary.scores[name], view, runs), *([Cell(name)] if named else []))
+        for name in names
+        for view in runs
+        if name in view.summary.scores
+    ]
     return Table(tuple(columns), tuple(rows))
 
 
@@ -236,7 +225,7 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
     ]
     scores = score_columns(runs)
     columns = columns_of(runs, ["turns by"], ["turns", "failed", "voice to voice, p50 ms"])
-    columns += [Column(name, score=scores[name]) for name in names]
+    columns += [Column(scores[name].heading or name, score=scores[name]) for name in names]
     rows = [
         _cue_row(view, group, label, depth, runs, names)
         for key, label, depth in _outline(list(dict.fromkeys(_group_key(group) for _, group in groups)))

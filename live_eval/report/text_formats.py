@@ -84,7 +84,7 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     parts.append(
         _notes(runs, lambda view: map(markdown_text, view.comparison.notes if view.comparison else ()))
     )
-    scores = score_table(runs)
+    scores = score_table(runs, named=True)
     if scores.rows:
         parts += [
             "## Scores",

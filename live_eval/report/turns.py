@@ -11,11 +11,12 @@ from markupsafe import Markup
 from live_eval.analysis.statistics.intervals import rounded
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreCell
+from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.report.cells import number
 from live_eval.report.embedded_audio import MOST_STEPS, drawn_envelope
 from live_eval.report.pages import script_json
-from live_eval.report.tables import TITLES_OF_A_TURN, RunView
+from live_eval.report.tables import RunView
 from live_eval.text.wording import counted, natural_order
 from live_eval.types import Cue, Variant
 

@@ -13,7 +13,6 @@ from live_eval.analysis.comparison.prompts import prompt_sensitivity
 from live_eval.analysis.comparison.run_comparison import compare_runs
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.errors import UsageError
-from live_eval.report.tables import TITLES_OF_A_TURN
 from live_eval.studio.answers import answer
 from live_eval.studio.compared_turns import CaseQuery, compared_turns
 from live_eval.studio.library import LIBRARY
@@ -62,6 +61,6 @@ def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...
     prompts = prompt_sensitivity(runs)
     return {
         **compared.as_json(),
-        "headlines": [headline(compared.first, each, TITLES_OF_A_TURN) for each in compared.comparisons],
+        "headlines": [headline(compared.first, each) for each in compared.comparisons],
         "prompt_sensitivity": None if prompts is None else prompts.as_json(),
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 from live_eval.analysis.statistics.intervals import interval_json, paired_difference
 from live_eval.analysis.summary.latencies import is_certain_only
+from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.errors import UsageError
 from live_eval.studio.turn_filter import FilterError
 from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
@@ -74,7 +75,10 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         "matching": len(found),
         "offset": first,
         "metric": query.metric,
-        "metrics": [{"name": name, "unit": "ms", "higher_is_better": False} for name in latencies]
+        "metrics": [
+            {"name": name, "heading": TITLES_OF_A_TURN[name], "unit": "ms", "higher_is_better": False}
+            for name in latencies
+        ]
         + [column.as_json() for column in scores],
         "names": runs[0].names,
         "cues": list(dict.fromkeys(cue for run in runs for cue in run.rows.columns.get("cue", ()) if cue)),

@@ -16,6 +16,7 @@ from live_eval.analysis.comparison.series import compared_run
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.run_summary import model_of, summarise
+from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import main_trade_offs
 from live_eval.analysis.turn_view import milliseconds
@@ -111,7 +112,7 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
             manifest = run.manifest
         stamp = stamp_of(folder.path)
         values = _summary(folder.path, stamp) | (_cues_of(folder.path, stamp) if cues else {})
-        return {**values, "folder": facts, "manifest": manifest}
+        return {**values, "titles": dict(TITLES_OF_A_TURN), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
         # without words, because recognising them is slow
@@ -173,6 +174,11 @@ def _key_values(folder: Path, _stamp: Stamp) -> dict[str, Any]:
     return {
         "estimator": ALL_TURNS,
         "voice_to_voice": summary.latencies["voice_to_voice"].as_json(),
+        "vocal_sounds": [
+            {"title": TITLES_OF_A_TURN[name], "p50": each.measured["p50"].value, "n": each.n}
+            for name, each in summary.vocal_sounds.items()
+            if each.n
+        ],
         "main_scores": [each.as_json() for each in summary.main_scores],
     }
 

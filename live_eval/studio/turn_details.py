@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from live_eval.analysis.summary.score_table import judges_asked_for, read_scores
+from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.judging import Need
 from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.registry import installed_judges
-from live_eval.report.tables import TITLES_OF_A_TURN
 from live_eval.studio.transcript import seconds_after, transcript_of, zero_ns_of
 from live_eval.types import Failure
 

@@ -15,7 +15,7 @@ import numpy as np
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
-from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
+from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN, VOCAL_SOUND_TITLES
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.errors import StoreError, UsageError
 from live_eval.export.rows import csv_rows
@@ -146,6 +146,7 @@ class RunIndex:
                 {**row, **self.review_of(row["turn_id"])}
                 for row in found[query.offset : query.offset + query.limit]
             ],
+            "titles": dict(TITLES_OF_A_TURN),
             "scores": [column.as_json() for column in self.columns],
             "choices": {name: _values(self.rows.columns.get(name, ())) for name in CHOICES},
             "names": self.names,

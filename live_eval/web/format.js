@@ -35,7 +35,7 @@ export function when(iso) {
   return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** A JSON name as words, as in reports: "barge_in_stop" is "barge-in stop". */
+/** A JSON name as words. */
 export function words(name) {
-  return name.replaceAll("_", " ").replace(/\bbarge in\b/, "barge-in");
+  return name.replaceAll("_", " ");
 }

@@ -45,6 +45,7 @@ class Difference:
     Each script counts once: variants and repetitions with a value in both runs are averaged first.
 
     Args:
+        title: Name for readers.
         kind: Kind of metric: ``turns``, ``latency`` or ``score``.
         higher_is_better: Better direction, or None.
         first: Mean of the first run over the pairs; None if there are no pairs.
@@ -61,6 +62,7 @@ class Difference:
     """
 
     name: str
+    title: str
     kind: str
     unit: str
     higher_is_better: bool | None
@@ -145,6 +147,7 @@ class Difference:
     def as_json(self) -> dict[str, Any]:
         """Return the difference as printed by ``live-eval compare --json``; its keys are stable."""
         return {
+            "title": self.title,
             "kind": self.kind,
             "unit": self.unit,
             "higher_is_better": self.higher_is_better,
@@ -193,6 +196,7 @@ def difference_of(
     test = sign_flip(differences, flips=flips, seed=seed)
     return Difference(
         name=first.name,
+        title=first.title,
         kind=first.kind,
         unit=first.unit,
         higher_is_better=first.higher_is_better,

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from types import MappingProxyType
-
 from live_eval.analysis.comparison.difference import Difference, Verdict
 from live_eval.analysis.comparison.run_comparison import RunComparison
 from live_eval.analysis.sample_size import Aim, detectable, scripts_needed
@@ -16,24 +12,18 @@ __all__ = ["headline"]
 
 _LARGER = 10  # an unknown data set is assumed to have at most this many times the scripts
 _MAIN = "voice_to_voice"
-_NO_TITLES: Mapping[str, str] = MappingProxyType({})
 _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
-def headline(first: str, comparison: RunComparison, titles: Mapping[str, str] = _NO_TITLES) -> str:
-    """Summarise a comparison in a sentence: differences shown, number not shown, scripts needed to show one.
+def headline(first: str, comparison: RunComparison) -> str:
+    """Summarise a comparison of another run with the first in a sentence.
 
-    Args:
-        comparison: Comparison of another run with the first.
-        titles: Titles of metrics, in place of their names.
+    It states the differences shown, the number not shown, and the scripts needed to show one.
     """
-    differences = {
-        name: replace(each, name=titles.get(name, name)) for name, each in comparison.differences.items()
-    }
-    main = titles.get(_MAIN, _MAIN)
+    differences = comparison.differences
     parts = [_lost(first, comparison)]
     for verdict in Verdict:
-        names = [each.name for each in differences.values() if each.verdict is verdict]
+        names = [each.title for each in differences.values() if each.verdict is verdict]
         if verdict not in _OPEN and names:
             parts.append(f"{comparison.other} is {verdict} in {', '.join(names)}")
     unclear = [each for each in differences.values() if each.verdict in _OPEN]
@@ -45,7 +35,7 @@ def headline(first: str, comparison: RunComparison, titles: Mapping[str, str] = 
         if too_few:
             parts.append(f"there is too little data to say in {too_few} of {of}")
         measured = [each for each in unclear if each.effect.value and not each.rounds_to_zero]
-        measured.sort(key=lambda each: each.name != main)
+        measured.sort(key=lambda each: each.name != _MAIN)
         parts += [_reach(each, comparison.data_cases) for each in measured[:1]]
     return "; ".join(filter(None, parts)) + "."
 
@@ -77,9 +67,9 @@ def _reach(difference: Difference, data_cases: int | None) -> str:
     aim = Aim(detect=abs(value), tests=max(difference.tests, 1))
     least = detectable(aim, spread, scripts)
     parts = [
-        f"{counted(scripts, 'script')} cannot show any difference in {difference.name}"
+        f"{counted(scripts, 'script')} cannot show any difference in {difference.title}"
         if least is None
-        else f"{counted(scripts, 'script')} are too few to show a difference in {difference.name} below "
+        else f"{counted(scripts, 'script')} are too few to show a difference in {difference.title} below "
         f"{_amount(least, difference.unit)}"
     ]
     try:

@@ -179,7 +179,7 @@ def _on_flagged(comparison: RunComparison) -> Iterator[str]:
     for name, clear in comparison.without_flagged.items():
         verdict = comparison.differences[name].verdict
         if clear.verdict not in (verdict, Verdict.TOO_FEW):
-            yield f"{name}: {verdict.value} with the flagged turns, {clear.verdict.value} without them"
+            yield f"{clear.title}: {verdict.value} with the flagged turns, {clear.verdict.value} without them"
 
 
 def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
@@ -261,10 +261,10 @@ def _compare(
         if (wanted and name not in wanted) or (series.kind == "latency" and no_latencies):
             continue
         if theirs is None:
-            notes.append(f"{name} is not compared: missing from {other.name}")
+            notes.append(f"{series.title} is not compared: missing from {other.name}")
             continue
         if series.version != theirs.version:
-            notes.append(f"{name} is not compared: {_versions_differ(first, series, other, theirs)}")
+            notes.append(f"{series.title} is not compared: {_versions_differ(first, series, other, theirs)}")
             continue
         differences[name] = difference(series, theirs)
         if series.kind == "latency":
@@ -274,8 +274,8 @@ def _compare(
     if unflagged and (shown := boundaries.in_words(first.name, other.name)):
         notes.append(shown)
     notes += [
-        f"{name} is not compared: missing from {first.name}"
-        for name in other.series
+        f"{series.title} is not compared: missing from {first.name}"
+        for name, series in other.series.items()
         if name not in first.series and (not wanted or name in wanted)
     ]
     notes += _apart(first, other)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
-from live_eval.analysis.summary.latencies import LATENCIES, has_uncertain_start
+from live_eval.analysis.summary.latencies import LATENCY_TITLES, has_uncertain_start
 from live_eval.analysis.summary.observations import Observation, TurnKey, read_observations
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, judges_asked_for, read_scores
 from live_eval.analysis.summary.vocal_sounds import (
@@ -47,12 +47,14 @@ class Series:
     Args:
         name: Metric: `CAPTURED`, one of `LATENCIES` or of a vocal sound's latencies, or a score
             (``dnsmos.ovrl``), with its task (``mcq.accuracy:reasoning``) if it is split by task.
+        title: Name for readers; for a score, its heading.
         values: Value, or None, of each turn that the metric applies to.
         higher_is_better: Better direction; None if there is none or it is unknown.
         version: Judge version; empty for other metrics.
     """
 
     name: str
+    title: str
     kind: Literal["turns", "latency", "score"]
     values: Mapping[TurnKey, float | None]
     unit: str = ""
@@ -169,19 +171,19 @@ def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool 
     captured = {
         turn.key: None if turn.failed_by is FailureCause.HARNESS else float(turn.captured) for turn in turns
     }
-    made = [Series(CAPTURED, "turns", captured, unit="share", higher_is_better=True)]
-    for name in LATENCIES:
+    made = [Series(CAPTURED, "captured turns", "turns", captured, unit="share", higher_is_better=True)]
+    for name, title in LATENCY_TITLES.items():
         if any(turn.milliseconds(name) is not None for turn in turns):
             values = {
                 turn.key: None if has_uncertain_start(turn.timing, name) else turn.milliseconds(name)
                 for turn in turns
             }
-            made.append(Series(name, "latency", values, unit="ms", higher_is_better=False))
+            made.append(Series(name, title, "latency", values, unit="ms", higher_is_better=False))
     if sounds := [turn for turn in turns if has_vocal_sound(turn)]:
-        for name in VOCAL_SOUND_TITLES:
+        for name, title in VOCAL_SOUND_TITLES.items():
             values = {turn.key: vocal_sound_milliseconds(turn, name) for turn in sounds}
             if any(value is not None for value in values.values()):
-                made.append(Series(name, "latency", values, unit="ms", higher_is_better=False))
+                made.append(Series(name, title, "latency", values, unit="ms", higher_is_better=False))
     for column in table.columns:
         concerned = [turn for turn in turns if turn.task in column.tasks]
         tasks = sorted({turn.task for turn in concerned}) if by_task else []
@@ -202,8 +204,10 @@ def score_series(
 
     The name includes the `task` of the turns if the score is split by task.
     """
+    heading = column.heading or column.name
     return Series(
         column.name if task is None else f"{column.name}:{task}",
+        heading if task is None else f"{heading} ({task})",
         "score",
         {turn.key: table.value(turn, column) for turn in turns},
         unit=column.unit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from live_eval.analysis.statistics.distribution import Distribution, distribution
@@ -15,6 +16,7 @@ from live_eval.timing import Latencies
 
 __all__ = [
     "LATENCIES",
+    "LATENCY_TITLES",
     "Lag",
     "LatencySummary",
     "has_uncertain_start",
@@ -25,16 +27,19 @@ __all__ = [
     "summarise_values",
 ]
 
-LATENCIES = (
-    "connect",
-    "endpointing",
-    "first_byte",
-    "voice_to_voice",
-    "lead_silence",
-    "transcript",
-    "barge_in_stop",
+LATENCY_TITLES: Mapping[str, str] = MappingProxyType(
+    {
+        "connect": "connect",
+        "endpointing": "endpointing",
+        "first_byte": "first byte",
+        "voice_to_voice": "voice to voice",
+        "lead_silence": "lead silence",
+        "transcript": "transcript",
+        "barge_in_stop": "barge-in stop",
+    }
 )
-"""The latencies of a turn, in the order of docs/reference/latencies.md."""
+"""The latencies of a turn, in the order of docs/reference/latencies.md, with their titles."""
+LATENCIES = tuple(LATENCY_TITLES)
 
 _NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "start_delay"})
 # Both ends of a vocal sound are reported because its end of speech is unclear.

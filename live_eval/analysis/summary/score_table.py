@@ -421,9 +421,9 @@ class ScoreSummary:
 
     @property
     def label(self) -> str:
-        """The output's name, with the tasks if the mean is over several tasks."""
+        """The output's heading, with the tasks if the mean is over several tasks."""
         of = f" ({', '.join(task.value for task in self.tasks)})" if len(self.tasks) > 1 else ""
-        return f"{self.column.name}{of}"
+        return f"{self.column.heading or self.column.name}{of}"
 
     @property
     def n(self) -> int:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from live_eval.analysis.summary.latencies import LatencySummary, summarise_values
+from live_eval.analysis.summary.latencies import LATENCY_TITLES, LatencySummary, summarise_values
 from live_eval.analysis.summary.observations import Observation
 from live_eval.data import VOCAL_SOUNDS
 from live_eval.judging import TURN_FAILED
@@ -18,6 +18,7 @@ from live_eval.timing import Latency
 from live_eval.types import Case, SpeechBoundaries
 
 __all__ = [
+    "TITLES_OF_A_TURN",
     "VOCAL_SOUND_TITLES",
     "has_vocal_sound",
     "summarise_vocal_sounds",
@@ -32,6 +33,8 @@ VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
         _FROM_LAST_SOUND: "voice to voice from last sound",
     }
 )
+TITLES_OF_A_TURN: Mapping[str, str] = MappingProxyType({**LATENCY_TITLES, **VOCAL_SOUND_TITLES})
+"""The titles of all latencies, for every page, table and sentence."""
 
 _NO_WORD = "the end of the last word is unknown"
 _NO_SOUND = "the cue is no sound of the speaker"

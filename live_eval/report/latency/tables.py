@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.statistics.distribution import PERCENTILES
+from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.campaigns.latency.summary import DefinedLatencies, DetectorCost
 from live_eval.report.bars import BarChart, difference_chart
 from live_eval.report.cells import (
@@ -35,15 +36,14 @@ __all__ = [
 ]
 
 METRIC_TITLES = {
-    "voice_to_voice": "voice to voice",
-    "voice_to_voice_from_intended": "voice to voice, from intended start",
-    "first_byte": "first byte",
-    "first_byte_from_intended": "first byte, from intended start",
-    "endpointing": "endpointing",
-    "lead_silence": "lead silence",
-    "transcript": "transcript",
+    **{
+        f"{name}{suffix}": f"{LATENCY_TITLES[name]}{of}"
+        for name in ("voice_to_voice", "first_byte")
+        for suffix, of in (("", ""), ("_from_intended", ", from intended start"))
+    },
+    **{name: LATENCY_TITLES[name] for name in ("endpointing", "lead_silence", "transcript")},
     "complete": "complete",
-    "connect": "connect",
+    "connect": LATENCY_TITLES["connect"],
     "start_delay": "start delay",
 }
 """A campaign's latencies in page order."""

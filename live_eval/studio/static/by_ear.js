@@ -110,7 +110,7 @@ export class ByEar {
       ...this.runs.map(({ name }) => ({ label: name, figure: true })),
       { label: "difference", figure: true },
     ];
-    const title = `${this.title(metric)} of each case; a case plays its replies`;
+    const title = `${this.title} of each case; a case plays its replies`;
     fill(
       this.frame,
       rows.length
@@ -135,11 +135,11 @@ export class ByEar {
     const rows = means.filter(({ n }) => cue || n > 0).map(({ metric = this.metric.name, cue: of, n, means: values, difference, interval }) => {
       const score = this.metrics.find(({ name }) => name === metric);
       const shown = (value) => this.show(value, score);
-      const name = cue ? (score.heading ? headingOf(score) : words(metric)) : this.choosing(of);
+      const name = cue ? headingOf(score) : this.choosing(of);
       const range = interval && make("small", {}, ` [${interval.map((end) => number(end, score.unit === "ms" ? 0 : 2)).join(", ")}]`);
       return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));
     });
-    const of = cue ? `Means of ${cue}` : `Mean ${this.title(this.metric.name)} by cue`;
+    const of = cue ? `Means of ${cue}` : `Mean ${this.title} by cue`;
     const title = `${of}, over the cases with a value in every run`;
     const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means", class: "cards" });
     if (cue || !shown) fill(this.means, shown);
@@ -160,15 +160,15 @@ export class ByEar {
     return button(cue, choose, { class: "link" });
   }
 
-  title(metric) {
-    return this.metric.heading ?? words(metric);
+  get title() {
+    return this.metric.heading;
   }
 
   drawChoices(metrics, cues) {
     const made = JSON.stringify([metrics, cues]);
     if (made === this.offered) return;
     this.offered = made;
-    const named = metrics.map(({ name, heading }) => [name, heading ?? words(name)]);
+    const named = metrics.map(({ name, heading }) => [name, heading]);
     fill(
       this.measure,
       (cues.length > 1 || this.asked.cue) && choice("Cue", "cue", [["", "all"], ...cues], this.asked.cue),
@@ -258,7 +258,7 @@ export class ByEar {
     return make(
       "div",
       {},
-      make("p", {}, swatch, make("b", {}, `${index + 1} ${name}`), ` ${this.title(this.metric.name)} `, make("b", {}, value)),
+      make("p", {}, swatch, make("b", {}, `${index + 1} ${name}`), ` ${this.title} `, make("b", {}, value)),
       make("p", {}, turn.failure ? badge(words(turn.failure.kind), "failed") : (turn.reply_text ?? "(no text)")),
       make("p", {}, make("a", { href: turnLink(run, id) }, "The turn")),
     );

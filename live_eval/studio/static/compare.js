@@ -3,7 +3,7 @@ import { read } from "./api.js";
 import { ByEar } from "./by_ear.js";
 import { glossary } from "./glossary.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
-import { counted, number, words } from "./web/format.js";
+import { counted, number } from "./web/format.js";
 import { about, headingOf } from "./web/scores.js";
 
 export async function show(place, { parts: ids, query, signal }) {
@@ -20,11 +20,11 @@ export async function show(place, { parts: ids, query, signal }) {
   fill(place, make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")), heading, values, cases, after);
   const byEar = new ByEar(cases, runs, query, signal);
   const [term] = await Promise.all([glossary(), byEar.load()]);
-  const titleOf = (name) => {
+  const titleOf = (name, title) => {
     const { definition, ...score } = byEar.metrics.find((one) => one.name === name) ?? {};
     return definition
       ? [headingOf(score), about({ ...score, definition }), make("small", { class: "of" }, name)]
-      : [words(name), term(words(name))];
+      : [title, term(name === "captured" ? name : title)];
   };
   showValues({ values, after }, runs, { query, titleOf, signal }); // in the background: intervals take seconds
   return runs.map(({ name }) => name).join(" and ");
@@ -96,11 +96,11 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
         ? number(shown)
         : make(
             "a",
-            { href: sort(run), "aria-label": `${words(name)} ${number(shown, digits)}: show its turns` },
+            { href: sort(run), "aria-label": `${metric.title} ${number(shown, digits)}: show its turns` },
             number(shown, digits),
           );
     return row(
-      titleOf(name),
+      titleOf(name, metric.title),
       figure(value(first.id, metric.first)),
       figure(value(other.id, metric.other)),
       figure(number(metric.difference, digits), range && make("small", {}, range)),

@@ -137,6 +137,7 @@ function showFigures(
     latency_ms: latencies,
     scores,
     vocal_sounds: sounds,
+    titles,
     main_scores: main,
     tasks,
     failures,
@@ -168,7 +169,7 @@ function showFigures(
       .filter(([, { n }]) => n > 0)
       .map(([name, { p50, p50_interval: interval, n }]) =>
         tile(
-          [`${words(name)}, p50`, term(words(name))],
+          [`${titles[name]}, p50`, term(titles[name])],
           milliseconds(p50),
           [between(interval, 0), `n ${n}`].filter(Boolean).join(", "),
         ),

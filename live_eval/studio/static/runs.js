@@ -157,7 +157,13 @@ class RunList {
     if (!cells || !key) return;
     run.voice_to_voice = key.voice_to_voice.p50;
     run.main_score = key.main_scores[0]?.mean.value ?? null;
-    fill(cells.latency, milliseconds(run.voice_to_voice));
+    fill(
+      cells.latency,
+      milliseconds(run.voice_to_voice),
+      key.vocal_sounds.map(({ title, p50, n }) =>
+        make("small", { class: "of" }, `${title.replace("voice to voice ", "")}: ${milliseconds(p50)}, n ${n}`),
+      ),
+    );
     fill(
       cells.score,
       key.main_scores.map(({ score, mean }) =>

@@ -72,15 +72,15 @@ export class TurnTable {
     history.replaceState(null, "", withQuery(`#/runs/${this.run}`, this.asked));
   }
 
-  draw({ total, rows, scores, choices, names, invalid, problem: unread }) {
+  draw({ total, rows, titles, scores, choices, names, invalid, problem: unread }) {
     this.drawFilters(choices, names);
     const times = Object.keys(rows[0]?.latency_ms ?? {}).filter((name) => this.shows(name, LATENCIES.includes(name)));
     const shown = scores.filter(({ name }, place) => this.shows(name, place < MOST_SCORES));
-    this.drawColumns(rows, scores);
+    this.drawColumns(rows, titles, scores);
     const heads = [
       { label: "turn", sort: "recorded" },
       "cue",
-      ...times.map((name) => ({ label: [words(name), this.term(words(name))], sort: name, figure: true })),
+      ...times.map((name) => ({ label: [titles[name], this.term(titles[name])], sort: name, figure: true })),
       ...shown.map((score) => ({
         label: [headingOf(score), about(score)],
         sort: score.name,
@@ -147,8 +147,8 @@ export class TurnTable {
     return this.chosen[name] ?? byDefault;
   }
 
-  drawColumns(rows, scores) {
-    const times = Object.keys(rows[0]?.latency_ms ?? {}).map((name) => [name, words(name), LATENCIES.includes(name)]);
+  drawColumns(rows, titles, scores) {
+    const times = Object.keys(rows[0]?.latency_ms ?? {}).map((name) => [name, titles[name], LATENCIES.includes(name)]);
     const judged = scores.map(({ name, heading }, place) => [name, heading, place < MOST_SCORES]);
     const all = [...times, ...judged];
     const made = JSON.stringify(all);

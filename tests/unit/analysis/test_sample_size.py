@@ -88,7 +88,13 @@ def made_run(
         for repeat in range(repeats)
     }
     series = Series(
-        name="rubric.c4", kind="score", unit="of 5", higher_is_better=True, version="1", values=values
+        name="rubric.c4",
+        title="rubric.c4",
+        kind="score",
+        unit="of 5",
+        higher_is_better=True,
+        version="1",
+        values=values,
     )
     return ComparedRun(
         name=name,

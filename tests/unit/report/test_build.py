@@ -182,7 +182,7 @@ def test_scores_of_different_versions_are_not_compared(run_folder: Path, tmp_pat
     first, second = read_runs([run_folder, other])
     comparison = compare((first, second), (summary_of(run_folder), summary_of(other)))
     assert "bleu" not in comparison.scores
-    assert "bleu is not compared: judged by version 1 in first and by 2 in run" in comparison.notes
+    assert "BLEU is not compared: judged by version 1 in first and by 2 in run" in comparison.notes
 
 
 def test_runs_without_a_case_in_common_have_no_differences(run_folder: Path, tmp_path: Path) -> None:

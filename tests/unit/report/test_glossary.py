@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.report.glossary import defined_terms, licence_note
-from live_eval.report.tables import LATENCY_TITLES
 
 
 def test_the_licence_of_the_recordings_is_shown() -> None:

@@ -85,15 +85,15 @@ def test_turns_by_cue_are_shown_for_each_task_with_their_counts(run: Path) -> No
         "turns": "4",
         "failed": "0",
         "voice to voice, p50 ms": "580",
-        "mcq.accuracy": "0.00",
-        "mcq.parsed": "100.00",
+        "accuracy": "0.00",
+        "replies that choose one option": "100.00",
     }
-    assert first_row(reasoned)["mcq.accuracy"] == "100.00"
+    assert first_row(reasoned)["accuracy"] == "100.00"
     told = first_row(said)
     assert (told["turns"], told["failed"]) == ("4", "1")
     assert told["voice to voice, p50 ms"] == "580", "of the three that were captured"
-    assert told["rubric.c4"] == "2.50 (n 2)"
-    assert "mcq.accuracy" not in told
+    assert told["C4 speech information relevance"] == "2.50 (n 2)"
+    assert "accuracy" not in told
 
 
 def test_the_page_and_markdown_have_a_table_by_cue_for_each_task(run: Path) -> None:

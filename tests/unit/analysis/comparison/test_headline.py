@@ -29,10 +29,14 @@ def test_a_difference_that_is_shown_is_named() -> None:
     assert told(-2.0).startswith("b is worse in ves; ")
 
 
-def test_metrics_have_their_titles_on_a_page() -> None:
+def test_metrics_have_their_titles() -> None:
     runs = [made_run(name, {"ves": drawn(seed, 20, 2.0 * seed)}) for seed, name in enumerate("ab")]
+    for run in runs:
+        object.__setattr__(
+            run, "series", {**run.series, "ves": replace(run.series["ves"], title="vocal empathy")}
+        )
     (compared,) = compare_runs(runs).comparisons
-    assert headline("a", compared, {"ves": "VES"}).startswith("b is better in VES;")
+    assert headline("a", compared).startswith("b is better in vocal empathy;")
 
 
 def test_a_difference_that_is_not_shown_has_the_scripts_that_would_show_it() -> None:

@@ -28,7 +28,9 @@ ENDPOINT = {"name": "reference", "model": "m", "turn_mode": "server_vad"}
 
 
 def series(name: str, values: Mapping[tuple[str, int], float | None], **changes: Any) -> Series:
-    made = Series(name=name, kind="score", unit="", higher_is_better=True, version="1", values=values)
+    made = Series(
+        name=name, title=name, kind="score", unit="", higher_is_better=True, version="1", values=values
+    )
     return replace(made, **changes)
 
 
@@ -444,7 +446,7 @@ def test_runs_are_compared_from_their_folders(run_folder: Path, slower_run_folde
     assert "verdict" in text
     assert "no difference shown" in text
     assert text.count("mean over scripts") == 2
-    assert "no interval of the difference: all values are equal (captured, connect, " in text
+    assert "no interval of the difference: all values are equal (captured turns, connect, " in text
     assert text.count("equal") == 1, "no verdict of equality"
     assert "flagged (live-eval's own lag exceeded 20 ms): 1 turn in first, 1 in second" in text
     assert text.count("\n  without flagged  ") == 6, "one beneath each latency"

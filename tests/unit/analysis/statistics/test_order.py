@@ -79,7 +79,9 @@ def test_no_comparison_depends_on_the_order_in_which_turns_finished(
 
     def series(side: int, order: list[int]) -> Series:
         held = {keys[place]: values[place][side] for place in order}
-        return Series(name="x", kind="score", unit="", higher_is_better=True, version="", values=held)
+        return Series(
+            name="x", title="x", kind="score", unit="", higher_is_better=True, version="", values=held
+        )
 
     def shuffled() -> list[int]:
         return list(random.sample(range(len(keys)), len(keys)))
