@@ -81,6 +81,13 @@ class BoardCell:
         return f"n {self.estimate.n} of {self.turns}"
 
     @property
+    def count(self) -> str:
+        """The text "n", or "n of total", for a run's value; empty for other cells."""
+        if self.estimate is None or self.value is None:
+            return ""
+        return self.n_of_turns or f"n {self.estimate.n}"
+
+    @property
     def share(self) -> float:
         """Share of turns with a value, from 0 to 1."""
         return self.estimate.n / self.turns if self.estimate is not None and self.turns else 0.0

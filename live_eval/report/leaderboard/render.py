@@ -45,18 +45,11 @@ def _value(cell: BoardCell) -> str:
     return _figure(cell.value, cell.digits)
 
 
-def _count(cell: BoardCell) -> str:
-    """Return n, or "n of total", for a run's value."""
-    if cell.estimate is None or cell.value is None:
-        return ""
-    return cell.n_of_turns or f"n {cell.estimate.n}"
-
-
 def _extras(cell: BoardCell) -> list[str]:
     """Return the interval (or else n) for a run's value, then "n of total" if needed."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
-        return [_count(cell)] if _count(cell) else []
+        return [cell.count] if cell.count else []
     found = f"{_figure(between.low, cell.digits)} to {_figure(between.high, cell.digits)}"
     return [found, cell.n_of_turns] if cell.n_of_turns else [found]
 
@@ -79,7 +72,7 @@ def _html(board: Board) -> str:
 
 def board_helpers() -> dict[str, Callable[[BoardCell], Any]]:
     """Return the functions that ``board.html`` calls per cell."""
-    return {"value_of": _value, "extras": _extras, "count": _count, "cell_note": _cell_note}
+    return {"value_of": _value, "extras": _extras, "cell_note": _cell_note}
 
 
 def table_in_words(table: BoardTable) -> dict[str, Any]:
@@ -177,7 +170,7 @@ def _markdown_map(heat_map: HeatMap) -> str:
     rows = [
         [
             markdown_text(name),
-            *(_NONE if cell.value is None else f"{_value(cell)} ({_count(cell)})" for cell in row),
+            *(_NONE if cell.value is None else f"{_value(cell)} ({cell.count})" for cell in row),
         ]
         for name, row in zip(heat_map.rows, heat_map.cells, strict=True)
     ]
@@ -452,7 +445,7 @@ def _latex_map(heat_map: HeatMap) -> Iterator[str]:
 
 def _latex_counted(cell: BoardCell) -> str:
     figure = _tex(_value(cell))
-    return f"{figure} {{\\scriptsize {_count(cell)}}}" if cell.value is not None else figure
+    return f"{figure} {{\\scriptsize {cell.count}}}" if cell.value is not None else figure
 
 
 def _floating(

@@ -20,16 +20,20 @@ def test_the_tables_are_printed_with_intervals_and_published_rows(
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     [heading] = [place for place, line in enumerate(lines) if line == "Response: text"]
-    assert lines[heading + 1].split()[:3] == ["model", "BLEU", "ROUGE-L"]
-    ours, low, high, published = lines[heading + 2 : heading + 6]
+    assert lines[heading + 1].split()[:5] == ["model", "BLEU", "↑", "ROUGE-L", "↑"]
+    ours, low, high, n, published = lines[heading + 2 : heading + 7]
     assert low.startswith("  95 % interval from ")
     assert high.startswith("  to ")
+    assert n.split()[:3] == ["n", "19", "of"]
     assert published.split() == ["published:"]
 
     from_, to = low.removeprefix("  95 % interval from"), high.removeprefix("  to")
     assert float(from_.split()[0]) < float(to.split()[0])
     assert ours.strip()
-    assert lines[heading + 6].startswith("GPT-4o-Audio ")
+    assert lines[heading + 7].startswith("GPT-4o-Audio ")
+    [runs] = [place for place, line in enumerate(lines) if line == "Runs"]
+    assert lines[runs + 1].startswith(f"run 1; folder {run_folder.name}; endpoint ")
+    assert "; differences from the paper " in lines[runs + 1]
     assert (tmp_path / "leaderboard.html").exists()
 
 
