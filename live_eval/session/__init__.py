@@ -1,4 +1,4 @@
-"""Sessions with endpoints: stream the user's audio in real time, and capture the replies."""
+"""Run sessions with endpoints: stream the user's audio in real time, and capture the replies."""
 
 from live_eval.session.playback import PAUSE_NS, Playback, Utterance
 from live_eval.session.session import Session, logged

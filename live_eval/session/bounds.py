@@ -1,7 +1,7 @@
 """Limit how much data an endpoint may send in a turn, and how long its strings may be. Pure.
 
-Names and text are truncated on arrival, so later code need not check their length. A turn with far too many
-messages fails and ends its session.
+Names and text are truncated on arrival, so later code need not check their length. A turn that exceeds the
+message limits fails and ends its session.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def bounded(event: _Event) -> _Event:
 
 
 def flood_of(messages: int, size: int) -> str | None:
-    """Return an error message if a turn has too many messages or bytes, else None."""
+    """Return an error message if a turn has too many messages or bytes, otherwise None."""
     if messages <= MOST_MESSAGES and size <= MOST_BYTES:
         return None
     return (

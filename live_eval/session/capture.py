@@ -1,6 +1,6 @@
-"""Data captured during a turn: its messages, and its replies as they arrived.
+"""Define the data captured during a turn: its messages, and its replies as they arrived.
 
-`live_eval.recording.record.finish` turns it into the stored record.
+`live_eval.recording.record.finish` converts a capture to the stored record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LoggedMessage:
 
     Args:
         at_ns: Time at which the message arrived or was passed to the transport.
-        direction: ``in`` from the endpoint, ``out`` to it.
+        direction: ``in`` from the endpoint or ``out`` to it.
         body: The message as a JSON object.
     """
 
@@ -43,8 +43,8 @@ class CapturedResponse:
 
     Args:
         record: Timestamps of the response; `finish` corrects the number of samples in each chunk.
-        chunks: The audio that arrived at `record.chunk_arrival_ns`: bytes in `codec`, or samples if the
-            session had to decode it (int16 mono, shape (samples,), at the codec's rate).
+        chunks: The audio that arrived at each of `record.chunk_arrival_ns`: bytes in `codec`, or samples if
+            the session had to decode it (int16 mono, shape (samples,), at the codec's rate).
         concealed: Number of samples concealed as silence before each chunk, if a media track lost packets;
             empty without loss.
         preroll: The first chunks, if they arrived on a media track before the event that announced the
@@ -61,11 +61,11 @@ class CapturedResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TurnCapture:
-    """Everything that a session captured of one turn.
+    """Everything that a session captured during one turn.
 
     Args:
         trace: Timestamps of the turn; `finish` adds the responses' timestamps.
-        wire: The responses as they arrived, in the order in which they began; empty in a record.
+        wire: The responses as they arrived, in start order; empty in a record.
         log: Every message with its timestamp, in order, except user audio, for which only frame times are
             stored. Empty in a record read from disk.
         heard_text: The endpoint's transcript of the user's speech, or None.
@@ -98,5 +98,5 @@ class TurnCapture:
 
 
 def no_packet(response_id: str) -> str:
-    """Return the error message for a response whose playback was announced but which has no packets."""
-    return f"playback of response {response_id} began and ended without a packet"
+    """Return the error message for a response that was announced as playing but has no packets."""
+    return f"response {response_id} began and ended without an audio packet"

@@ -1,7 +1,7 @@
-"""The endpoint's side of a session: pass arrivals to the dialect and carry out its actions.
+"""Handle the endpoint's side of a session: pass arrivals to the dialect and carry out its actions.
 
-Only this module uses the transport, which a dialect may replace. It reports all events to the timeline;
-pacing and turns are handled elsewhere.
+Only this module uses the transport, which a dialect may replace. It reports all events to the timeline; other
+modules handle pacing and turns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Departure:
     Args:
         transport: Transport for which the frame is encoded; None if the connection has ended.
         messages: Messages of the frame, if audio travels in messages; None before encoding.
-        writes: Functions that pass the frame to the network; each returns False if the connection has ended.
+        writes: Functions that send the frame; each returns False if the connection has ended.
         left_ns: Time at which the frame was passed to the network, or None.
     """
 
@@ -81,7 +81,7 @@ class Connection:
         self._loaded = loaded
         self._first: Transport | None = None
         self._used: list[Transport] = []  # transports used in the current turn
-        self._reopening = False  # the dialect may buffer frames until the new connection accepts them
+        self._reopening = False  # the dialect may buffer frames until the new connection accepts audio
         self._kept_ns: list[int] = []  # deadlines of the buffered frames
         self._transport: Transport  # set by `connect`
         self._messages_ahead: EncodesMessagesAhead | None = None
@@ -98,7 +98,7 @@ class Connection:
         self._listening: asyncio.Task[None]
         self._receiving = False  # whether the listening task is waiting for the next arrival
         self._moving: asyncio.Task[None] | None = None
-        self._redialling = False  # a new connection is being created, but is not open yet
+        self._redialling = False  # a new connection is being created but is not open yet
         self._nap: asyncio.Task[None] | None = None
 
     @property
@@ -117,7 +117,7 @@ class Connection:
         )
 
     def turn_begins(self) -> None:
-        """Start a turn, and record which connections it uses."""
+        """Start a turn, and begin to record which connections it uses."""
         self._used = self._used[-1:]
 
     async def sent_stats(self) -> MediaStats | None:
@@ -239,7 +239,7 @@ class Connection:
             return
         now_ns = self._clock.now_ns()
         for name in [name for name, at_ns in self._timers.items() if at_ns <= now_ns]:
-            if self._timers.get(name, now_ns + 1) > now_ns:  # cancelled or moved by an earlier timer
+            if self._timers.get(name, now_ns + 1) > now_ns:  # an earlier timer cancelled or moved it
                 continue
             del self._timers[name]
             self._timeline.called("timer", now_ns, name=name)
@@ -254,9 +254,9 @@ class Connection:
         await self.fire_timers()
 
     async def leave(self) -> None:
-        """End the session, and wait for the endpoint's final message if the dialect sets a timer for it.
+        """End the session; if the dialect sets a timer, wait that long for the endpoint's final message.
 
-        Later events do not belong to a turn, and a pending new connection is not awaited.
+        Later events do not belong to any turn. A reconnect in progress is not awaited.
         """
         self._closing = self._leaving = True
         self._timers.clear()
@@ -275,7 +275,7 @@ class Connection:
         self._listening.cancel()
 
     async def close(self) -> None:
-        """Close the connection; does nothing if it has already ended. Never raises, never hangs."""
+        """Close the connection unless it has ended. Never raises an error and never hangs."""
         self._closing = True
         if self._first is not None:
             await self._transport.close()
@@ -293,7 +293,7 @@ class Connection:
         await self._carry_out(self._dialect.opened(now_ns), now_ns)
 
     async def _listen(self) -> None:
-        """Receive until the connection ends."""
+        """Receive messages until the connection ends."""
         while True:
             transport = self._transport
             self._clock.catch_up()
@@ -334,7 +334,7 @@ class Connection:
         self._wake()
 
     async def _ended(self, end: TransportClosedError) -> None:
-        """Handle the endpoint or the network closing the connection."""
+        """Handle a connection that the endpoint or the network closed."""
         self._timers.clear()
         self._timeline.connection_ended(end)
         if end.kind is FailureKind.CLOSED:
@@ -355,7 +355,7 @@ class Connection:
             self._redialling = False
             self._wake()
             return
-        await self._settled.wait()  # frames encoded for the old connection are still sent on it
+        await self._settled.wait()  # send the frames that are already encoded for the old connection
         old = self._transport
         self._use(transport)
         self._used.append(transport)
@@ -364,7 +364,7 @@ class Connection:
             self._listening.cancel()
             self._listening = self._tasks.create_task(self._listen())
         self._tasks.create_task(old.close())
-        await asyncio.sleep(0)  # close the old connection before the first message on the new connection
+        await asyncio.sleep(0)  # close the old connection before the first message on the new one
         self._redialling = False
         await self._opened()  # must precede any audio
 

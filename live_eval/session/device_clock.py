@@ -1,10 +1,13 @@
 """Map a device's sample clock to the monotonic clock. Pure.
 
 A sound card counts samples with its own crystal, which is a few parts per million fast or slow, and its
-blocks arrive with a varying delay. The delay is never negative, so a line below all (sample, arrival) points
-gives the clock's offset and drift. It is taken from the lower convex hull, as for one-way network delays
-(Moon, Skelly, Towsley: Estimation and removal of clock skew from network delay measurements, INFOCOM 1999).
-If a device loses samples without counting them, all later blocks lie above the line: the estimate restarts.
+blocks arrive with a varying delay. Since the delay is never negative, a line below all (sample, arrival)
+points gives the clock's offset and drift. The line is an edge of the lower convex hull, as for one-way
+network delays (Moon, Skelly, Towsley: Estimation and removal of clock skew from network delay measurements,
+INFOCOM 1999).
+
+If a device loses samples without counting them, all later blocks lie above the line and the estimate
+restarts.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ _LOSS_S = 2  # blocks more than `_LOSS_NS` above the line for this long indicate
 class DeviceClock:
     """Estimate capture times from the arrival times of blocks.
 
-    The constant part of the delay cannot be measured, so the capture times are offset by it.
+    The constant part of the delay cannot be measured, so estimated capture times are too late by this amount.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -41,7 +44,7 @@ class DeviceClock:
         return -self._slope * 1e6
 
     def observe(self, samples: int, at_ns: int) -> None:
-        """Record that the device's first `samples` samples had arrived at `at_ns`."""
+        """Record that the device's first `samples` samples had arrived by `at_ns`."""
         device_ns = samples * _SECOND_NS // self._rate_hz
         offset_ns = at_ns - device_ns
         second = device_ns // _SECOND_NS

@@ -1,6 +1,6 @@
 """Mix the echo of replies into the microphone signal, as if there were no echo cancellation. Pure.
 
-Chunks are decoded only when due, because a complete reply may arrive in one burst.
+Chunks are decoded only when due because a complete reply may arrive in one burst.
 """
 
 from __future__ import annotations

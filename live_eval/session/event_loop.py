@@ -86,8 +86,8 @@ class Collector:
     """Collect garbage at the end of sessions while automatic collection is off (see `undisturbed`).
 
     A full collection blocks the event loop (for 4 ms with 10 WebRTC or 40 WebSocket sessions), so it waits
-    until no session is being timed. The number of uncollected sessions is limited, because each leaves up to
-    60 kB of reference cycles, which take time to free.
+    until no session is being timed. Each uncollected session leaves up to 60 kB of reference cycles, which
+    take time to free, so their number is limited.
     """
 
     def __init__(self) -> None:
@@ -100,11 +100,11 @@ class Collector:
         """Collect garbage after a session.
 
         Args:
-            timed: Return whether a pause now would distort the session's latencies.
+            timed: Function that returns whether a pause now would distort the session's latencies.
         """
         if not gc.isenabled() and len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
-            gc.freeze()  # the first sessions import their transport, which creates 30,000 permanent objects
+            gc.freeze()  # the first session imports its transport, which creates 30,000 permanent objects
         self._held.add(timed)
         try:
             yield
@@ -134,7 +134,7 @@ def run(main: Coroutine[Any, Any, _T]) -> _T:
 
 @contextlib.contextmanager
 def ungrouped() -> Iterator[None]:
-    """Raise the first `LiveEvalError` of an exception group from the block, instead of the group."""
+    """Convert an exception group raised in the block to its first `LiveEvalError`."""
     try:
         yield
     except ExceptionGroup as errors:
@@ -145,7 +145,7 @@ def ungrouped() -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-    """Return a message with an exception group's innermost errors."""
+    """Return a message that lists an exception group's innermost errors."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(describe, error.exceptions))
     return f"{type(error).__name__}: {error}"
@@ -159,8 +159,8 @@ def innermost(error: BaseException) -> BaseException:
 def stagger_ns(worker: int, workers: int) -> int:
     """Return a worker's start delay relative to the first worker.
 
-    Starts are spread over about a second, off the frame grid, so that the workers' frames are not due at the
-    same time.
+    Starts are spread over about a second and off the frame grid, so that the frames of different workers are
+    not due at the same time.
     """
     return 1_017_000_000 * worker // workers
 
@@ -169,13 +169,13 @@ class Priority(StrEnum):
     """The scheduling priority of a thread."""
 
     REAL_TIME = "real-time"
-    """Precedence over all ordinary threads."""
+    """Real-time priority, which takes precedence over all ordinary threads."""
     RAISED = "raised"
     NORMAL = "normal"
 
 
 def raise_priority() -> Priority:
-    """Raise the calling thread's priority as far as permitted, but not that of its child processes.
+    """Raise the calling thread's priority as far as permitted; child processes do not inherit it.
 
     Real-time priority requires CAP_SYS_NICE or a nonzero RLIMIT_RTPRIO (sched(7)).
     """
@@ -204,11 +204,11 @@ _holders = _Holders()
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[Priority]:
-    """Protect timed code from interpreter pauses and other programs.
+    """Protect timed code from interpreter pauses and from other programs.
 
-    The garbage collector is off (long-lived objects are frozen; see `Collector`), CPU-bound threads release
-    the interpreter lock within half a millisecond, and the calling thread's priority is raised. If contexts
-    overlap in a thread, only the first one collects garbage, and the last one to exit restores all settings.
+    Automatic garbage collection is off (see `Collector`), CPU-bound threads release the interpreter lock
+    within half a millisecond, and the calling thread's priority is raised. If contexts overlap in a thread,
+    only the first one collects garbage, and the last one to exit restores all settings.
 
     Yields:
         The thread's priority.

@@ -23,8 +23,8 @@ __all__ = ["AfterGreeting", "GreetingWatch"]
 class GreetingWatch:
     """Detect a greeting: a response before the user's first utterance.
 
-    A greeting lasts until its response has ended and its last sample has been heard. A stalled greeting
-    counts as ended. If a greeting exceeds the limits for a reply, the user stops waiting and speaks over it.
+    A greeting ends when its response has ended and its last sample has been heard, or when it stalls. If it
+    exceeds the limits for a reply, the user stops waiting and speaks over it.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class GreetingWatch:
         self._progress_ns: int | None = None
 
     def look(self, turn: Turn, now_ns: int) -> Iterator[GreetingBegan | GreetingEnded]:
-        """Yield the changes since the last call."""
+        """Yield the start or end of a greeting since the last call."""
         speaking, progress_ns = turn.continues(now_ns), turn.progress_ns
         if progress_ns is None or self._endless:
             return
@@ -69,7 +69,9 @@ class AfterGreeting:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Handle greeting reports without passing them on, so that no utterance is anchored to them."""
+        """Handle reports of greetings without passing them on, so that no utterance is anchored to a
+        greeting.
+        """
         match heard:
             case GreetingBegan():
                 self._greets, self._until_ns = True, None
@@ -81,7 +83,7 @@ class AfterGreeting:
                 pass
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
-        """Return silence while a greeting is expected or heard, then the speaker's frames."""
+        """Return silence while a greeting is expected or audible, then the speaker's frames."""
         if not self._speaks:
             if self._until_ns is None and not self._greets:
                 self._until_ns = now_ns + self._patience_ns

@@ -1,4 +1,4 @@
-"""Timeouts for an endpoint, and the resulting failures. Pure."""
+"""Define timeouts for an endpoint, and the failures that they cause. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from live_eval.types import Failure
 __all__ = ["SessionLimits", "answer_by_ns", "overdue", "unanswered"]
 
 _SECOND_NS = 1_000_000_000
-_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that lasts longer ignored the user's speech
+_TALKS_THROUGH_NS = 2 * _SECOND_NS  # an earlier reply that continues longer has ignored the user's speech
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,11 @@ class SessionLimits:
         reply_s: Timeout for a response to begin after the user's turn is over.
         stall_s: Timeout for the next audio or text of a response.
         max_reply_s: Maximum duration of a response.
-        linger_s: Wait for late audio or another response after a response has ended.
-        transcript_s: Wait for the input transcription, which may be slower, after a response has ended.
+        linger_s: Time to wait for late audio or another response after a response has ended.
+        transcript_s: Time to wait for the input transcription, which may be slower, after a response has
+            ended.
         silence_s: Length of silence that ends a reply on continuous media.
-        listen_s: Wait for a reaction to an utterance that expects no answer or was talked over.
+        listen_s: Time to wait for a reaction to an utterance that expects no answer or was talked over.
     """
 
     connect_s: float = 15.0
@@ -43,7 +44,7 @@ class SessionLimits:
 
 
 def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_track: bool) -> Failure | None:
-    """Return the failure of an open response that stalls or does not end, or None."""
+    """Return the failure of an open response that has stalled or lasts too long, or None."""
     if at_ns - response.progress_ns > limits.stall_s * _SECOND_NS:
         what, kind = "no audio or text", FailureKind.STALLED
         if on_track and not response.chunks:
@@ -73,8 +74,8 @@ def overdue(response: OpenResponse, limits: SessionLimits, at_ns: int, *, on_tra
 def answer_by_ns(limits: SessionLimits, since_ns: int, earlier_until_ns: int) -> int:
     """Return the deadline of a response due since `since_ns`.
 
-    `earlier_until_ns` is the time at which the user heard the last reply to an earlier turn end, or 0. If an
-    endpoint talked over the user, the wait after this time is short: it answers soon or not at all.
+    `earlier_until_ns` is the time at which the user heard the last reply to an earlier turn end, or 0. After
+    an endpoint has talked over the user, the wait is short because it either answers soon or not at all.
     """
     due_ns = since_ns + round(limits.reply_s * _SECOND_NS)
     if earlier_until_ns - since_ns <= _TALKS_THROUGH_NS:

@@ -2,12 +2,12 @@
 
 Each session frame contains the audio that the device captured a fixed `delay_ns` earlier. As the two clocks
 drift apart, single samples are repeated or dropped (five per second at 200 ppm and 24 kHz) where the signal
-is flattest. This is cheaper than a resampler, and the position of every sample is known exactly.
+is flattest. This is cheaper than resampling and keeps the position of every sample known exactly.
 
-Audio that arrives too late for its frame causes an underrun: silence is sent first, then the late audio. The
+An *underrun* occurs if audio arrives too late for its frame: silence is sent first, then the late audio. The
 delay grows by the same amount, up to a limit, so that another arrival this late causes no underrun; audio
-beyond the limit is dropped in the next pause. Audio that is not read within two seconds is dropped: an
-overrun.
+beyond the limit is dropped in the next pause. An *overrun* occurs if audio is not read within two seconds; it
+is dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Live", "LiveStats"]
 
 _SECOND_NS = 1_000_000_000
 _KEPT_S = 2
-_LATE_NS = 10_000_000  # above this limit, shorten pauses instead of slipping samples
+_LATE_NS = 10_000_000  # for larger deviations, shorten pauses instead of slipping samples
 _MOST_DELAY_NS = 300_000_000
 
 
@@ -62,9 +62,8 @@ class Live:
         device_hz: Nominal sample rate of the device.
         rate_hz: Input sample rate of the endpoint.
         frame_ns: Frame length of the endpoint.
-        delay_ns: Initial delay from a sample's capture to its time in the session: at least a frame, a device
-            block, the block jitter and the resampler's delay together. Not part of the endpoint's
-            latency.
+        delay_ns: Initial delay from a sample's capture to its time in the session: at least the sum of a
+            frame, a device block, the block jitter and the resampler's delay. It is not part of the latency.
         detector: Utterance detector; None for one with default settings.
     """
 
@@ -96,7 +95,7 @@ class Live:
         self._captured = 0  # number of samples captured by the device
         self._started = self._stopped = False
         self._spans: list[Span] = []
-        self._speaking = False  # the last state reported to the session
+        self._speaking = False  # the state last reported to the session
         self._began_ns = 0
 
     def push(self, pcm: NDArray[np.int16], at_ns: int) -> None:
@@ -128,7 +127,7 @@ class Live:
         self._stopped = True
 
     def hear(self, heard: Heard) -> None:
-        """Do nothing: a person hears the reply."""
+        """Do nothing, since a person hears the reply."""
 
     def frame(self, now_ns: int, start_ns: int) -> Frame | None:
         """Return the audio that the device captured `delay_ns` before the frame."""
@@ -164,7 +163,7 @@ class Live:
         self._head = to
 
     def _taken(self, samples: int, slip: int) -> bytes:
-        """Return the next samples, made from `slip` extra input samples (fewer if negative)."""
+        """Return the next `samples` samples, made from `slip` extra input samples (fewer if negative)."""
         there = self._tail - self._head
         used = min(samples + slip, there)
         pcm = self._ring.take(np.arange(self._head, self._head + used), mode="wrap")
@@ -194,7 +193,7 @@ class Live:
         )
 
     def _marks(self, at_ns: int) -> tuple[UtteranceBegan | None, UtteranceEnded | None]:
-        """Return the utterance that began or ended, given that the next sample is spoken at `at_ns`."""
+        """Return the utterances that began and ended, if the next sample is spoken at `at_ns`."""
         if not self._spans:
             return None, None
         span = self._spans[0]

@@ -1,4 +1,4 @@
-"""The append-only part of a turn: the user's speech, frame times and messages. Pure."""
+"""Store the append-only data of a turn: the user's speech, frame times and messages. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live_eval.types import SpeechBoundaries
 __all__ = ["MOST_FRAMES", "FrameTimes", "MessageLog", "RawMessage", "UserMarks"]
 
 RawMessage: TypeAlias = tuple[int, bool, Message]
-"""A message with its time and whether the endpoint sent it."""
+"""A message, its time, and whether the endpoint sent it."""
 
 MOST_FRAMES = 30_000
 """Maximum number of frame times kept per turn: ten minutes of 20 ms frames, from the utterance onwards."""
@@ -31,7 +31,7 @@ class UserMarks:
             speaks.
         last_frame_ns: Deadline of the utterance's last frame.
         expects_answer: Whether the utterance expects an answer.
-        owed_answer: Whether an answer to an earlier turn's utterance is due.
+        owed_answer: Whether an answer to an utterance of an earlier turn is due.
     """
 
     t0_ns: int | None = None
@@ -73,7 +73,7 @@ class FrameTimes:
     """Deadlines and send times of a turn's frames.
 
     Args:
-        number: Number of frames sent; in a very long turn, more than the number of kept times.
+        number: Number of frames sent; exceeds the number of kept times in a very long turn.
         late_speech: Number of speech frames sent more than a frame late.
         skipped_silence: Number of silence frames skipped to catch up.
     """

@@ -1,4 +1,4 @@
-"""A speaker that streams recordings, each after a pause once the user has heard the previous reply. Pure.
+"""Define a speaker that streams recordings, each after a pause once the previous reply has been heard. Pure.
 
 Use `live_eval.session.script` for recordings that begin at other times or expect no answer.
 """
@@ -31,7 +31,7 @@ class Utterance:
 
     Args:
         frames: Wire frames of the recording (int16 little-endian mono), at least one.
-        background: Frames that loop while the user is silent after the recording; empty for silence.
+        background: Frames to loop while the user is silent after the recording; empty for silence.
         anchor: Start of the recording; None for a pause after the previous reply.
     """
 

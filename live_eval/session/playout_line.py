@@ -1,7 +1,7 @@
 """Play queued audio in real time, as a telephone network does. Pure.
 
 An agent on a phone line sends its reply faster than real time to a queue, which it may clear. The line
-converts the queue to a continuous stream, in which each piece of audio is timestamped with its playout.
+converts the queue to a continuous stream in which each piece of audio is timestamped with its playout time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from live_eval.playout import PlayoutQueue
 __all__ = ["Passed", "PlayoutLine"]
 
 _PIECES_PER_S = 50
-# An interruption is handled slightly after its arrival; pieces that begin in between must not be played.
+# An interruption is handled slightly after it arrives; pieces that begin in between must not be played.
 _HELD_NS = 20_000_000
 
 

@@ -1,8 +1,8 @@
 """Find the beginning of a reply on a media track when its event arrived late. Pure.
 
-Packets and events travel separately. If an event is lost, it is retransmitted after a second or more, while
-the reply's packets keep arriving. Packets since the sender's last idle gap are therefore kept, and decoded
-to find the first audible sample.
+Packets and events travel separately. A lost event is retransmitted after a second or more, while the reply's
+packets keep arriving. Packets since the sender's last idle gap are therefore kept and decoded to find the
+first audible sample.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from live_eval.timing import WINDOWS_PER_S, audible_onset, loud_windows
 __all__ = ["MARGIN_NS", "Beginning", "Preroll", "beginning"]
 
 MARGIN_NS = 100_000_000
-"""Margin before the first audible sample or the event of a reply, so that the onset is not cut."""
+"""Margin before the first audible sample or the event of a reply, which prevents a clipped onset."""
 
 _SILENCE_S = 1.0
 """Length of silence that counts as an idle gap in an unbroken stream."""

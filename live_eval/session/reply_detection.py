@@ -87,7 +87,8 @@ class EnergySegmenter:
         stretch = self.open
         if stretch is None:
             self._before.append(chunk)
-            # A chunk lasts until the next chunk arrives, so the audio may have begun in an earlier chunk.
+            # A chunk lasts until the next chunk arrives, so the audible audio may have begun in an earlier
+            # chunk.
             while len(self._before) > 1 and chunk.at_ns - self._before[1].at_ns > _KEPT_BEFORE_NS:
                 self._before.popleft()
             if audible:

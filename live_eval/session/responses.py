@@ -1,4 +1,4 @@
-"""The responses of a turn as they arrive. Pure."""
+"""Track the responses of a turn as they arrive. Pure."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class OpenResponse:
         return None
 
     def heard_ms(self, at_ns: int) -> int:
-        """Return the number of milliseconds heard by `at_ns`."""
+        """Return how many milliseconds have been heard by `at_ns`."""
         rate_hz = self._place_chunks()
         heard = sum(self._heard_samples(at, at_ns, rate_hz) for at in range(len(self.starts)))
         return max(0, heard - self.preroll_samples) * 1000 // rate_hz
@@ -142,8 +142,8 @@ class OpenResponse:
     def pcm(self, at: int) -> NDArray[np.int16] | None:
         """Return a decoded chunk, with silence for lost samples before it; None if decoding fails.
 
-        Each chunk is decoded once. For the record, the audio is decoded again outside the event loop, with
-        one codec state for all responses.
+        Each chunk is decoded once here. The recorded audio is decoded again outside the event loop, with one
+        codec state for all responses.
 
         Args:
             at: Index of the chunk; chunks before `first_decoded` are returned as silence.
@@ -261,9 +261,7 @@ class OnsetSearch:
         self._done = False
 
     def look(self) -> int | None:
-        """Return the time at which the first audible sample is heard, once; None before it is found and
-        afterwards.
-        """
+        """Return the time at which the first audible sample is heard, once; None on all other calls."""
         response = self._response
         if self._done or response.codec is None:
             return None
@@ -288,7 +286,7 @@ class OnsetSearch:
         return None
 
     def _heard_ns(self, sample: int) -> int | None:
-        """Return the time at which a sample is heard; playout begins at the start of the response record."""
+        """Return the time at which a sample of the response is heard."""
         marks, first, preroll = self._response.record(), 0, self._response.preroll
         if preroll is not None:
             chunk = int(np.searchsorted(np.cumsum(marks.chunk_samples), sample, side="right"))
@@ -308,7 +306,7 @@ class OnsetSearch:
 
 
 class Responses:
-    """The responses of a turn, in start order; at most `MOST_RESPONSES` are kept."""
+    """The responses of a turn, in start order. At most `MOST_RESPONSES` are kept."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, OpenResponse] = {}

@@ -1,13 +1,13 @@
-"""A speaker that streams recordings at scripted times: during a reply, or right after it. Pure.
+"""Define a speaker that streams recordings at scripted times: during a reply, or right after it. Pure.
 
 The first sample of the speaker's audio is spoken exactly at the anchor's time, as heard, so a recording may
 begin within a frame. If the anchor is too early for the recording's lead-in silence, the lead-in is cut. If
-the anchor's time has already passed when it becomes known, the utterance begins immediately, and
-`UtteranceBegan` has the actual time.
+the anchor's time has passed when it becomes known, the utterance begins immediately, and `UtteranceBegan`
+contains the actual time.
 
 *The reply* answers the last utterance that expects an answer; before the first such utterance, it is the
 greeting. A reply that is cancelled before the anchor does not count. A reply that became audible during the
-utterance does not count if another reply becomes audible in time.
+utterance counts only if no other reply becomes audible in time.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SECOND_NS = 1_000_000_000
 class ScriptPlayback:
     """A `Speaker` that streams recordings, each at its anchor. Each utterance begins a new turn.
 
-    The script ends when the last turn's reply has finished playing, or when the next utterance's anchor does
-    not occur.
+    The script ends when the last reply has finished playing, or when the next utterance's anchor has not
+    occurred in time.
 
     Args:
         utterances: At least one recording, all with the same frame length; the first has no anchor.
@@ -61,7 +61,7 @@ class ScriptPlayback:
         self._pcm = b""
         self._at = 0  # number of streamed bytes of the recording
         self._over = False
-        self._audible: dict[str, int] = {}  # playout times of each response
+        self._audible: dict[str, int] = {}  # start of playout of each response
         self._quiet_from_ns: int | None = None
         self._own_sound_ends_ns = 0  # end of the speaker's audio in the latest utterance
         self._asked_ns = 0  # end of the latest utterance that expects an answer
@@ -134,7 +134,7 @@ class ScriptPlayback:
         return ended_ns if ended_ns is not None and ended_ns > self._asked_ns else None
 
     def _is_over(self, now_ns: int) -> bool:
-        """Return whether the script has ended, because it is complete or the next anchor does not occur."""
+        """Return whether the script has ended because it is complete or the next anchor does not occur."""
         if not self._over or self._quiet_from_ns is None or now_ns < self._quiet_from_ns:
             return False
         following, spoken = self._following, self._utterances[self._playing]
@@ -146,9 +146,9 @@ class ScriptPlayback:
     # -- The frames ----------------------------------------------------------------------------------------
 
     def _begin(self, utterance: Utterance, t0_ns: int, start_ns: int) -> Frame:
-        """Return the frame in which a recording begins, at `t0_ns` or later with part of its lead-in cut.
+        """Return the frame in which a recording begins: at `t0_ns`, or later with part of its lead-in cut.
 
-        The tail of the previous recording, after the speaker's audio, is dropped.
+        The previous recording's audio after its speech is dropped.
         """
         at = -((start_ns - t0_ns) * self._samples // self.frame_ns)  # the first sample at or after `t0_ns`
         lead_in = utterance.boundaries.onset_ns * self._samples // self.frame_ns
@@ -172,7 +172,7 @@ class ScriptPlayback:
         return self._said(start_ns, began, before)
 
     def _said(self, start_ns: int, began: UtteranceBegan | None = None, before: bytes = b"") -> Frame:
-        """Return the next frame of the recording, prefixed with the samples in `before`."""
+        """Return the next frame of the recording, preceded by the samples in `before`."""
         size = len(self._silence.pcm)
         pcm = before + self._pcm[self._at : self._at + size - len(before)]
         self._at += size - len(before)

@@ -1,6 +1,6 @@
-"""A session with an endpoint: stream the user's audio in real time, and capture the replies.
+"""Run a session with an endpoint: stream the user's audio in real time, and capture the replies.
 
-The session connects a speaker, a dialect and a transport. The dialect implements the protocol, the speaker
+A session connects a speaker, a dialect and a transport. The dialect implements the protocol, the speaker
 decides what the user says next, and the timeline decides when a turn is over.
 """
 
@@ -55,7 +55,7 @@ _TURNS_KEPT = 2  # the turn in progress, and the previous turn, whose reply may 
 def logged(messages: Sequence[RawMessage], dialect: Dialect) -> tuple[LoggedMessage, ...]:
     """Redact messages for the log, and truncate long strings from the endpoint.
 
-    Parsing takes time: call this function off the event loop.
+    Call this function off the event loop, because parsing takes time.
     """
 
     def body(message: Message, *, incoming: bool) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ class Session:
         transport: Connection factory, called once unless the dialect requests a reconnect.
         modality: Requested modality of the reply.
         probe: The process's event-loop probe; None to leave lag unmeasured.
-        slots: The process's frame slots; None to begin at any time.
+        slots: The process's frame slots; None to send frames without coordination between sessions.
         records_wire: Whether to keep all calls and messages for `wire`.
     """
 
@@ -145,7 +145,7 @@ class Session:
 
         Returns:
             The capture of each turn; only the first includes the session setup. Turns that were not reached
-            fail as `DIALOGUE_ENDED`.
+            have the failure `DIALOGUE_ENDED`.
         """
         limits, number = self._limits, len(utterances)
         waits_s = limits.ready_s + number * (2 * (limits.reply_s + limits.max_reply_s) + limits.stall_s)
@@ -182,9 +182,9 @@ class Session:
         """Connect, stream the speaker's audio until it is done or the session fails, and disconnect.
 
         Args:
-            bound_ns: Maximum length of the session; None for no limit while it makes progress.
-            on_turn: Called with each turn soon after it ends, so that memory does not grow with the session's
-                length; None to return all turns.
+            bound_ns: Maximum length of the session; None for no limit as long as it makes progress.
+            on_turn: Called with each turn soon after it ends, which keeps memory use constant in long
+                sessions; None to return all turns.
             survives_failures: Whether to continue the session after a turn without a complete reply.
 
         Returns:
@@ -248,7 +248,7 @@ class Session:
         return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
-        """Call `take` with the current state of the kept turns. `run` calls it again later."""
+        """Call `take` with the current state of the kept turns; `run` calls it again with their final state."""
         for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
             reading = self._reading() if turn is self._timeline.current else None
             messages = tuple(turn.log.messages)
@@ -263,7 +263,7 @@ class Session:
         return bool(turns) and self._clock.now_ns() >= turns[-1].timed_from_ns
 
     def log(self, turn: int = 0) -> tuple[LoggedMessage, ...]:
-        """Return the redacted messages of turn `turn` with timestamps; call off the event loop."""
+        """Return the redacted messages of turn number `turn` with timestamps. Call off the event loop."""
         return logged(self.messages(turn), self._dialect)
 
     def messages(self, turn: int = 0) -> Sequence[RawMessage]:
@@ -277,7 +277,7 @@ class Session:
         return self._wire
 
     async def _guard(self, bound_ns: int | None) -> None:
-        """End a session that nothing else would end: if the endpoint stops reading, sending blocks."""
+        """End a session that no other limit ends: sending blocks forever if the endpoint stops reading."""
         clock, limits = self._clock, self._limits
         if bound_ns is not None:
             await clock.sleep_until(clock.now_ns() + bound_ns)
@@ -299,7 +299,7 @@ class Session:
     # -- The conversation --------------------------------------------------------------------------------
 
     async def _talk(self, speaker: Speaker, first_ns: Callable[[int], int]) -> None:
-        """Stream the speaker's audio and listen, until the speaker is done or the turn has failed."""
+        """Stream the speaker's audio and receive, until the speaker is done or the turn has failed."""
         await self._until_ready()
         timeline, clock = self._timeline, self._clock
         greeting: GreetingWatch | None = GreetingWatch()
@@ -342,7 +342,7 @@ class Session:
             timeline.interrupted(began.onset_ns, backchannel=not began.expects_answer)
             self._stops_ns = began.onset_ns
         if timeline.over:
-            timeline.current.settle()  # later failures fail the next turn
+            timeline.current.settle()  # later failures belong to the next turn
         if began is not None and began.own_turn:
             begins = timeline.spoken
         else:
@@ -367,7 +367,7 @@ class Session:
             self._release(_TURNS_KEPT)
 
     async def _say(self, frame: Frame) -> None:
-        """Send a frame at its deadline; for silence that is not sent, only wait."""
+        """Send a frame at its deadline, or only wait if it is silence that need not be sent."""
         if not (self._flows or frame.speech):
             self._on_grid = False
             await self._clock.sleep_until(self._clock.now_ns() + TICK_NS)
@@ -383,7 +383,7 @@ class Session:
             self._timeline.utterance_ended(frame.ended, self._began_ns, self._clock.now_ns())
 
     async def _stop_reply(self, onset_ns: int) -> None:
-        """In a manual turn, stop the interrupted reply, because the endpoint does not detect speech."""
+        """Stop the interrupted reply in a manual turn, because the endpoint does not detect speech."""
         if self._clock.now_ns() >= onset_ns:
             self._stops_ns = None
             if self._turn_mode is TurnMode.MANUAL:
@@ -402,7 +402,7 @@ class Session:
 
     @property
     def _flows(self) -> bool:
-        """Whether silence is sent while the user does not speak."""
+        """Whether silence is sent while the user is not speaking."""
         return self._turn_mode is not TurnMode.MANUAL or self._dialect.needs_continuous_input
 
     async def _until_ready(self) -> None:

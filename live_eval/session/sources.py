@@ -1,4 +1,4 @@
-"""Sources of response audio: messages, a media track, or a continuous stream. Pure.
+"""Assign reply audio to responses: from messages, a media track, or a continuous stream. Pure.
 
 In `Messages`, each chunk has a response ID. On a `Track`, events mark the packets of a reply. In a `Stream`,
 possibly on a track, replies are detected by energy.
@@ -31,13 +31,13 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Messages", "Stream", "Track"]
 
-# Events and packets race: a reply's last packets may arrive after the event that ends it.
+# Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
 # An event that is lost three times arrives within 7 s (RFC 9260, 6.3.1).
 _KEPT_NS = 10_000_000_000
 _KEPT_PACKETS = 1_000
-# A response that is not audible this long after its end event never will be.
+# A response that is not audible this long after its end event will never be audible.
 _SOUNDS_WITHIN_NS = 2_000_000_000
 
 
@@ -88,7 +88,7 @@ class Messages:
         return response.done_ns is None
 
     def tick(self, at_ns: int) -> None:
-        """Advance time, because silence may end a stream's reply."""
+        """Advance the time, because silence may end a stream's reply."""
 
     def user_speaks_until(self, voice_end_ns: int | None) -> None:
         """Set the end of the user's speech, in this turn or over its reply; None while unknown."""
@@ -110,7 +110,7 @@ class _Heard(NamedTuple):
 
 
 class Track(Messages):
-    """A track whose replies are announced by events.
+    """A media track whose replies are announced by events.
 
     Args:
         awaits_sound: Whether a completed response must become audible.
@@ -140,7 +140,7 @@ class Track(Messages):
     def _started(self, response_id: str, at_ns: int) -> None:
         """Switch the track to a response.
 
-        The first packets may have arrived before the event. Decoding identifies them later.
+        The first packets may have arrived before the event; they are identified later, by decoding.
         """
         response = self._responses.touch(response_id, at_ns)
         response.playback_ns = at_ns
@@ -241,7 +241,7 @@ class Stream(Messages):
             response = self._responses.last
             if response is not None and response.chunks and response.done_ns is None:
                 response.interrupted_ns = response.interrupted_ns or at_ns
-                # As on a track, the endpoint controls playout, so later audio is heard.
+                # As on a track, the endpoint controls playout, so audio after an interruption is heard.
                 response.first_audio_ns = response.first_audio_ns or response.arrivals[0]
 
     def unanswered(self, *, heard_speech: bool) -> str:
@@ -325,7 +325,7 @@ class Stream(Messages):
         return response
 
     def _cut_off(self, stretch: StreamStretch) -> str:
-        """Return the reason why a stretch does not answer the user; empty if it is an answer."""
+        """Return the reason why a stretch does not answer the user; an empty string if it does."""
         onset_ns, voice_end_ns = self._user.onset_ns, self._user.voice_end_ns
         if onset_ns is not None and stretch.began_ns < onset_ns:
             return "it began before the user spoke"

@@ -1,8 +1,8 @@
-"""The interface for speakers: recordings, a script, a microphone or a caller. Pure.
+"""Define the interface of speakers, such as recordings, a script, a microphone or a caller. Pure.
 
 Before each frame is due, the session reports to the speaker what the user hears, then requests the frame. The
-speaker returns speech or silence, and marks where its utterances begin and end. The session derives turns
-from these utterances.
+speaker returns speech or silence, and marks where utterances begin and end. The session derives turns from
+these marks.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Frame:
     """One frame of the user's audio.
 
     Args:
-        pcm: int16 little-endian mono, with the endpoint's input rate and frame length.
-        speech: Whether the frame must be sent: late speech catches up, late silence is dropped.
+        pcm: int16 little-endian mono, at the endpoint's input rate and frame length.
+        speech: Whether the frame must be sent even if it is late; late silence is dropped.
         began: The utterance that began in this frame or was detected in it.
         ended: The end of the utterance, reported after this frame was sent.
     """
@@ -80,7 +80,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class ReplyAudible:
-    """A response's first audible sample is heard at `at_ns` or later. Only for speakers that listen."""
+    """A response's first audible sample is heard at `at_ns`, which may be in the future.
+
+    Reported only to speakers that listen.
+    """
 
     response_id: str
     at_ns: int
@@ -88,7 +91,7 @@ class ReplyAudible:
 
 @dataclass(frozen=True, slots=True)
 class ReplyEnded:
-    """The user hears the last sample of the reply at `at_ns` or later; no response is open.
+    """The user hears the last sample of the reply at `at_ns`; no response is open.
 
     Reported when the turn is over or, to a speaker that listens, immediately.
     """
@@ -126,7 +129,7 @@ class GreetingEnded:
 
 @dataclass(frozen=True, slots=True)
 class EndpointEvent:
-    """A dialect event: a transcript, detected speech, a response. Only for speakers that listen."""
+    """A dialect event, such as a transcript or detected speech. Reported only to speakers that listen."""
 
     event: Event
     at_ns: int
@@ -134,7 +137,7 @@ class EndpointEvent:
 
 @dataclass(frozen=True, slots=True)
 class EndpointPacket:
-    """A packet of the endpoint's media track. Only for speakers that listen."""
+    """A packet of the endpoint's media track. Reported only to speakers that listen."""
 
     packet: RtpPacket
 

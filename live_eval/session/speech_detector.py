@@ -43,8 +43,8 @@ class SpeechDetector:
     """Detect speech stretches in audio as it arrives.
 
     Speech begins with three consecutive voiced 10 ms windows, and ends after 400 ms without a voiced window.
-    webrtcvad extends speech by up to 90 ms, so the end is set to the last window that is 10 dB louder than
-    the following silence.
+    Because webrtcvad extends speech by up to 90 ms, its end is moved back to the last window that is 10 dB
+    louder than the following silence.
     """
 
     def __init__(self, rate_hz: int) -> None:
@@ -97,7 +97,7 @@ class SpeechDetector:
         return None
 
     def _end(self) -> int:
-        """Return the window after the last one that is louder than the following silence."""
+        """Return the window after the last window that is louder than the following silence."""
         powers = list(self._power)
         noise = float(np.median(powers[-_HANGOVER:])) + 1.0
         end = self._windows - _HANGOVER

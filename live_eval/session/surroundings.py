@@ -16,10 +16,10 @@ __all__ = ["Surroundings"]
 
 
 class Surroundings:
-    """A `Speaker` with background noise, or the echo of an output device.
+    """Add background noise or the echo of an output device to a `Speaker`.
 
-    Recordings already contain noise. Between two recordings, the earlier one's background continues; before
-    the first, its own background is used.
+    Recordings already contain their noise. The background of a recording continues after it, until the next
+    one begins; the first recording's background is also used before it.
 
     Args:
         utterances: The speaker's utterances with their backgrounds, in order.

@@ -1,6 +1,6 @@
 """Dispatch a session's events to its turns. Only this module changes turns.
 
-The session reports the user's speech, and the connection reports the traffic. `Timeline.look` yields reports
+The session reports the user's speech, the connection reports the traffic, and `Timeline.look` yields reports
 for the speaker.
 """
 
@@ -61,7 +61,7 @@ class Timeline:
         """Whether the current turn has been answered."""
         self._answering = False  # the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # the last reported end of the reply
-        self._audible: list[Turn] = []  # the turn in progress, after turns whose replies continue
+        self._audible: list[Turn] = []  # turns whose replies continue, then the turn in progress
         self._line: PlayoutLine | None = None  # created by the first queued audio
         self._spoken_over: list[Turn] = []  # turns whose replies the session stops, in manual mode
         self.turns: list[Turn] = []
@@ -78,12 +78,12 @@ class Timeline:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the current turn."""
+        """The failure of the current turn, or None."""
         return self.turns[-1].failure
 
     @property
     def lost(self) -> Failure | None:
-        """The reason why no new turn can begin."""
+        """The reason why no new turn can begin, or None."""
         return self._lost or self.turns[-1].lost
 
     def replies_at(self, at_ns: int) -> bool:
@@ -113,9 +113,7 @@ class Timeline:
 
     @property
     def flooded(self) -> str | None:
-        """The error message if the endpoint exceeded a turn's message limits, which ends the session; else
-        None.
-        """
+        """The error message if the endpoint exceeded a turn's message limits, otherwise None."""
         return flood_of(self.current.log.received, self.current.log.received_bytes)
 
     # -- Turns -------------------------------------------------------------------------------------------
@@ -141,8 +139,8 @@ class Timeline:
         Args:
             reading: Event-loop lag during the turn that is ending.
             sent: Sent packet counts.
-            user_continues: Whether the user speaks without waiting for the answer to the last utterance, so
-                that it is due in the new turn.
+            user_continues: Whether the user speaks without waiting for the answer to the last utterance,
+                which is then due in the new turn.
         """
         lost, before = self.lost, self.current
         owed = user_continues and before.answer_due
@@ -159,7 +157,7 @@ class Timeline:
     def end_turn(
         self, at_ns: int, reading: ProbeReading, sent: MediaStats | None, *, user_continues: bool = False
     ) -> None:
-        """End the turn in progress: from then on, it only owns events with IDs of its responses or items.
+        """End the turn in progress. From then on, it owns only events with IDs of its responses or items.
 
         See `next_turn` for the arguments.
         """
@@ -199,9 +197,7 @@ class Timeline:
     # -- The user ----------------------------------------------------------------------------------------
 
     def utterance_began(self, began: UtteranceBegan, pacer: Pacer) -> None:
-        """Record the start of an utterance in the current turn, which may have earlier, unanswered
-        utterances.
-        """
+        """Record the start of an utterance in the current turn, which may contain earlier, unanswered ones."""
         turn = self.current
         user, frames = turn.user, turn.frames
         if user.t0_ns is None:
@@ -216,7 +212,9 @@ class Timeline:
         self._user_speaks(turn, began.t0_ns, began.boundaries)
 
     def utterance_ended(self, ended: UtteranceEnded, began_ns: int, at_ns: int) -> None:
-        """Record the end of the utterance that began at `began_ns` (in a manual turn, after its commit)."""
+        """Record the end of the utterance that began at `began_ns`; in a manual turn, call this after its
+        commit.
+        """
         turn = self.current
         if turn.user.boundaries is None or began_ns != turn.user.t0_ns:
             self._user_speaks(turn, began_ns, ended.boundaries)
@@ -252,7 +250,7 @@ class Timeline:
         """Stop the interrupted replies on behalf of an endpoint that does not detect speech.
 
         Returns:
-            How many milliseconds of each stopped response were heard; empty if the reply ends before that.
+            How many milliseconds of each stopped response were heard; empty if the reply had already ended.
         """
         spoken_over, self._spoken_over = self._spoken_over, []
         return {name: heard for turn in spoken_over for name, heard in turn.stop_reply(at_ns).items()}
@@ -279,7 +277,7 @@ class Timeline:
         self.turns[-1].log.add(at_ns, message, incoming=True)
 
     def packet_received(self, packet: RtpPacket) -> None:
-        """Pass a packet on the endpoint's track to the turn whose reply it continues."""
+        """Pass a packet of the endpoint's track to the turn whose reply it continues."""
         self._wire.keep(_itself, packet)
         if self._listens and packet.payload:
             self._news.append(EndpointPacket(packet))
@@ -323,7 +321,7 @@ class Timeline:
         return turn
 
     def _of_stream(self, at_ns: int) -> Turn:
-        """Return the turn that owns a continuous stream: an earlier turn while its reply lasts."""
+        """Return the turn that owns a continuous stream: an earlier turn until its reply ends."""
         return next((turn for turn in self._audible if turn.speaking(at_ns)), self.current)
 
     def failed(self, kind: FailureKind, message: str, at_ns: int, retry_after_s: float | None = None) -> None:
@@ -334,9 +332,9 @@ class Timeline:
         turn.retry_after_s = retry_after_s or turn.retry_after_s
 
     def connection_ended(self, end: TransportClosedError) -> None:
-        """Handle the loss of a connection that the session did not close; `connection_lost` is called next.
+        """Handle the loss of a connection that the session did not close.
 
-        The dialect may report the reason in between.
+        The dialect may then report the reason, before `connection_lost` is called.
         """
         turn = self.current
         turn.retry_after_s = end.retry_after_s or turn.retry_after_s

@@ -58,7 +58,7 @@ _USER_STAMPS = Stamping(StampKind.USER, error_ns=0, clock_steps=0)
 
 
 class Turn:
-    """The user's and the endpoint's state in one turn.
+    """The state of the user and the endpoint during one turn.
 
     Args:
         track: Whether replies arrive as packets of a media track.
@@ -130,7 +130,7 @@ class Turn:
         self.source.user_speaks_until(voice_end_ns)
 
     def user_done(self, at_ns: int) -> None:
-        """Mark the utterance as complete (in a manual turn, as committed)."""
+        """Mark the utterance as complete or, in a manual turn, as committed."""
         self.user.done_ns = at_ns
 
     def settle(self) -> None:
@@ -138,7 +138,7 @@ class Turn:
         self._settled = True
 
     def fail(self, kind: FailureKind, message: str, at_ns: int | None = None) -> None:
-        """Fail the turn or, after the turn, the session; the first failure is kept."""
+        """Fail the turn or, after its end, the session. The first failure is kept."""
         if self._settled:
             self.lost = self.lost or Failure(kind, message, at_ns)
         elif self.failure is None:
@@ -153,7 +153,7 @@ class Turn:
         self.closed = True
 
     def on_packet(self, packet: RtpPacket) -> None:
-        """Handle a packet on the endpoint's track."""
+        """Handle a packet of the endpoint's track."""
         try:
             self.source.packet(packet)
         except AudioError as error:
@@ -268,7 +268,7 @@ class Turn:
 
     @property
     def replying(self) -> bool:
-        """Whether audio or text has arrived for a response to this turn."""
+        """Whether audio or text of a response to this turn has arrived."""
         last = self.last_answer
         return last is not None and last.said_ns is not None
 
@@ -280,8 +280,8 @@ class Turn:
     def waiting_since(self, user_done_ns: int) -> int | None:
         """Return the time from which a response has been due, or None if the last response was the answer.
 
-        A response is due if none has begun except a greeting, if the last one was cancelled or began before
-        the user spoke, or if the endpoint detected that the user continued after it began.
+        A response is due if none has begun except a greeting, if the last response was cancelled or began
+        before the user spoke, or if the endpoint detected more user speech after it began.
         """
         last, speech_at_ns = self.last_answer, self.speech_at_ns
         if last is None:
@@ -320,12 +320,12 @@ class Turn:
         )
 
     def overdue(self, at_ns: int) -> Failure | None:
-        """Return the failure if an open response stalls or does not end, else None."""
+        """Return the failure if any open response has stalled or lasts too long, otherwise None."""
         found = (self.overdue_of(response, at_ns) for response in self._uninterrupted(at_ns))
         return next(filter(None, found), None)
 
     def overdue_of(self, response: OpenResponse, at_ns: int) -> Failure | None:
-        """Return the failure if this open response stalls or does not end, else None."""
+        """Return the failure if this open response has stalled or lasts too long, otherwise None."""
         return overdue(response, self.limits, at_ns, on_track=self.source.packets is not None)
 
     def _uninterrupted(self, at_ns: int) -> Iterator[OpenResponse]:

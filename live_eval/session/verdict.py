@@ -1,4 +1,4 @@
-"""Pure functions that decide when a `Turn` is over and whether it failed."""
+"""Decide when a `Turn` is over and whether it failed. Pure."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def is_over(turn: Turn, at_ns: int, quiet_ns: int = 0) -> bool:
 
 
 def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
-    """Judge a turn that ends early; record its failure if it failed.
+    """Record the failure, if any, of a turn that ends early.
 
     Args:
-        turn: The turn; an interrupted reply need not be complete.
+        turn: The turn. An interrupted reply need not be complete.
         user_continues: Whether the next utterance does not wait for the answer, which may then arrive later.
     """
     answer = _answer(turn)
@@ -75,9 +75,8 @@ def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
 
 
 def _answer(turn: Turn) -> OpenResponse | None:
-    """Return the response that decides whether the turn failed.
-
-    This is the answer or, if the endpoint cancelled the answer, a later response.
+    """Return the response that decides whether the turn failed: the answer or, if it was cancelled, a later
+    one.
     """
     answer, rest, user = None, list(turn.replies), turn.user
     while rest:
@@ -92,7 +91,7 @@ def _answer(turn: Turn) -> OpenResponse | None:
 
 
 def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
-    """Fail a turn without the requested reply."""
+    """Fail a turn whose requested reply is missing."""
     turn.source.ended()
     limits, media, answer = turn.limits, turn.source.packets, _answer(turn)
     if pending := turn.transcripts.pending:
@@ -145,14 +144,14 @@ def _cut_off(turn: Turn, answer: OpenResponse, rest: str, at_ns: int) -> None:
 
 
 def _judge_warnings(turn: Turn) -> None:
-    """Fail a turn with an unreadable message or chunk, because the reply may be incomplete."""
+    """Fail a turn with an unreadable message or chunk because the reply may be incomplete."""
     broken = _first_warning(turn, *_UNREADABLE)
     if broken is not None:
         turn.fail(broken.kind, broken.message, broken.at_ns)
 
 
 def _fail_without(turn: Turn, kind: FailureKind, message: str, at_ns: int) -> None:
-    """Fail a turn because something did not arrive, unless an earlier parse error explains it."""
+    """Fail a turn for missing data; an earlier parse error takes precedence as the failure."""
     broken, error = _first_warning(turn, *_UNREADABLE), _first_warning(turn, FailureKind.NOT_FATAL_ERROR)
     if error is not None:
         message = f"{message}; an error had been reported: {error.message}"
