@@ -1,1 +1,1 @@
-"""Run sessions: run file, plan, runner and retries."""
+"""Plan and run sessions, with retries, from the settings in a run file."""

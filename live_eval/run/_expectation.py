@@ -1,4 +1,4 @@
-"""Describe the expected value of a setting."""
+"""Describe the expected value of a setting, for error messages."""
 
 from __future__ import annotations
 

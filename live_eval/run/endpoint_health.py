@@ -1,4 +1,4 @@
-"""Track whether the endpoint is reachable. Pure: times are arguments.
+"""Track whether the endpoint is reachable. Pure: the caller passes all times.
 
 ::
 
@@ -15,10 +15,10 @@ A session attempt (`live_eval.run.retried_sessions`) ends as
     a newer session is opened, and is retried once the endpoint is down.
 
 While the endpoint is down, sessions are dialled one at a time, as probes. An endpoint that has never
-responded counts as up and its turns fail, because its address may be wrong.
+responded counts as up, so its turns fail: its address may be wrong.
 
-An endpoint under load may refuse sessions while it serves others. Campaigns measure such refusals, so in a
-campaign, the endpoint does not count as down while a session may be alive.
+An endpoint under load may refuse sessions while it serves others. Campaigns measure such refusals, so their
+endpoint does not count as down as long as a session may be alive.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class AttemptOutcome(NamedTuple):
     """The outcome of a session attempt.
 
     Args:
-        heard_ns: Time of the endpoint's last sign of life; None if the session was never ready.
-        asked_s: Wait requested by the endpoint.
+        heard_ns: Time at which the endpoint was last known to be alive; None if the session was never ready.
+        asked_s: Wait requested by the endpoint, or None.
     """
 
     ended_ns: int
@@ -76,7 +76,7 @@ class Outage:
         ended_ns: Dial time of the first session that opened again, or when patience ran out.
         over: Whether the endpoint recovered.
         asked_s: Remaining wait requested by the endpoint, if longer than the patience.
-        probe_ns: When the next probe is due, or the probe in progress was due.
+        probe_ns: Due time of the next probe or of the probe in progress.
     """
 
     began_ns: int
@@ -93,7 +93,9 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether the outage explains why a session dialled at `at_ns` was `lost` or did not open."""
+        """Return whether the outage explains why a session dialled at `at_ns` was lost (`lost`) or did not
+        open.
+        """
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)
@@ -109,14 +111,15 @@ class _Miss(NamedTuple):
 class EndpointHealth:
     """The state of the endpoint, inferred from the outcomes of session attempts.
 
-    Call `dial` when a session is dialled, not before `opens_ns`, and `observe` when it has ended.
+    Call `dial` when a session is dialled, which must not be before `opens_ns`, and `observe` when it has
+    ended.
 
     Args:
         patience_s: Maximum duration of an outage; with 0, no failure counts as an outage.
         announce: Called when an outage starts and ends.
-        reached_ns: When the endpoint responded earlier, if known.
-        over_http: Whether each turn is an HTTP request, so that its content may cause a server error.
-        counts_refusals: Whether refusals are results rather than an outage while a session may be alive.
+        reached_ns: Time of an earlier response of the endpoint, if known.
+        over_http: Whether each turn is an HTTP request, whose content may cause a server error.
+        counts_refusals: Whether refusals count as results, not as an outage, while a session may be alive.
     """
 
     def __init__(
@@ -181,9 +184,7 @@ class EndpointHealth:
         self._in_progress.append(at_ns)
 
     def opened(self, at_ns: int) -> None:
-        """Record that the session dialled at `at_ns` is ready; during an outage, other sessions then need not
-        wait until it ends.
-        """
+        """Record that the session dialled at `at_ns` is ready, which ends an outage before the session ends."""
         if not self._over_http:  # over HTTP, a session is ready before its first request
             self._mark_opened(at_ns)
 
@@ -202,7 +203,7 @@ class EndpointHealth:
                 self._misses.append(_Miss(at_ns, now_ns, now_ns + asked_ns, failure))
         elif sign is Sign.ANSWER or outcome.heard_ns is not None:
             self._mark_opened(self._alive_ns(at_ns, outcome))
-        # the ended session may have been the last one able to disprove an outage
+        # the ended session may have been the last that could disprove an outage
         if not self.down and len(self._misses) >= MISSES_OF_OUTAGE and not self._maybe_alive:
             began_ns = min(miss.dialled_ns for miss in self._misses)
             self.outages.append(Outage(began_ns, self._misses[-1].failure))
@@ -228,8 +229,8 @@ class EndpointHealth:
 
     def _alive_ns(self, at_ns: int, outcome: AttemptOutcome) -> int:
         """Return the latest time at which an open session shows that the endpoint was up."""
-        # Under load, an endpoint that refuses sessions is up while it serves others. Once it is down, only a
-        # new session shows that it has recovered.
+        # Under load, an endpoint that refuses sessions is up as long as it serves others. Once it is down,
+        # only a new session shows that it has recovered.
         if not self._counts_refusals or self.down:
             return at_ns
         if outcome.failure is None or outcome.failure.kind in _OPEN_TO_THE_END:
@@ -243,7 +244,7 @@ class EndpointHealth:
             self._end(self.outages[-1], at_ns, over=True)
 
     def _schedule(self, outage: Outage, now_ns: int) -> None:
-        """Schedule the next probe before patience runs out, or give up."""
+        """Schedule the next probe, or give up if no probe is possible before patience runs out."""
         ends_ns = outage.began_ns + self._patience_ns
         asked_ns = max(miss.until_ns for miss in self._misses)
         if asked_ns > ends_ns:

@@ -19,7 +19,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Greetings:
-    """Learn from the first sessions whether an endpoint greets, so that later ones need not wait."""
+    """Learn from the first sessions whether an endpoint greets, so that later sessions need not wait."""
 
     def __init__(self, on_greeting: OnGreeting | None = None) -> None:
         self._greets = None if on_greeting is None else on_greeting is OnGreeting.WAIT
@@ -49,7 +49,7 @@ class Greetings:
         return round(_WAIT_S * _SECOND_NS) if self._greets else 0
 
     def observe(self, first: TurnCapture) -> None:
-        """Learn from a session's first turn; one greeting is sufficient evidence."""
+        """Learn from a session's first turn. A single greeting is sufficient evidence."""
         if not self._learns or first.trace.onset_ns is None:
             return
         self._greets = bool(self._greets) or any(

@@ -1,4 +1,4 @@
-"""The interface of run observers, such as the progress bar."""
+"""Define the interface of run observers, such as the progress bar."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """An observer of a run; this base class ignores all events."""
+    """An observer of a run. The base class ignores all events."""
 
     def preparing(self, done: int, total: int) -> None:
         """Handle preparation progress: speech boundaries found in `done` of `total` recordings."""
@@ -23,7 +23,7 @@ class Observer:
         """Handle a pause of the run for `seconds`."""
 
     def retry_due(self, turn_id: str, attempt: int, attempts: int) -> None:
-        """Handle a turn waiting for attempt `attempt` of at most `attempts`."""
+        """Handle a turn that is waiting for attempt `attempt` of at most `attempts`."""
 
     def retry_began(self, turn_id: str) -> None:
         """Handle the start of a turn's next attempt after a wait."""

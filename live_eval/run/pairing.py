@@ -1,4 +1,4 @@
-"""Start the same session of several runs at the same moment, to pair their conditions in time."""
+"""Start the same session of several runs at the same moment, so that conditions are equal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["PairedRun", "Pairing"]
 
 
 class Pairing:
-    """Runs that start each common session together.
+    """A group of runs that start each common session together.
 
-    Every run takes its sessions in the same order. A session starts once each run either has reached it, does
-    not plan it, or has ended.
+    All runs have the same session order. A session starts once each run has reached it, does not plan it, or
+    has ended.
 
     Args:
         runs: Number of runs; a session waits until each has planned its sessions or has ended.
@@ -28,7 +28,7 @@ class Pairing:
         return any(run.ahead is None or session in run.ahead for run in self.runs)
 
     def wake(self) -> None:
-        """Wake the waiting sessions, all in the same iteration of the event loop."""
+        """Wake all waiting sessions in the same iteration of the event loop."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -43,7 +43,7 @@ class PairedRun:
     def __init__(self, pairing: Pairing) -> None:
         self._pairing = pairing
         self.ahead: set[str] | None = None
-        """Sessions that the run has not reached; None until they are planned."""
+        """Sessions that the run has not reached yet; None until they are planned."""
 
     def plan(self, sessions: Iterable[str]) -> None:
         """Set the sessions that the run will start, by ID."""
@@ -61,5 +61,5 @@ class PairedRun:
             await self._pairing.wait()
 
     def leave(self) -> None:
-        """End the run's part: no other run waits for it any more."""
+        """End the run's part, so that other runs no longer wait for it."""
         self.plan(())

@@ -1,4 +1,4 @@
-"""Plan a run: endpoint, cases and each session's settings."""
+"""Plan a run: its endpoint, its cases, and the settings of each session."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ class Plan:
     turn_mode: TurnMode
     key: Secret | None
     impairment: Impairment | None = None
-    preset: str = ""  # overridden by the user's settings
+    preset: str = ""  # the user's settings override its values
     judges_left_out: Mapping[str, str] = field(default_factory=dict)  # reasons by judge
-    simultaneous_with: tuple[str, ...] = ()  # the runs that stream each case at the same moment
+    simultaneous_with: tuple[str, ...] = ()  # names of the runs that stream each case at the same moment
     live_instructions: str = ""  # the system prompt of a session with a person
-    results: Collection[FailureKind] = ()  # failures that the run measures, so they are never retried
+    results: Collection[FailureKind] = ()  # kinds of failures that the run measures and never retries
 
     @property
     def base_url(self) -> str | None:
-        """The endpoint's base URL; None to launch an endpoint for this run."""
+        """The endpoint's base URL; None if an endpoint is launched for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
 
     @property
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def key_recipient(self) -> str | None:
-        """Describe the key's source and the host that receives it; None if no key is sent."""
+        """The key's source and the host that receives it, as text; None if no key is sent."""
         if self.key is None or self.base_url is None:
             return None
         return recipient_in_words(_key_source(self.spec, self.config) or "", self.base_url)
@@ -199,8 +199,8 @@ def make_plan(
     """Plan a run and check its requirements.
 
     Args:
-        needs_key: Whether the endpoint's API key is required, which it is not for an estimate.
-        needs_recordings: Whether the data's recordings are required, which they are not if a person performs.
+        needs_key: Whether to require the endpoint's API key; False for an estimate.
+        needs_recordings: Whether to require the data's recordings; False if a person performs the scripts.
         has_flags: Whether the error for a missing key may suggest command-line flags.
 
     Raises:
@@ -280,13 +280,13 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
         live_instructions=prompt.fill(case),
     )
     if plan.live_instructions and not spec.takes_instructions:
-        raise UsageError(f"{spec.name} takes no instructions: omit the prompt")
+        raise UsageError(f"{spec.name} does not accept instructions: omit the prompt")
     _load(plan)
     return replace(plan, key=_key(spec, config, has_flags=has_flags))
 
 
 def _load(plan: Plan) -> None:
-    """Import dialect and transport before the event loop runs; raise if the settings are invalid."""
+    """Import the dialect and the transport before the event loop runs; raise if the settings are invalid."""
     load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
     load_object(plan.spec.transport)
 
@@ -296,7 +296,7 @@ def _key_source(spec: ClientSpec, config: RunConfig) -> str | None:
 
 
 def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secret | None:
-    """Return the endpoint's key; None if no key is needed, for example on this machine."""
+    """Return the endpoint's key; None if no key is needed, for example for a local endpoint."""
     variable = _key_source(spec, config)
     if variable is None:
         return None
@@ -388,11 +388,11 @@ def _tasks(config: RunConfig) -> tuple[Task, ...]:
 
 
 def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
-    """Raise if cases require instructions and the endpoint accepts none."""
+    """Raise if cases require instructions but the endpoint does not accept any."""
     case = next((case for case in cases if case.instructions), None)
     if case is not None and not spec.takes_instructions:
         raise UsageError(
-            f"{spec.name} takes no instructions, but case {case.case_id!r} requires them: run "
+            f"{spec.name} does not accept instructions, but case {case.case_id!r} requires them: run "
             "conversations without a prompt"
         )
 
@@ -437,7 +437,7 @@ def _check_scripts(turn_mode: TurnMode, cases: Sequence[Case]) -> None:
 
 
 def _check_turn_ids(jobs: Sequence[Job]) -> None:
-    """Raise if two turns have the same name, which is possible if a case ID ends in a repeat number."""
+    """Raise if two turns have the same name, which can occur if a case ID ends in a repeat number."""
     found: dict[str, Job] = {}
     for job in jobs:
         other = found.setdefault(job.turn_id, job)

@@ -1,8 +1,9 @@
 """Run sessions in dedicated processes (``--processes N``).
 
-Planning, rate limits, retries, decoding, timing and storage stay in the main process, so that they do not
-compete with the event loops that time sessions. Orders contain keys, so they are sent over a socket pair,
-never on a command line, in the environment or in a file. `live_eval.run.session_workers` assigns sessions.
+Planning, rate limits, retries, decoding, timing and storage stay in the main process, where they do not
+compete with the event loops that time sessions. Session orders contain keys, so they are sent only over a
+socket pair, never on a command line, in the environment or in a file. `live_eval.run.session_workers` assigns
+sessions to processes.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ def session_runner(
     processes: int = 0,
     transport: Callable[[Clock], Transport] | None = None,
 ) -> contextlib.AbstractAsyncContextManager[SessionRunner]:
-    """Return a context manager that provides a session runner; leaving it cancels sessions in progress.
+    """Return a context manager that yields a session runner and, on exit, cancels sessions in progress.
 
     Args:
         processes: Number of session processes; 0 to run sessions on this event loop.
-        transport: Factory that replaces the client's transport; only if `processes` is 0.
+        transport: Factory that replaces the client's transport; allowed only if `processes` is 0.
 
     Raises:
-        UsageError: On entry, if this system has no Unix sockets for processes.
-        LiveEvalError: On entry, a process failed to start.
+        UsageError: On entry: this system has no Unix sockets for processes.
+        LiveEvalError: On entry: a process failed to start.
     """
     if not processes:
         return local_runner(clock, transport)
@@ -73,7 +74,7 @@ def session_runner(
 
 @contextlib.asynccontextmanager
 async def session_processes(number: int, settings: ProcessSettings) -> AsyncIterator[SpreadSessions]:
-    """Start session processes; end them, with any sessions in progress, at the end of the block.
+    """Start session processes; on exit, end them and any sessions in progress.
 
     Raises:
         UsageError: This system has no Unix sockets.
@@ -177,7 +178,7 @@ class _Process:
 
     async def _watch(self) -> None:
         """Kill the process if it is stuck."""
-        # Count heartbeats instead of measuring time: time also passes while this process is suspended.
+        # Count heartbeats instead of measuring time, since time also passes while this process is suspended.
         assert self._process is not None
         while not self.ended:
             await asyncio.sleep(BEAT_S)
@@ -215,7 +216,7 @@ class _Process:
                 future.exception()  # avoids a warning if nothing awaits the future
 
     async def _why_ended(self, when: str) -> str:
-        """Describe the process's exit status, with the end of its standard error."""
+        """Describe the process's exit status, and include the end of its standard error."""
         assert self._process is not None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):

@@ -1,4 +1,4 @@
-"""Prepare a run's recordings: find speech boundaries before any timing starts, and cut frames."""
+"""Prepare a run's recordings: find speech boundaries before timing starts, and cut frames."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class Recordings:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find each case's speech boundaries; call `prepared` with the number done and the total.
+        """Find each case's speech boundaries; call `prepared` with the number of finished cases and the
+        total.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -70,7 +71,7 @@ class Recordings:
             prepared(number, len(distinct))
 
     async def transcribe(self, audio: Audio) -> str | None:
-        """Return a recording's words; None without a recogniser. Call `prepare` first."""
+        """Return a recording's transcript; None without a recogniser. Call `prepare` first."""
         if self._recogniser is None:
             return None
         loop = asyncio.get_running_loop()
@@ -82,7 +83,7 @@ class Recordings:
     def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
         """Yield each case's speech boundaries, or the reason why it cannot be run.
 
-        Blocks while it reads a case, so call it outside the event loop.
+        Call it outside the event loop, because it blocks while it reads a case.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.
@@ -141,5 +142,5 @@ class Recordings:
             return error
         except UsageError:
             raise  # no case can be prepared on this machine
-        except Exception as error:  # a bug fails this case, not the whole run
+        except Exception as error:  # a bug must fail only this case, not the whole run
             return TurnError(FailureKind.INTERNAL, f"speech boundaries: {describe(error)}")

@@ -1,4 +1,4 @@
-"""Find settings that the user must repeat because the manifest omits their secrets."""
+"""Find the settings that the user must pass again because the manifest omits their secrets."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def check_repeated(
     flags: Mapping[str, str],
     needs: Callable[[SettingPath], bool],
 ) -> None:
-    """Check that the user has repeated every required setting that an earlier run's manifest redacts.
+    """Check that the user has passed again every required setting that an earlier run's manifest redacts.
 
     Args:
         given: The user's tables and keys.
         flags: Each run-file key's flag.
-        needs: Returns whether a setting is used.
+        needs: Function that returns whether a setting is used.
 
     Raises:
-        UsageError: A setting is missing; the message lists the flags to use again.
+        UsageError: A setting is missing. The message lists the flags to pass.
     """
     config = manifest.get("config", {})
     paths = manifest.get("redacted")
@@ -61,7 +61,7 @@ def _is_paths(value: Any) -> bool:
 
 
 def _is_given(given: Mapping[str, Any], path: SettingPath) -> bool:
-    """Return whether the user gave a setting or a nested table that contains it."""
+    """Return whether the user passed a setting or a table that contains it."""
     value: Any = given
     for depth, key in enumerate(path):
         if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Run all attempts at a session: classify each outcome, and wait between attempts."""
+"""Run all attempts at a session: classify the outcome of each, and wait between them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from live_eval.types import Failure
 
 __all__ = ["FinalAttempt", "RetriedSessions", "Slot"]
 
-_LAST_BUSY_BACKOFF = 4  # an endpoint without a free session is polled every few seconds
+_LAST_BUSY_BACKOFF = 4  # caps the backoff, to poll a busy endpoint every few seconds
 
 
 @dataclass(slots=True)
 class Slot:
-    """A slot for one of a run's concurrent sessions. `refused` counts consecutive unopened sessions."""
+    """A slot for one of a run's concurrent sessions. `refused` counts consecutive refusals."""
 
     opens_ns: int
     refused: int = 0
@@ -34,8 +34,8 @@ class Slot:
 class FinalAttempt(NamedTuple):
     """The last attempt at a session.
 
-    If `undecided_since_ns` is None, its records are final immediately. Otherwise, they are final once a
-    session dialled at this time or later has been opened.
+    Its records are final immediately if `undecided_since_ns` is None, otherwise once a session that was
+    dialled at this time or later has been opened.
     """
 
     records: Sequence[TurnRecord]
@@ -49,10 +49,10 @@ class _RetryAt(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RetriedSessions:
-    """Run sessions, retrying each until it is captured or another attempt cannot help.
+    """Run sessions, and retry each until it is captured or another attempt cannot help.
 
     Args:
-        store_failed: Stores the failures of all attempts except the last one.
+        store_failed: Function that stores the failures of all attempts except the last one.
     """
 
     plan: Plan
@@ -64,7 +64,7 @@ class RetriedSessions:
     observer: Observer
     store_failed: Callable[[Sequence[TurnRecord]], Awaitable[None]]
     _gate: RateGate = field(init=False)
-    _stays_busy: bool = False  # a turn did not get a free session in time, and none has become free since
+    _stays_busy: bool = False  # a turn waited too long for a free session, and none has become free since
 
     def __post_init__(self) -> None:
         self._gate = RateGate(self.clock, self.plan.config.turns.patience)
@@ -73,7 +73,7 @@ class RetriedSessions:
         """Run a session, retrying it while its failure may be temporary.
 
         Returns:
-            The last attempt; None once an outage has exceeded the run's patience.
+            The last attempt; None if an outage has exceeded the run's patience.
         """
         while isinstance(verdict := await self._attempt(session, slot), _RetryAt):
             await self.store_failed(verdict.failed)
@@ -100,7 +100,7 @@ class RetriedSessions:
         sign = Sign.NONE if kind is None else sign_of(kind)
         opened = outcome is None or outcome.heard_ns is not None
         refused = not opened and sign in (Sign.NOT_OPENED, Sign.LOST)
-        # If the endpoint serves fewer sessions than there are slots, a refused slot pauses.
+        # Pause a refused slot, since the endpoint may serve fewer sessions than there are slots.
         limited = kind is FailureKind.RATE_LIMITED
         rests = self.health.may_answer if refused else limited and not opened and self.health.serves
         slot.refused = slot.refused + 1 if rests and session.due_ns is None else 0
@@ -126,12 +126,12 @@ class RetriedSessions:
         return _RetryAt(now_ns, () if session.busy > 1 and busy else records)
 
     def _delay_s(self, session: DueSession, slot: Slot, failed: TurnRecord, kind: FailureKind) -> float:
-        """Return the wait before the next attempt; close the gate or pause the slot if necessary."""
+        """Return the wait in seconds before the next attempt; close the gate or pause the slot if necessary."""
         asked_s, how = self._requested_wait_s(failed), retry_of(kind)
         limited = kind is FailureKind.RATE_LIMITED
         if kind is FailureKind.BUSY and session.due_ns is None:
             tries = min(session.busy, _LAST_BUSY_BACKOFF)
-        else:  # a rate limit delays all slots, so refusals in one slot do not lengthen the wait
+        else:  # a rate limit delays all slots, so this slot's refusals must not lengthen the wait
             tries = session.tries if limited else max(session.tries, slot.refused)
         delay_s = self.backoff.delay_s(tries, asked_s, how)
         if limited:  # all sessions, including this one, wait at the gate
@@ -142,7 +142,7 @@ class RetriedSessions:
         return delay_s
 
     def _is_final(self, session: DueSession, kind: FailureKind) -> bool:
-        """Return whether another attempt is not allowed, or would not change the result."""
+        """Return whether another attempt is not allowed or would not change the result."""
         return (
             bool(session.undecided)
             or kind in self.plan.results
@@ -151,7 +151,7 @@ class RetriedSessions:
         )
 
     def _why_no_wait(self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float) -> str:
-        """Return the reason why the session does not wait for another attempt; empty if it waits."""
+        """Return the reason why the session cannot wait for another attempt; an empty string if it can."""
         if self._stays_busy:
             return "another turn has already waited too long for a free session"
         if session.patience.fits(delay_s):
@@ -164,7 +164,7 @@ class RetriedSessions:
         return f"the endpoint requests a wait of {min(asked_s, 1e9):.0f} s, but {limit}"
 
     async def _attempt(self, session: DueSession, slot: Slot) -> FinalAttempt | _RetryAt | None:
-        """Run a session once, as soon as the endpoint's rate limits and health allow it."""
+        """Run a session once, as soon as the endpoint's rate limits and health allow."""
         began_ns = self.clock.now_ns()
         if self._gate.closed_s > 0:
             self.observer.waiting(self._gate.closed_s, "for the endpoint's rate limit")
@@ -199,7 +199,7 @@ class RetriedSessions:
         return self._verdict(session, slot, records, health, outcome)
 
     async def _dial(self) -> int | None:
-        """Wait until a session may be dialled, and return the time; None after giving up on the endpoint."""
+        """Wait until a session may be dialled; return the time, or None after giving up on the endpoint."""
         while not self.health.given_up:
             now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
             if opens_ns is not None and opens_ns <= now_ns:
@@ -209,7 +209,7 @@ class RetriedSessions:
         return None
 
     def _requested_wait_s(self, failed: TurnRecord) -> float | None:
-        """Return how many seconds the endpoint asks to wait after a failure, or None."""
+        """Return the wait in seconds that the endpoint requests after a failure, or None."""
         asked_s = failed.retry_after_s
         if asked_s is not None and not math.isnan(asked_s):
             return asked_s
@@ -218,14 +218,12 @@ class RetriedSessions:
 
 
 def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
-    """Return the session's first failed turn, which ended it."""
+    """Return the first failed turn, which ended the session."""
     return next((record for record in records if record.failure is not None), None)
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
-    """Yield times at which the endpoint was evidently alive during a turn: when it was ready and when
-    audio arrived.
-    """
+    """Yield times at which the endpoint was alive during a turn: when it was ready and when audio arrived."""
     if record.trace.ready_ns is not None:
         yield record.trace.ready_ns
     for response in record.trace.responses:
@@ -234,7 +232,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
 
 
 def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
-    """Append the reason why no attempt follows to the attempt's failure."""
+    """Append the reason why no further attempt follows to the failure's message."""
     if failed.failure is None:
         return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")

@@ -1,4 +1,4 @@
-"""Retry rules and health evidence by failure kind, backoff, and rate limits."""
+"""Define retry rules and health evidence by failure kind, backoff, and rate limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["PATIENCE_S", "RETRIES", "Backoff", "Patience", "RateGate", "Retry", 
 
 
 class Retry(StrEnum):
-    """How to retry a failed turn, while attempts and patience remain.
+    """How to retry a failed turn as long as attempts and patience remain.
 
     A wait requested by the endpoint is never shortened.
     """
@@ -25,7 +25,7 @@ class Retry(StrEnum):
     BACKOFF = "after a backoff"
     """Exponential backoff from 1 s to 1 min, with jitter."""
     AS_ASKED = "as the endpoint requests"
-    """Wait as long as the endpoint requests, or else back off."""
+    """Wait as long as the endpoint requests; back off if it requests nothing."""
     NEVER = "never"
     """Do not retry: a rejected key, a wrong address, a broken recording or an overlong reply would fail
     again.
@@ -78,7 +78,7 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
 RETRIES: Mapping[FailureKind, Retry] = MappingProxyType(
     {kind: how for kind, (how, _) in _FAILURES.items() if how is not Retry.NEVER}
 )
-"""Temporary failures and how to retry them; others are not retried."""
+"""Temporary failures and how to retry them; other failures are not retried."""
 
 PATIENCE_S = 600.0
 """Default limit on how long a turn waits in total, before and between attempts."""
@@ -99,9 +99,7 @@ def sign_of(kind: FailureKind) -> Sign:
 
 
 class Backoff:
-    """Compute the wait between attempts: exponential from `first_s` with jitter, or as requested by the
-    endpoint.
-    """
+    """Compute the wait between attempts: exponential with jitter, or as requested by the endpoint."""
 
     def __init__(self, seed: int, first_s: float = 1.0) -> None:
         self._random = random.Random(seed)
@@ -115,7 +113,7 @@ class Backoff:
             return 0.0
         ceiling = min(_MAX_BACKOFF_S, self._first_s * 2.0 ** (attempt - 1))
         jitter = self._random.uniform(0.5, 1.0) * ceiling
-        # jitter keeps sessions from all returning at the same time
+        # jitter, because sessions must not all return at the same time
         return jitter if retry_after_s is None else retry_after_s + 0.1 * jitter
 
 
@@ -138,8 +136,8 @@ class Patience:
 class RateGate:
     """Delay new sessions while the endpoint's rate limits are exhausted.
 
-    A limit counts as exhausted if less remains than a turn has been observed to use. A limit that takes more
-    than `patience_s` to reset does not close the gate; the endpoint itself then refuses sessions.
+    A limit counts as exhausted if less remains than the turns have used at most. A limit that takes longer
+    than `patience_s` to reset does not close the gate, so the endpoint itself refuses sessions.
     """
 
     def __init__(self, clock: Clock, patience_s: float = PATIENCE_S) -> None:
@@ -183,7 +181,7 @@ class RateGate:
         return left_ns / 1e9 if left_ns > 0 else None
 
     async def wait(self, patience_s: float | None = None) -> bool:
-        """Wait until a new session may be opened. Waiting sessions pass one at a time.
+        """Wait until a new session may be opened. Waiting sessions pass the gate one at a time.
 
         Returns:
             True if the session may be opened; False if the wait exceeds `patience_s` (the gate's by default).

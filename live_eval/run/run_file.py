@@ -1,4 +1,4 @@
-"""Run files: a run's settings as TOML. Most ``live-eval run`` flags have a key."""
+"""Define the run file: a run's settings as TOML. Most ``live-eval run`` flags have a key."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PRICE_FORM = "US dollars per million tokens in and out, as 2.5,10 or {input = 2.
 _AUTHENTICATES = ("endpoint", "judges")
 """The tables whose URLs and settings may contain secrets."""
 
-_KEY_SOURCES = ("key_variable", "key_from")  # users may paste the key itself here
+_KEY_SOURCES = ("key_variable", "key_from")  # users may paste the key itself here by mistake
 
 
 _KEY = re.compile(r"[a-z]+\.[a-z_]+")
@@ -358,7 +358,7 @@ def validate(
         flags: Each key's flag, if the values include flags; errors then name the flag.
 
     Raises:
-        RunFileError: A key is unknown or a value is not allowed; the message lists the allowed ones.
+        RunFileError: A key is unknown or a value is not allowed. The message lists what is allowed.
     """
     for table in _AUTHENTICATES:
         SECRETS.learn_settings(values.get(table))
@@ -374,12 +374,12 @@ def validate(
 def located(path: Path | None, flags: Mapping[str, Any], key: str = "") -> Iterator[None]:
     """Convert a `UsageError` in the block to a `RunFileError` with its key's line.
 
-    The error is unchanged if no line sets the key, or if a flag overrides it.
+    The error is raised unchanged if no line sets the key or if a flag overrides it.
 
     Args:
         path: The run file, or None.
         flags: Flag values by destination: ``table__key``.
-        key: The key that caused the error; by default, the key at the start of its message.
+        key: The key that caused the error. Default: the key at the start of its message.
     """
     try:
         yield
@@ -420,7 +420,7 @@ def _table_of(tables: list[str]) -> dict[str, FieldInfo]:
 
 
 def _line_of(keys: list[str], text: str) -> int | None:
-    """Return the line number of `keys` or else of the nearest enclosing table."""
+    """Return the line number of `keys` or, if they are missing, of the nearest enclosing table."""
     table: list[str] = []
     deepest: tuple[int, int] | None = None
     for number, line in enumerate(text.splitlines(), 1):

@@ -5,8 +5,8 @@ session at a time from the `SessionQueue`. `RetriedSessions` runs it until anoth
 the worker stores its turns. A dialogue's turns share a session, so they are run, retried and resumed
 together.
 
-Event loops, here or in session processes, only stream. Two reader threads read recordings, and one writer
-thread decodes, times and writes.
+Event loops, in this process or in session processes, only stream audio. Two reader threads read recordings,
+and one writer thread decodes, times and stores replies.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RunOutcome:
     """The outcome of a run.
 
     Args:
-        captured: Number of captured turns; like `failed`, includes a resumed run's earlier turns.
+        captured: Number of captured turns. Like `failed`, it includes a resumed run's earlier turns.
         interrupted: Whether the user stopped the run.
         unreachable: Why the run stopped, if an outage exceeded its patience; empty otherwise.
         reached: Whether the endpoint has ever responded.
@@ -104,27 +104,28 @@ async def run_plan(
 ) -> RunOutcome:
     """Run every planned turn that is not recorded yet or whose audio is missing.
 
-    Ctrl-C or SIGTERM stops the run cleanly: turns in progress are abandoned, and can be resumed. While the
-    endpoint is unreachable, the run pauses; after `turns.patience`, it stops in the same way.
+    Ctrl-C or SIGTERM stops the run cleanly: turns in progress are abandoned and rerun when the run is
+    resumed. While the endpoint is unreachable, the run pauses; after `turns.patience`, it stops in the same
+    way.
 
     Args:
         folder: Run folder, for cassettes and the log of a launched endpoint.
-        starts: Open loop: when sessions are due, in ascending nanoseconds from the start, with at least one
-            time per session. At most `turns.concurrency` sessions run concurrently; without a free slot, a
-            session is dialled late, and its turn records the due time. None for a closed loop: a session
+        starts: When sessions are due in an open loop: ascending nanoseconds from the start, at least one time
+            per session. At most `turns.concurrency` sessions run concurrently; without a free slot, a session
+            is dialled late, and its turn records the due time. None for a closed loop, in which a session
             starts when another one ends.
-        base_url: URL of a running endpoint; None to use the plan's URL or launch an endpoint.
+        base_url: URL of a running endpoint; None to use the plan's URL or to launch an endpoint.
         stop: The command's signal handler; None to handle signals here.
         runner: Session runner; None to use the planned number of local processes.
-        reached: Whether the endpoint is known to have responded, which captured turns imply. If it has never
+        reached: Whether the endpoint is known to have responded, as captured turns show. If it has never
             responded, its address may be wrong, so turns fail without waiting for recovery.
         retry_failed: Whether to rerun turns recorded as failed.
-        greetings: What earlier runs have shown about the endpoint's greetings.
-        counts_refusals: Whether sessions that are refused while others are served fail, as load measurements
-            require; otherwise, three consecutive refusals are an outage.
-        backoff: Wait between attempts; seeded with `turns.seed` by default.
+        greetings: Greeting behaviour observed in earlier runs.
+        counts_refusals: Whether sessions that are refused while others are served count as failed, as load
+            measurements require; otherwise, three consecutive refusals count as an outage.
+        backoff: Wait between attempts. Default: seeded with `turns.seed`.
         paired: The run's part in simultaneous runs, which wait for each other before each session; None for a
-            run of its own.
+            single run.
     """
     own = StopSignals(for_command=False)
     with contextlib.nullcontext(stop) if stop is not None else own as signals, signals.gently():
@@ -162,18 +163,18 @@ async def run_plan(
 
 @contextlib.asynccontextmanager
 async def running_endpoint(plan: Plan, folder: Path) -> AsyncIterator[str]:
-    """Yield the base URL of a plan's endpoint. If it has none, launch the endpoint and log to `folder`."""
+    """Yield the base URL of a plan's endpoint; launch the endpoint, logging to `folder`, if it has no URL."""
     if plan.base_url is not None:
         yield plan.base_url
         return
-    assert plan.spec.launch is not None  # the plan has checked that an endpoint without a URL can be launched
+    assert plan.spec.launch is not None  # `make_plan` checks that an endpoint without a URL can be launched
     launch = load_object(plan.spec.launch)
     async with launch(plan.data.root, folder) as base_url:
         yield base_url
 
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Job, ...]]:
-    """Group turns by session. A dialogue is one session, placed at its first turn."""
+    """Group turns by session. A dialogue is one session, at the position of its first turn."""
     sessions: dict[tuple[str, int, bool], list[Job]] = {}
     for job in jobs:
         dialogue_id = job.case.dialogue_id
@@ -213,7 +214,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.recordings = Recordings(self.plan.config, self.plan.spec)
-        # the store's single writer has priority over other programs but not over session processes
+        # the single writer has priority over other programs but not over session processes
         initializer = None if self.plan.processes else raise_priority
         self.writer_thread = ThreadPoolExecutor(1, "writer", initializer)
 
@@ -256,7 +257,7 @@ class _Run:
                 await self._run_sessions(sessions, base_url or "", starts)
 
     async def _prepare(self, sessions: Sequence[Sequence[Job]]) -> None:
-        """Find all recordings' speech boundaries before any timing starts."""
+        """Find the speech boundaries of all recordings before any timing starts."""
         cases = (job.case for jobs in sessions for job in jobs)
         await self.recordings.prepare(cases, self.observer.preparing)
 

@@ -1,4 +1,4 @@
-"""Attempt a session: run its turns once, and create a record for each, even if it failed."""
+"""Run a session's turns once, and create a record for each turn, even if it failed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SessionAttempts:
         """Run a session's turns once and return their records. Failures do not affect other sessions.
 
         Args:
-            due_ns: When to dial in an open loop; later turns follow the first.
+            due_ns: When to dial in an open loop; None in a closed loop.
             unusable: Why the turns cannot be run, if known.
             on_ready: See `SessionRunner.run`.
 
@@ -97,7 +97,7 @@ class SessionAttempts:
             limits=plan.limits(),
             utterances=[case.utterance for case in playable],
             pause_ns=round(plan.config.turns.pause * 1e9),
-            # an open loop leaves no time to wait for a greeting
+            # an open loop has no time to wait for a greeting
             greeting_ns=self.greetings.patience_ns(listens=due_ns is None),
             due_ns=due_ns,
             records_wire=plan.config.output.record_wire,
@@ -105,7 +105,7 @@ class SessionAttempts:
         )
 
     def _impairment(self, job: Job) -> Impairment | None:
-        """Return the impairment for a turn, or for the session that it starts, seeded by the turn's name."""
+        """Return the impairment for a turn or for the session that it starts, seeded by the turn's name."""
         impairment = self.plan.impairment
         return impairment.for_session(job.turn_id) if impairment is not None else None
 
@@ -167,7 +167,7 @@ def skipped_turns(
     *,
     after: Sequence[TurnRecord] = (),
 ) -> list[TurnRecord]:
-    """Return records for a session's turns that were never sent: the turns after those in `after`.
+    """Return records for a session's turns that were never sent, which follow the turns in `after`.
 
     `failure` is assigned to the first of them, unless an earlier turn has already failed.
     """

@@ -1,4 +1,4 @@
-"""A dedicated session process, started by `live_eval.run.processes`.
+"""Run sessions in a dedicated process, started by `live_eval.run.processes`.
 
 Standard input is this process's end of a `Pipe`. The process exits when the pipe is closed, so it never
 outlives its parent.
@@ -62,7 +62,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The process's first message: it can run sessions at this priority, and has used `cpu` so far."""
+    """The process's first message: its priority when it runs sessions, and its CPU time so far."""
 
     priority: Priority
     cpu: Cpu
@@ -83,7 +83,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An assignment's session is ready at the endpoint."""
+    """The endpoint is ready for an assignment's session."""
 
     number: int
 
@@ -102,7 +102,7 @@ class Pipe(asyncio.Protocol):
 
     Args:
         take: Called with each received object.
-        ended: Called when either side has closed the pipe.
+        ended: Called when either side closes the pipe.
     """
 
     def __init__(self, take: Callable[[Any], None], ended: Callable[[], None]) -> None:
@@ -189,7 +189,7 @@ async def _run(runner: SessionRunner, assignment: Assignment, pipe: Pipe) -> Non
         outcome = await runner.run(assignment.order, lambda: pipe.send(Opened(assignment.number)))
     except TurnError as error:
         outcome = Failure(error.kind, error.message)
-    except Exception as error:  # a bug fails only this session
+    except Exception as error:  # a bug must fail only this session
         outcome = Failure(FailureKind.INTERNAL, describe(error))
     pipe.send(SessionAnswer(assignment.number, outcome, runner.cpu()))
 

@@ -27,10 +27,10 @@ class DueSession:
         attempt: Number of the next attempt.
         patience: Limit on how long the session waits.
         tries: Number of counted attempts or, while `undecided` is set, of attempts to test for an outage.
-        busy: Number of refusals due to no free session at the endpoint.
-        cut: Whether an attempt has lost contact, and the endpoint has not responded since.
+        busy: Number of refusals because the endpoint had no free session.
+        cut: Whether an attempt has lost contact and the endpoint has not responded since.
         cut_in: Numbers of the outages in which contact was lost.
-        undecided: The last attempt's records, while it is undecided whether an outage excuses it.
+        undecided: The last attempt's records, until it is decided whether an outage excuses it.
         undecided_ns: End time of the undecided attempt.
     """
 
@@ -53,8 +53,9 @@ class DueSession:
             self.attempt += not busy
 
     def excuse(self, outage: int) -> bool:
-        """Return whether an outage, given by its number in the run, excuses the failed attempt."""
-        # A session that loses contact in every outage may be causing them, so the third is not excused.
+        """Return whether an outage excuses the failed attempt; `outage` is its number in the run."""
+        # A session that loses contact in every outage may be causing them, so the third outage does not
+        # excuse it.
         if self.cut:
             self.cut_in.add(outage)
         excused = not self.cut or len(self.cut_in) <= _MAX_EXCUSED_CUTS
@@ -69,7 +70,8 @@ class SessionQueue:
 
     Args:
         sessions: Sessions, ordered by due time.
-        opened_since: Returns whether a session dialled at or after a given time has been opened.
+        opened_since: Function that returns whether a session dialled at or after a given time has been
+            opened.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class SessionQueue:
     async def next(self, opens_ns: int = 0) -> DueSession | None:
         """Return the next session to run at `opens_ns` or later; None when no sessions remain.
 
-        Waits while sessions in progress may still decide an undecided one. If none are in progress, an
+        Waits as long as sessions in progress may decide an undecided one. If none are in progress, an
         undecided session is rerun to test for an outage.
         """
         while self._waiting:
@@ -101,7 +103,9 @@ class SessionQueue:
     def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        """Accept a session's last attempt (see `FinalAttempt`); return the records that are now final."""
+        """Take back a session after its last attempt (see `FinalAttempt`); return the records that are now
+        final.
+        """
         self._in_progress.remove(session)
         no_outage = False
         if session.undecided:
@@ -122,7 +126,7 @@ class SessionQueue:
         return final
 
     def excuse(self, outage: int) -> list[TurnRecord]:
-        """Requeue undecided sessions that an outage, given by number, excuses; return their records."""
+        """Requeue undecided sessions that an outage excuses, and return their records."""
         excused: list[TurnRecord] = []
         for session in [each for each in (*self._in_progress, *reversed(self._waiting)) if each.undecided]:
             records, session.undecided = session.undecided, ()

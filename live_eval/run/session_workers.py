@@ -1,4 +1,4 @@
-"""Distribute sessions over worker processes on this machine (`live_eval.run.processes`) or others.
+"""Distribute sessions over worker processes on this machine (`live_eval.run.processes`) or on others.
 
 If a worker dies, its sessions fail with `FailureKind.PROCESS_DIED`, and the next order starts a replacement.
 If the replacement fails to start, the other workers take over.
@@ -35,7 +35,7 @@ class SessionWorker(Protocol):
         ...
 
     async def start(self) -> Ready:
-        """Start the worker and wait until it can run sessions.
+        """Start the worker, and wait until it can run sessions.
 
         Raises:
             LiveEvalError: The worker ended or timed out.

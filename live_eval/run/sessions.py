@@ -31,13 +31,13 @@ __all__ = ["Cpu", "SessionOrder", "SessionResult", "SessionRunner", "local_runne
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SessionOrder:
-    """All of a session's inputs, in picklable form.
+    """All inputs of a session, in picklable form.
 
     Args:
         dialect: Implementation as ``"module:Class"``, like `transport`.
         settings: Dialect settings, with the endpoint's key.
         utterances: The user's recordings, at least one.
-        pause_ns: Pause between the end of a reply, as heard, and the next recording.
+        pause_ns: Pause from the end of a reply, as heard, to the next recording.
         greeting_ns: Maximum wait for the endpoint's greeting to begin; 0 to speak immediately.
         due_ns: When to dial, on the monotonic clock; None for now.
         records_wire: Whether to record every message and event.
@@ -103,16 +103,14 @@ class SessionResult:
 
 
 class Cpu(NamedTuple):
-    """CPU time in seconds: of this process and its session processes, and of their event loops
-    alone.
-    """
+    """CPU time in seconds of this process and its session processes, and of their event loops alone."""
 
     total_s: float
     loops_s: float
 
 
 class SessionRunner(Protocol):
-    """Runs concurrent sessions."""
+    """Interface for running concurrent sessions."""
 
     @property
     def priority(self) -> Priority:
@@ -125,7 +123,7 @@ class SessionRunner(Protocol):
         ...
 
     async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
-        """Run a session; endpoint and network faults become a `Failure` of its turns.
+        """Run a session. Faults of the endpoint or the network become a `Failure` of its turns.
 
         Args:
             on_ready: Called when the endpoint's session is ready; a runner on other machines never calls it.

@@ -34,7 +34,7 @@ class SimultaneousRun:
 
 
 def check_same_turns(plans: Mapping[str, Plan]) -> None:
-    """Check that plans, by name, have the same data and turns.
+    """Check that all plans (by name) have the same data and turns.
 
     Raises:
         UsageError: The data or the turns differ.
@@ -53,8 +53,8 @@ async def run_simultaneously(
 ) -> list[RunOutcome | LiveEvalError]:
     """Run plans with the same turns; each session starts in all runs at the same moment.
 
-    A run that has ended, failed or given up on its endpoint does not delay the others. During an endpoint's
-    outage, they wait for at most its patience.
+    A run that has ended, failed or given up on its endpoint does not delay the others. During an outage of an
+    endpoint, the other runs wait for at most that run's patience.
 
     Returns:
         Each run's outcome, or the error that ended it.
@@ -65,7 +65,7 @@ async def run_simultaneously(
         signals = stop or stack.enter_context(own)
         shared: SessionRunner | None = None
         if not all(run.plan.processes for run in runs):
-            # One runner spreads the frames of all sessions in this process over a frame's length.
+            # A single runner spreads the frames of all sessions in this process over the length of a frame.
             shared = await stack.enter_async_context(local_runner(SystemClock()))
         results = await asyncio.gather(
             *(
@@ -106,7 +106,7 @@ def _given(runner: SessionRunner) -> RunnerFactory:
 
 
 def onset_spreads_ms(folders: Sequence[Path]) -> list[float]:
-    """Return how far apart the user's onsets were in simultaneous runs, for each shared session."""
+    """Return, for each shared session of simultaneous runs, how far apart the user's onsets were."""
     began: list[dict[str, int]] = []
     for folder in folders:
         with RunReader.open(folder) as run:

@@ -18,7 +18,7 @@ _PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, Transport
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:
     """Return the default number of processes for concurrent sessions; 0 means the main process.
 
-    `cores` is by default the number of cores available to this process.
+    `cores` defaults to the number of cores available to this process.
     """
     if sessions <= _MAX_IN_MAIN or not hasattr(socket, "AF_UNIX"):
         return 0
@@ -26,7 +26,9 @@ def default_processes(kind: TransportKind, sessions: int, cores: int | None = No
 
 
 def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> str:
-    """Return a warning if a machine may be too slow for these concurrent sessions; empty otherwise."""
+    """Return a warning if a machine may be too slow for this many concurrent sessions, otherwise an empty
+    string.
+    """
     cores = core_count() if cores is None else cores
     most = cores * _PER_PROCESS[kind]
     if sessions <= most:

@@ -1,9 +1,9 @@
 """Handle Ctrl-C, SIGTERM and SIGHUP during a command.
 
-The first signal stops the run in progress cleanly. A second one ends the command immediately; if this takes
-more than a few seconds, for example because of a slow disk, the process is killed. The recorded run stays
-intact. Signals less than a second apart count as one, because GNU ``timeout`` signals both its child and the
-child's process group. SIGHUP is sent when the terminal is closed; under ``nohup``, it stays ignored.
+The first signal stops the run cleanly. A second one ends the command immediately; if this takes more than a
+few seconds, for example because of a slow disk, the process is killed. The recorded run stays intact. Signals
+less than a second apart count as one, because GNU ``timeout`` signals both its child and the child's process
+group. SIGHUP is sent when the terminal is closed; under ``nohup``, it remains ignored.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ def _discard(descriptor: int) -> None:
 
 
 def stop_with_stdin() -> None:
-    """Send SIGINT to this process when standard input, a pipe from the parent, ends, however the parent dies.
+    """Send SIGINT to this process when standard input, a pipe from the parent, ends.
 
-    From then on, output is discarded, because writing to a pipe without a reader fails.
+    Use it to end a child process however its parent dies. Output is then discarded, because writing to a pipe
+    without a reader fails.
     """
 
     def wait() -> None:
@@ -88,13 +89,13 @@ def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> Non
 
 
 class StopSignals:
-    """A context manager that handles the `stop_signals`; no-op outside the main thread.
+    """A context manager that handles the `stop_signals`; does nothing outside the main thread.
 
-    Signals raise KeyboardInterrupt. Within `gently`, the first signal only sets `requested`; it also cancels
-    the tasks that are within `cancelling`. Later signals also kill the process after a grace period.
+    Signals raise KeyboardInterrupt. Within `gently`, the first signal only sets `requested` and cancels the
+    tasks that are within `cancelling`. Later signals also kill the process after a grace period.
 
     Args:
-        end_soon: Called on a later signal; by default, kills the process after `grace_s`.
+        end_soon: Called on a later signal. Default: kill the process after `grace_s`.
         for_command: Whether the kill stays scheduled after the context has exited.
         grace_s: Time between a later signal and the kill.
     """
@@ -134,7 +135,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def gently(self) -> Iterator[None]:
-        """In the block, the first signal only sets `requested`."""
+        """Let the first signal in the block only set `requested`."""
         self._gentle += 1
         try:
             yield
@@ -143,9 +144,9 @@ class StopSignals:
 
     @contextlib.contextmanager
     def cancelling(self) -> Iterator[None]:
-        """The first signal cancels the block, which then ends without an error.
+        """Let the first signal cancel the block, which then ends without an error.
 
-        Call this in an asyncio task, in several tasks if necessary; do not nest it.
+        Call this in one or more asyncio tasks, but do not nest it.
         """
         task = asyncio.current_task()
         assert task is not None

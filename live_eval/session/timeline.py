@@ -197,7 +197,7 @@ class Timeline:
     # -- The user ----------------------------------------------------------------------------------------
 
     def utterance_began(self, began: UtteranceBegan, pacer: Pacer) -> None:
-        """Record the start of an utterance in the current turn, which may contain earlier, unanswered ones."""
+        """Record the start of an utterance in the current turn, which may have earlier, unanswered ones."""
         turn = self.current
         user, frames = turn.user, turn.frames
         if user.t0_ns is None:

@@ -1,4 +1,4 @@
-"""Presets: packaged run files whose values the user's settings override."""
+"""Read presets: packaged run files whose values the user's settings override."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""System prompts: the benchmark's, or a user's text.
+"""Define system prompts: the benchmark's, or a user's text.
 
 EchoMind compares replies without a prompt, with a basic prompt, with a prompt that mentions the dimension of
-the vocal cues (enhance), and with a prompt that states the true cue (upper-bound). The content follows the
-benchmark, but the wording, in this folder's text files, is ours. User files may contain the same
-placeholders.
+the vocal cue (enhance), and with a prompt that states the true cue (upper-bound). The prompts in this folder
+follow the benchmark's content in our own wording. Users' text files may contain the same placeholders.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def instructions_for(case: Case, prompt: SystemPrompt) -> str:
         return _text("transcription")
     question = case.question
     if question is None or case.problem is not None:
-        return ""  # the question will not be asked; the case records the problem
+        return ""  # the question will not be asked; the case contains the problem
     options = "\n".join(f"{letter}. {text}" for letter, text in question.options)
     return _text("question").replace("{question}", question.text).replace("{options}", options)
 
@@ -108,7 +107,7 @@ def _text(name: str) -> str:
 
 def _values(case: Case) -> Mapping[str, str]:
     cue = case.cue if case.cue is not None and case.cue.attribute != "neutral" else None
-    # A neutral take gets the hint for its script's cue: a missing hint would reveal that the take is neutral.
+    # A neutral take gets the hint for its script's cue, since a missing hint would reveal that it is neutral.
     hinted = cue or case.script_cue
     dimension = (hinted.coarse if hinted is not None else None) or ""
     # Lines have the form "dimension: hint".
