@@ -184,7 +184,7 @@ class EndpointHealth:
         self._in_progress.append(at_ns)
 
     def opened(self, at_ns: int) -> None:
-        """Record that the session dialled at `at_ns` is ready, which ends an outage before the session ends."""
+        """Record that the session dialled at `at_ns` is ready, which ends an outage immediately."""
         if not self._over_http:  # over HTTP, a session is ready before its first request
             self._mark_opened(at_ns)
 

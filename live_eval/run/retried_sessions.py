@@ -126,7 +126,7 @@ class RetriedSessions:
         return _RetryAt(now_ns, () if session.busy > 1 and busy else records)
 
     def _delay_s(self, session: DueSession, slot: Slot, failed: TurnRecord, kind: FailureKind) -> float:
-        """Return the wait in seconds before the next attempt; close the gate or pause the slot if necessary."""
+        """Return the wait in seconds before the next attempt; close the gate or pause the slot if needed."""
         asked_s, how = self._requested_wait_s(failed), retry_of(kind)
         limited = kind is FailureKind.RATE_LIMITED
         if kind is FailureKind.BUSY and session.due_ns is None:
