@@ -1,4 +1,4 @@
-"""A run on disk: its turns (`RunWriter`, `RunReader`) and scores (`ScoreStore`, `ScoreReader`).
+"""Read and write a run on disk: turns (`RunWriter`, `RunReader`) and scores (`ScoreStore`, `ScoreReader`).
 
 A run is a folder::
 

@@ -42,8 +42,8 @@ _MAX_COPIED_BYTES = 1 << 32
 _BLOCK_BYTES = 1 << 20
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
-# Limits per statement: a base plus a rate per byte in the file, capped at the limits for a 1 GiB file.
-# They count virtual machine steps, not time, so that a valid file does not fail on a loaded machine.
+# Limits per statement: a base plus a rate per byte in the file, capped at the limits for a 1 GiB file. They
+# count virtual machine steps instead of time, so that a valid file does not fail on a loaded machine.
 _STATEMENT_STEPS = 100_000_000  # run in two to four seconds
 _STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
@@ -53,7 +53,7 @@ _MAX_COUNTED_BYTES = 1 << 30
 _STEPS_BETWEEN_CHECKS = 10_000
 
 _Columns: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]
-"""A row's column names, and the indices of texts, blobs and the first column with a wrong type."""
+"""A row's column names, and the indices of texts, blobs and the first column that has the wrong type."""
 
 
 def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
@@ -85,7 +85,7 @@ def create_database(
         path: The database file.
         tables: Statements that create the tables.
         version: Schema version.
-        first: Statement that inserts the first row, and its values.
+        first: The statement that inserts the first row, and its values.
 
     Raises:
         StoreError: The database cannot be written.
@@ -190,9 +190,9 @@ def sync_folder(folder: Path) -> None:
 def _read_only(path: Path) -> sqlite3.Connection:
     """Open a database for reading without changing its folder.
 
-    By default, SQLite creates a shared memory file next to a database in WAL mode, and rolls back a killed
-    process's transaction. A database with a log is therefore read through the writer's shared memory or, if
-    there is no writer, recovered in a private copy.
+    By default, SQLite creates a shared memory file next to a database in WAL mode and rolls back the
+    transaction of a killed process. A database with a log is therefore read through the writer's shared
+    memory or, without a writer, recovered in a private copy.
     """
     path, sizes = _checked_files(path)
     shared = "-wal" in sizes and "-shm" in sizes
@@ -235,11 +235,11 @@ def _recovered(path: Path, suffixes: Iterable[str]) -> sqlite3.Connection:
         with contextlib.suppress(*_UNREADABLE):  # the caller's first read reports it
             db.execute(_ANY_READ).fetchone()
         db.execute("PRAGMA query_only = ON")
-        return db  # the open files remain usable after their folder is removed
+        return db  # open files remain usable after their folder is removed
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file, preserving holes, because a sparse file may be larger than the disk."""
+    """Copy a file and preserve its holes, because a sparse file may be larger than the disk."""
     copied = 0
     try:
         with open_regular(source) as file, open(target, "xb", opener=private_opener) as copy:
@@ -274,7 +274,7 @@ def _check_journal(path: Path) -> None:
     """Reject a journal that names another file, because SQLite would delete that file.
 
     Only a transaction across several databases writes such a journal (sqlite.org/atomiccommit.html, 5), and
-    live-eval has none.
+    live-eval never runs one.
 
     Raises:
         StoreError: The journal refers to another file, or cannot be read.
@@ -292,7 +292,7 @@ def _check_journal(path: Path) -> None:
 
 
 def _checked_files(path: Path) -> tuple[Path, dict[str, int]]:
-    """Return a database's path with links resolved, and the sizes of its files by suffix.
+    """Return a database's path with links resolved, and the size of each of its files by suffix.
 
     Raises:
         StoreError: A file is outside this folder, or `_check_journal` rejects the journal.
@@ -318,7 +318,7 @@ class _Cursor(sqlite3.Cursor):
 
 
 class _Connection(sqlite3.Connection):
-    """A connection whose statements always terminate, even if a damaged file's pages form a cycle.
+    """A connection whose statements always terminate, even if the pages of a damaged file form a cycle.
 
     The file size limits the number of steps and the amount of data per statement.
     """
@@ -393,7 +393,9 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 
 @functools.lru_cache(maxsize=256)
 def _columns(description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]) -> _Columns:
-    """Return a row's column names, and the indices of texts, blobs and the first column with a wrong type."""
+    """Return a row's column names, and the indices of texts, blobs and the first column that has the wrong
+    type.
+    """
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
     texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))
@@ -415,7 +417,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sqlite3.Connection:
-    """Return the connection if the database has an accepted version and only our tables; else close it."""
+    """Return the connection, or close it if the database has another version or tables of other programs."""
     with _using(db, path):
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         if found == 0 and db.execute(_ANY_READ).fetchone() is None:
@@ -425,8 +427,9 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
                 f"{path}: expected schema version {' or '.join(map(str, versions))}, got {found}; use the "
                 "version of live-eval that wrote it"
             )
-        # Other objects may never end: views, triggers, virtual tables, generated columns, expression indexes.
-        # The step limit does not apply within a function. A key has an index without a definition.
+        # Evaluating other objects may never end: views, triggers, virtual tables, generated columns,
+        # expression indexes. The step limit does not apply within a function. A key's index has no
+        # definition.
         for name, statement in db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
             if not is_own_definition(str(statement)):
                 raise StoreError(f"{path}: expected only the tables of a run, found another {name!r}")
@@ -435,7 +438,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
 
 @contextmanager
 def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iterator[None]:
-    """Close the database if the block raises.
+    """Close the database if the block raises an error.
 
     Raises:
         StoreError: SQLite cannot use the file.

@@ -1,4 +1,4 @@
-"""Encode records as columns, and decode them: dataclasses as JSON, arrays as int64 blobs."""
+"""Encode records as columns, and decode them: dataclasses are JSON, arrays are int64 blobs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _JSON_COLUMNS = frozenset({"marks", "trace", *_ADAPTERS})
 
 @contextmanager
 def decoding(where: str) -> Iterator[None]:
-    """Convert errors from a damaged or forged database to a `StoreError` that names `where`."""
+    """Convert errors caused by a damaged or forged database to a `StoreError` that names `where`."""
     try:
         yield
     except StoreError:
@@ -92,7 +92,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def blocking_reason(error: Exception) -> str | None:
-    """Return the reason why a database is unusable, or None if SQLite's message is clear enough."""
+    """Return the reason why a database is unusable, or None if SQLite's own message is clear enough."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:  # the higher bits are the extended code
         case sqlite3.SQLITE_FULL:
             return "no space left on the device"
@@ -161,8 +161,8 @@ def case_json(case: Case) -> str:
 def case_from(text: str, origin: Path | None) -> Case:
     """Parse a case written by `case_json` in this or an earlier version.
 
-    Relative paths are resolved against the working folder, then against `origin`, the run's working folder;
-    without `origin`, they are not resolved.
+    Relative paths are resolved against the working folder, then against `origin`, the run's working folder.
+    Without `origin`, they are not resolved.
     """
     case: Case = _CASE.validator.validate_python(_current_names(mapping(text)))
     if origin is None:
@@ -179,7 +179,7 @@ def case_from(text: str, origin: Path | None) -> Case:
 
 
 def _current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename fields that had different names in earlier versions."""
+    """Rename fields that had other names in earlier versions."""
     if values.keys().isdisjoint(_FORMER_NAMES):
         return values
     return {_FORMER_NAMES.get(name, name): value for name, value in values.items()}

@@ -32,8 +32,8 @@ def own_file(folder: Path, path: Path) -> Path:
     """Check that a path is a regular file in a run folder, and return the path.
 
     Raises:
-        StoreError: The file is missing, outside the folder (through ``..`` or a symbolic link), or not
-            regular; opening a pipe would block.
+        StoreError: The file is missing, is outside the folder (through ``..`` or a symbolic link), or is not
+            regular, since opening a pipe would block.
     """
     mode = _own(folder, path).st_mode
     if not stat.S_ISREG(mode):

@@ -36,7 +36,7 @@ class WriterLock:
         except OSError as error:
             _check_kind(path)
             raise StoreError(f"cannot write {path.parent}: {error.strerror}") from None
-        # A mandatory lock prevents this write, and other processes then cannot identify the holder.
+        # A mandatory lock prevents this write, so other processes cannot identify the holder.
         with contextlib.suppress(OSError), open(path, "w", opener=private_opener) as file:
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
 
@@ -64,7 +64,7 @@ class WriterLock:
 
 def is_held(path: Path) -> bool:
     """Return whether the process named in the lock file is still running."""
-    # Do not try to acquire the lock: this could cause a writer that starts at the same time to be rejected.
+    # Do not try to acquire the lock, since this could block a writer that starts at the same time.
     holder = re.fullmatch(r"process (\d+) on (.*)", _holder_of(path))
     if holder is None or holder[2] != socket.gethostname() or os.name != "posix":
         return os.path.lexists(path)

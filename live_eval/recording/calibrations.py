@@ -1,4 +1,4 @@
-"""This machine's stored calibrations; reports use the latest one for each transport and load."""
+"""Store this machine's calibrations; reports use the latest one for each transport and load."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["FEWEST_TURNS", "FILE_VARIABLE", "KeptCalibration", "keep", "kept_in"
 
 FILE_VARIABLE = "LIVE_EVAL_CALIBRATIONS"
 FEWEST_TURNS = 50
-"""Minimum number of turns to store a calibration; with fewer, the 99th percentile is unreliable."""
+"""Minimum number of turns for storing a calibration; with fewer, the 99th percentile is unreliable."""
 
 
 class KeptCalibration(BaseModel):
-    """The error of latencies measured on this machine, relative to known times.
+    """The error of latencies measured on this machine, compared with known times.
 
     Args:
         date: Date, ISO 8601.
@@ -29,7 +29,7 @@ class KeptCalibration(BaseModel):
         noise: Whether all cores were kept busy.
         processes: Number of processes that ran the sessions; 0 for the main process.
         stamps: Source of the arrival timestamps: ``kernel`` or ``user``.
-        errors_p99_ms: 99th percentile of the absolute error by latency.
+        errors_p99_ms: 99th percentile of the absolute error, for each latency.
         floor_p99_ms: 99th percentile of the lateness of a bare timer loop.
         turns: Number of compared turns; 0 if stored by an older version without it.
         node: Cluster node; None for this machine.
@@ -50,11 +50,11 @@ class KeptCalibration(BaseModel):
 
     @property
     def load(self) -> tuple[str, int, bool, int]:
-        """The calibration's key, under which a later calibration replaces it."""
+        """The key of the calibration; a later one with the same key replaces it."""
         return self.transport, self.sessions, self.noise, self.processes
 
     def in_words(self) -> str:
-        """Summarise in one sentence, without a full stop."""
+        """Summarise the calibration in one sentence without a full stop."""
         errors = ", ".join(f"{name} within {ms:.1f} ms" for name, ms in sorted(self.errors_p99_ms.items()))
         load = counted(self.sessions, "concurrent session")
         load += f" (processes: {self.processes})" if self.processes else ""

@@ -49,7 +49,7 @@ class FolderForms(NamedTuple):
 
 
 def recorded_files(folder: Path, *kinds: str) -> list[Path]:
-    """Return a run folder's audio files and cassettes and, for a live run, the user's utterances.
+    """Return a run folder's audio files, cassettes and, for a live run, the user's utterances.
 
     Args:
         kinds: Any of ``audio``, ``wire`` and ``user``; all by default.
@@ -110,7 +110,7 @@ def check_new(
 
     Args:
         what: What will be created, for the message.
-        begun: Names that an interrupted creation may leave behind; any folders must be empty.
+        begun: Names that an interrupted creation may leave behind; folders among them must be empty.
         made: Folders that it may leave behind, with path patterns for their files.
 
     Raises:
@@ -174,7 +174,7 @@ def _known(db: sqlite3.Connection, kind: str) -> set[str]:
 
 
 def _first_turns(db: sqlite3.Connection) -> dict[str, str]:
-    """Return, for each turn, its dialogue's first turn, which gives the session's cassette its name."""
+    """Return, for each turn, the first turn of its dialogue, after which the session's cassette is named."""
     rows = db.execute(
         """SELECT turn_id, repeat, json_extract("case", '$.dialogue_id') AS dialogue FROM turns
         WHERE dialogue IS NOT NULL ORDER BY json_extract("case", '$.turn_index')"""

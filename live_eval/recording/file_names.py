@@ -1,6 +1,6 @@
-"""The names of a run's files: audio, cassettes, and a person's utterances.
+"""Define the names of a run's files: audio, cassettes, and a person's utterances.
 
-A name and its pattern belong together: housekeeping removes only files whose names match.
+Keep names and patterns consistent, since housekeeping removes only files whose names match.
 """
 
 from __future__ import annotations

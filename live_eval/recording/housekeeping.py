@@ -1,6 +1,6 @@
-"""Remove killed processes' leftovers, or all recorded files, from a run folder.
+"""Remove the leftovers of killed processes, or all recorded files, from a run folder.
 
-Both of the run's locks are acquired first, so a run in progress is never changed.
+Both locks of the run are acquired first, so a run in progress is never changed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def remove_leftovers(folder: Path, others: Collection[str] = ()) -> list[Path]:
         StoreError: The folder cannot be read or written.
     """
     found = _in(folder, _LOCKS)
-    with locked(folder):  # leaving the context removes the lock files
+    with locked(folder):  # exiting the context removes the lock files
         found += _in(folder, _LOGS)
         for name, versions in ((RUN_FILE, RUN_VERSIONS_READ), (SCORES_FILE, (SCORES_SCHEMA_VERSION,))):
             logs = _in(folder, [f"{name}{suffix}" for suffix in SIDE_FILES[1:]])
@@ -93,7 +93,7 @@ def _in(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _unknown(folder: Path, others: Collection[str]) -> list[Path]:
-    """Return a run's temporary files and `orphans`; nothing if its database is missing or empty."""
+    """Return a run's temporary files and `orphans`; an empty list if its database is missing or empty."""
     file = folder / RUN_FILE
     if not has_tables(file):
         return []
@@ -108,7 +108,7 @@ def delete_run(folder: Path, others: Collection[str] = ()) -> list[Path]:
         others: Names of files that other modules write to the folder.
 
     Returns:
-        Remaining files, which live-eval did not write; empty if the folder was removed.
+        The remaining files, which live-eval did not write; an empty list if the folder was removed.
 
     Raises:
         StoreLockedError: A process is writing the run or its scores.

@@ -52,7 +52,7 @@ class FailedAttempt:
 
 
 class RunReader:
-    """Reader of a run folder: a context manager, created by `open`.
+    """Read a run folder. A context manager, created by `open`.
 
     >>> with RunReader.open(Path("recordings/demo")) as run:  # doctest: +SKIP
     ...     print(run.ended, len(run))
@@ -118,7 +118,7 @@ class RunReader:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that the endpoint reported in the turns, most frequent first."""
+        """The models reported by the endpoint, most frequent first."""
         rows = self._fetch(
             "SELECT model FROM turns WHERE model <> '' GROUP BY model ORDER BY count(*) DESC, min(id)"
         )
@@ -134,9 +134,10 @@ class RunReader:
 
         Args:
             retime: Whether to recompute the latencies from the audio with the current definitions.
-            latest: Yield only this many of the most recent turns; all if negative.
-            skip: Number of the first turns to omit.
-            finds_data: Whether to resolve the cases' paths to the data, which looks up every file.
+            latest: Number of most recent turns to yield; all if negative.
+            skip: Number of turns to omit at the start.
+            finds_data: Whether to resolve the cases' paths to the data, which requires a lookup of every
+                file.
         """
         ids = self._fetch(
             "SELECT turn_id FROM (SELECT id, turn_id FROM turns ORDER BY id LIMIT -1 OFFSET ?) "
@@ -260,27 +261,27 @@ class RunReader:
         return Audio(int16_to_float(self._pcm(turn.reply_file)), turn.reply_rate_hz)
 
     def audio(self, turn: TurnRecord) -> list[NDArray[np.int16]]:
-        """Return the audio of each of a turn's responses as it arrived, int16 mono, shape (samples,)."""
+        """Return the audio of each response in a turn as it arrived, int16 mono, shape (samples,)."""
         return [self._pcm(response.audio_file) for response in turn.responses]
 
     def both_sides(self, turn_id: str) -> tuple[NDArray[np.int16], int] | None:
         """Return both sides' audio on the session's time axis, or None without audio.
 
         Returns:
-            The audio, int16, shape (samples, 2), left: user, right: endpoint as heard, sample 0 at
-            ``trace.t0_ns``; and the sample rate.
+            The audio (int16, shape (samples, 2); left: user, right: endpoint as heard; sample 0 at
+            ``trace.t0_ns``) and the sample rate.
         """
         path = self.both_file(turn_id)
         with self._decoding(turn_id):
             return None if path is None else (self._pcm(path), int(self._row(turn_id)["both_rate_hz"]))
 
     def both_file(self, turn_id: str) -> Path | None:
-        """Return the file with both sides' audio for a turn, or None."""
+        """Return the file with the audio of both sides of a turn, or None."""
         with self._decoding(turn_id):
             return self._file(self._row(turn_id)["both_file"])
 
     def both_files(self) -> Mapping[str, Path]:
-        """Return the files with both sides' audio by turn ID, omitting turns without audio."""
+        """Return the files with the audio of both sides by turn ID, without turns that have no audio."""
         rows = self._fetch("SELECT turn_id, both_file FROM turns WHERE both_file IS NOT NULL ORDER BY id")
         files: dict[str, Path] = {}
         for turn_id, name in rows:
@@ -295,7 +296,7 @@ class RunReader:
         return self._lost
 
     def lost_audio_of(self, turn: TurnRecord) -> str:
-        """Return why a turn's audio is missing, or an empty string."""
+        """Return why a turn's audio is missing; an empty string if it is not."""
         files = [turn.both_file, *(response.audio_file for response in turn.responses)]
         whys = (why_lost(self.path, file) for file in files if file is not None)
         return next(filter(None, whys), "")

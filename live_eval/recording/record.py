@@ -1,4 +1,4 @@
-"""Create a turn's record from a session's capture, with `finish`.
+"""Create a turn's record from a session's capture.
 
 `finish` decodes and times the reply, and aligns both sides on a common time axis. This is CPU-heavy and must
 run outside the event loop. `RunWriter` writes the resulting `TurnRecord`; `RunReader` returns the same type.
@@ -48,8 +48,8 @@ _SECOND_NS = 1_000_000_000
 class TurnRecord(TurnCapture):
     """A stored turn: a capture whose audio is decoded, timed and aligned.
 
-    `RunWriter` writes `audio` and `both_sides` to files. In turns from `RunReader`, these fields are empty;
-    its methods read the files.
+    `RunWriter` writes `audio` and `both_sides` to files. `RunReader` leaves these fields empty; its methods
+    read the files.
 
     Args:
         turn_id: ID of the case and repetition, unique in the run.
@@ -58,13 +58,13 @@ class TurnRecord(TurnCapture):
         attempt: Number of the attempt, from 1.
         timing: Latencies as defined by `timing_version`.
         timing_version: `TIMING_VERSION` at the time of the run, or the current version after retiming.
-        both_file: File in the run folder with both sides' audio, or None.
+        both_file: File in the run folder with the audio of both sides, or None.
         audio: Audio of each response as it arrived, int16 mono, shape (samples,).
         both_sides: int16, shape (samples, 2), at `both_rate_hz`, left: user, right: endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.
         both_rate_hz: Sample rate of `both_sides`.
-        envelope: Loudness of both sides for drawing, uint8, shape (n, 2), one pair per 20 ms: the square
-            root of the peak sample, 255 for full scale. None without audio or before it is stored.
+        envelope: Loudness of both sides for drawing, uint8, shape (n, 2), one pair per 20 ms: the square root
+            of the peak sample, 255 at full scale. None without audio or before the turn is stored.
     """
 
     turn_id: str
@@ -86,7 +86,9 @@ class TurnRecord(TurnCapture):
 
     @property
     def speech_start_wall_ns(self) -> int | None:
-        """Wall time at the recording's first sample, in ns since 1970; None if it was not sent."""
+        """Wall time at the recording's first sample, in nanoseconds since the Unix epoch; None if it was not
+        sent.
+        """
         trace = self.trace
         return None if trace.t0_ns is None else self.wall_ns + trace.t0_ns - trace.dial_ns
 
@@ -130,7 +132,7 @@ class TurnRecord(TurnCapture):
 
 
 def turn_id(case: Case, repeat: int) -> str:
-    """Return a turn's ID: the case ID, with the number of a repetition."""
+    """Return a turn's ID: the case ID, followed by the number of any repetition."""
     return case.case_id if repeat == 0 else f"{case.case_id}#{repeat + 1}"
 
 
@@ -144,7 +146,7 @@ def finish(capture: TurnCapture, case: Case, user: Audio | None, *, repeat: int,
         attempt: Number of the attempt, from 1.
 
     Returns:
-        The record. If decoding fails, the turn fails and keeps the audio before the error. If a bug prevents
+        The record. If decoding fails, the turn fails and keeps the audio up to the error. If a bug prevents
         timing, the turn fails as `INTERNAL` without replies; other turns are not affected.
     """
     try:
@@ -211,7 +213,7 @@ def _finished(
 def heard_pieces(
     marks: ResponseRecord, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False
 ) -> Iterator[tuple[int, NDArray[np.int16]]]:
-    """Yield a response's contiguous pieces as heard, each with its start in monotonic nanoseconds.
+    """Yield the contiguous pieces of a response as heard, each with its start in monotonic nanoseconds.
 
     Args:
         marks: Timestamps of the response.
@@ -221,7 +223,7 @@ def heard_pieces(
     """
     if not len(pcm) or marks.rate_hz is None:
         return
-    # resample the whole response, so that chunk boundaries cause no discontinuities
+    # resample the whole response, since chunk boundaries would cause discontinuities
     spoken = resample_int16(pcm, marks.rate_hz, rate_hz)
     stretches = audible_stretches(pcm, marks.rate_hz) if paced else ()
     for run in play(marks, stretches=stretches).runs():
@@ -252,7 +254,7 @@ def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrac
 def _heard_stretches(
     marks: ResponseRecord, pcm: NDArray[np.int16], *, paced: bool = False
 ) -> tuple[tuple[int, int], ...]:
-    """Return each audible stretch of a response as heard: start and end in monotonic nanoseconds.
+    """Return the start and end of each audible stretch of a response as heard, in monotonic nanoseconds.
 
     Args:
         marks: Timestamps of the response.
@@ -310,7 +312,7 @@ def _decode_chunks(
 def _both_sides(
     trace: TurnTrace, reply: Sequence[NDArray[np.int16]], user: Audio | None
 ) -> tuple[NDArray[np.int16] | None, int | None]:
-    """Align the user's audio and every response, as heard, on the session's time axis."""
+    """Place the user's audio and every response, as heard, on the session's time axis."""
     if user is None or trace.t0_ns is None:
         return None, None
     rates = [marks.rate_hz for marks in trace.responses if marks.rate_hz]
@@ -328,11 +330,11 @@ def on_axis(
     """Place pieces of audio on one time axis; return int16, shape (samples, channels).
 
     Args:
-        pieces: Each piece's channel, first sample on the axis (negative parts are cut off), and samples.
+        pieces: The channel, first sample on the axis (negative parts are cut off), and samples of each piece.
         bound: Maximum number of samples per channel; later audio is cut off.
 
     Raises:
-        ValueError: The axis is too long and unbounded; arrivals in a damaged run may be years apart.
+        ValueError: The axis is too long and `bound` is None: arrivals in a damaged run may be years apart.
     """
     length = max(at + len(pcm) for _, at, pcm in pieces)
     if bound is not None:

@@ -1,4 +1,4 @@
-"""Store reviewers' labels and notes on a run and its turns in a file next to the run's databases."""
+"""Store reviewers' labels and notes in a file next to the run's databases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 def _label(text: str) -> str:
-    """Return a label without surplus spaces."""
+    """Return a label with surplus spaces removed."""
     plain = " ".join(text.split())
     if not plain or len(plain) > _LONGEST_LABEL or not plain.isprintable():
         raise ValueError(f"expected a label of 1 to {_LONGEST_LABEL} characters, got {text[:60]!r}")
@@ -50,8 +50,7 @@ def _label(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Reviewers' labels and note on a turn; `labels` are unique and in the order in which they were
-    added."""
+    """Reviewers' labels and note on a turn. `labels` are unique and in the order of addition."""
 
     __pydantic_config__ = _STRICT
 
@@ -61,7 +60,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class ReviewChange:
-    """A change to a turn's review; two pages may change different labels of the same turn.
+    """A change to a turn's review. Two pages can change different labels of the same turn.
 
     Args:
         remove: Labels to remove.
@@ -136,7 +135,7 @@ def noted(body: bytes) -> str:
 
 
 def read_reviews(folder: Path) -> Mapping[str, Review]:
-    """Return a run's reviews by turn ID; empty if nobody has reviewed it.
+    """Return a run's reviews by turn ID; an empty mapping without reviews.
 
     Raises:
         StoreError: The file cannot be read.

@@ -1,8 +1,8 @@
-"""The tables of a run's databases and their versions.
+"""Define the tables of a run's databases, and their versions.
 
 After a run has ended, only new attempts are added to ``run.sqlite``; ``scores.sqlite`` can be deleted and
 recomputed. Times are nanoseconds on the monotonic clock of the machine that ran the sessions; ``wall_ns`` is
-a turn's only wall-clock time. Arrays are little-endian int64 blobs.
+the only wall-clock time of a turn. Arrays are little-endian int64 blobs.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ REPLACED = "replaced_"
 
 
 def _for_replaced(statement: str) -> str:
-    """Return the statement that creates the corresponding table for replaced attempts."""
+    """Convert a CREATE statement to one for the corresponding table of replaced attempts."""
     return (
         statement.replace("CREATE TABLE ", f"CREATE TABLE {REPLACED}")
         .replace("REFERENCES turns", f"REFERENCES {REPLACED}turns")
@@ -144,7 +144,7 @@ KEPT_AUDIO = """
     UNION ALL
     SELECT turn_id, audio_file FROM responses JOIN turns ON turns.id = turn WHERE audio_file IS NOT NULL
 """
-"""Query for the turns' audio files with turn IDs."""
+"""Query for the audio files of turns, with turn IDs."""
 
 REPLACED_AUDIO = KEPT_AUDIO.replace("turns", f"{REPLACED}turns").replace("responses", f"{REPLACED}responses")
 """Query for the audio files of replaced attempts."""
@@ -187,7 +187,7 @@ SCORES_TABLES = (
     """,
 )
 
-# Quoted text is kept, so that it cannot hide the start of a comment.
+# Match quoted text too, since it may contain the start of a comment.
 _COMMENT_OR_SPACE = re.compile(r"""('[^']*'|"[^"]*")|(?:--[^\n]*|\s)+""")
 
 _PYTHON = {"INTEGER": int, "TEXT": str, "BLOB": bytes}

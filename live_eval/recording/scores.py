@@ -1,4 +1,4 @@
-"""A run's scores, keyed by judge and judge version. They can be recomputed without the endpoint."""
+"""Store a run's scores, keyed by judge and judge version. They can be recomputed without the endpoint."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ScoreRow:
 
     Args:
         version: Judge version.
-        status: ``scored``, ``unscored`` (the judge lacks an input) or ``failed``.
+        status: ``scored``, ``unscored`` (an input of the judge is missing) or ``failed``.
         values: Values by output name; empty if the turn was not scored.
         reason: Reason why the score is missing; empty for a scored turn.
         detail: Evidence for the values.
@@ -89,9 +89,9 @@ class StoredAudit:
 
 
 class ScoreReader:
-    """Reader of a run's scores, even while they are being written. A context manager.
+    """Read a run's scores, even while they are being written. A context manager.
 
-    A missing file counts as empty.
+    A missing file is treated as empty.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
@@ -124,16 +124,16 @@ class ScoreReader:
         self.close()
 
     def done(self, judge: str, version: str) -> set[str]:
-        """Return the turns that this judge version has judged, whatever their status."""
+        """Return the turns that this judge version has judged, regardless of their status."""
         rows = self._rows("SELECT turn_id FROM scores WHERE judge = ? AND version = ?", (judge, version))
         return {row["turn_id"] for row in rows}
 
     def versions(self) -> dict[str, str]:
-        """Return each judge's version with the most judged turns, or the latest of several."""
+        """Return, for each judge, the version with the most judged turns; in a tie, the latest."""
         return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
 
     def unfinished(self) -> list[JudgeProblem]:
-        """Return judge versions that are later than those in `versions` but have judged fewer turns."""
+        """Return the judge versions that are later than those in `versions` but have judged fewer turns."""
         return [
             JudgeProblem(
                 judge,
@@ -146,7 +146,7 @@ class ScoreReader:
         ]
 
     def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
-        """Return each judge's chosen version, and each later version with its turn count and the maximum."""
+        """Return each judge's chosen version and, for each later version, its turn count and the maximum."""
         rows = self._rows(
             """SELECT judge, version, count(*) AS turns
                FROM scores GROUP BY judge, version ORDER BY max(id)"""
@@ -188,7 +188,7 @@ class ScoreReader:
     def _decoded(self, row: sqlite3.Row) -> ScoreRow:
         try:
             return _score(row)
-        except Exception:  # name the row in the message, which would be too slow to do for every row
+        except Exception:  # only now name the row in the message, because doing so for every row is slow
             with encoding.decoding(f"{self._file}: the score of {row['judge']} for turn {row['turn_id']!r}"):
                 raise
 
@@ -233,9 +233,9 @@ class ScoreReader:
 
 
 class ScoreStore(ScoreReader):
-    """Read and write access to a run's scores for their only writer. A context manager, created by `open`.
+    """Read and write a run's scores as their only writer. A context manager, created by `open`.
 
-    Methods that write raise a `StoreError` on failure.
+    Methods that write raise `StoreError` on failure.
     """
 
     def __init__(self, path: Path, db: sqlite3.Connection, lock: WriterLock) -> None:
@@ -264,7 +264,7 @@ class ScoreStore(ScoreReader):
             else:
                 db = create_database(file, SCORES_TABLES, SCORES_SCHEMA_VERSION)
             with encoding.decoding(f"{file}"):
-                # recomputing scores after a power failure costs less than a sync per score
+                # recomputing scores after a power failure is cheaper than syncing after every score
                 db.execute("PRAGMA synchronous = NORMAL")
             on_failure.pop_all()
         return cls(path, db, lock)

@@ -65,7 +65,7 @@ def is_being_written(folder: Path) -> bool:
 
 
 class _AudioFiles(NamedTuple):
-    """A turn's file names in the audio folder; None without audio."""
+    """A turn's file names in the audio folder; a name is None without audio."""
 
     both: str | None
     responses: Sequence[str | None]
@@ -74,8 +74,8 @@ class _AudioFiles(NamedTuple):
 class RunWriter:
     """The only writer of a run folder: a context manager, created by `create` or `resume`.
 
-    The writer is synchronous: call it from one thread, outside the event loop. If a run is closed without
-    `end`, it counts as killed and can be resumed.
+    Call its methods from one thread, outside the event loop, because they block. A run that is closed without
+    `end` counts as killed and can be resumed.
     """
 
     def __init__(
@@ -134,8 +134,8 @@ class RunWriter:
     def resume(cls, path: Path, *, ended: bool = False) -> RunWriter:
         """Resume a run that was interrupted or killed.
 
-        Uncommitted turns' audio is removed. The run cannot be scored until it is closed, because turns may be
-        replaced.
+        Audio of uncommitted turns is removed. The run cannot be scored until it is closed, because turns may
+        be replaced.
 
         Args:
             path: The run folder.
@@ -154,7 +154,7 @@ class RunWriter:
             scores_lock = WriterLock(path / SCORES_LOCK_FILE)
             on_failure.callback(scores_lock.release)
             ScoreReader.open(path).close()  # reject an unusable file before any session runs
-            # Check with a read-only connection: opening a database for writing changes its journal mode.
+            # Use a read-only connection, because opening a database for writing changes its journal mode.
             reading = encoding.decoding(f"{path / RUN_FILE}")
             with reading, closing(open_for_reading(path / RUN_FILE, *RUN_VERSIONS_READ)) as db:
                 if not ended and db.execute("SELECT state FROM run").fetchone()["state"] == "finished":
@@ -196,10 +196,10 @@ class RunWriter:
     def commit(self, record: TurnRecord) -> None:
         """Write a turn atomically, keeping any earlier attempt and its audio as replaced.
 
-        The earlier attempt's scores are deleted first, so that they never count for the new one.
+        The scores of the earlier attempt are deleted first, so that they never count for the new one.
 
         Raises:
-            StoreError: The turn cannot be written (full disk, missing folder), and no part of it is stored.
+            StoreError: The turn cannot be written (full disk, missing folder); no part of it is stored.
             StoreLockedError: Another process is writing scores of the run.
         """
         with self._reading():
@@ -230,7 +230,7 @@ class RunWriter:
             self._scores_lock = None
 
     def attempt_failed(self, record: TurnRecord) -> None:
-        """Write the failure of an attempt that will be retried, but not its turn.
+        """Write only the failure of an attempt that will be retried, not its turn.
 
         Raises:
             StoreError: The failure cannot be written, or the record has no failure.
@@ -281,7 +281,7 @@ class RunWriter:
             raise StoreError(f"{self.path}: cannot write the manifest's {part}: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
-        """End the run: merge the database into a single file that accepts no more writes.
+        """End the run, and merge the database into a single file that accepts no more writes.
 
         Args:
             finished: False if the run was interrupted and can be resumed.
@@ -340,7 +340,7 @@ class RunWriter:
     def _write_file(self, name: str, pcm: NDArray[np.int16], rate_hz: int) -> None:
         path = self._audio / name
         write_flac(path, pcm, rate_hz)
-        # sync the file before writing its row, so that a power failure cannot lose only the file
+        # sync the file before writing its row, since a power failure could otherwise lose only the file
         with open(path, "rb+", opener=private_opener) as file:
             os.fsync(file.fileno())
 
@@ -425,7 +425,7 @@ class RunWriter:
         return encoding.decoding(f"{self.path / RUN_FILE}")
 
     def _remove_orphans(self) -> None:
-        """Remove uncommitted turns' audio."""
+        """Remove the audio of uncommitted turns."""
         try:
             own_folder(self.path, private_folder(self._audio))
             for name in (WIRE_FOLDER, USER_FOLDER):

@@ -1,4 +1,4 @@
-"""Redaction: register secrets on input and remove them from all output."""
+"""Register secrets on input, and remove them from all output."""
 
 from live_eval.redaction.keys import find_key, has_key, key_source, key_variable, recipient_in_words
 from live_eval.redaction.redactor import SECRET_FIELDS, SECRETS, Concealer, Redactor, mask_halves

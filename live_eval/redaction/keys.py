@@ -63,7 +63,7 @@ def key_variable(given: str) -> str:
 
 
 def _looks_like_key(name: str) -> bool:
-    """Return whether a name has a long part with mixed case or digits, which no word has."""
+    """Return whether a name has a long part with mixed case or digits, unlike any word."""
     return any(
         len(part) >= _LONG_PART and not (part.isalpha() and (part.isupper() or part[1:].islower()))
         for part in name.split("_")
@@ -71,7 +71,7 @@ def _looks_like_key(name: str) -> bool:
 
 
 def find_key(source: str) -> Secret | None:
-    """Read a key from its source; from then on, it is redacted everywhere.
+    """Read a key from its source, and redact it everywhere from then on.
 
     Args:
         source: ``file:PATH``, ``keyring:SERVICE/NAME``, or the name of an environment variable.
@@ -93,7 +93,7 @@ def find_key(source: str) -> Secret | None:
 
 
 def has_key(source: str) -> bool:
-    """Return whether a key seems to exist, without reading files or querying a keyring."""
+    """Return whether a key appears to exist, without reading files or querying a keyring."""
     if source.startswith(_FILE):
         return Path(source.removeprefix(_FILE)).expanduser().is_file()
     return source.startswith(_KEYRING) or bool(os.environ.get(source))

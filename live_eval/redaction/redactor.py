@@ -1,11 +1,11 @@
 """Remove secrets by value, in any encoding, and by field name.
 
-Every credential that the process reads (a key, an address, settings) is registered in its only `Redactor`,
-`SECRETS`, through which all output passes: the run's database, scores, cassettes and the terminal.
+Every credential that the process reads (a key, an address, settings) is registered in `SECRETS`, its only
+`Redactor`, through which all output passes: the run's database, scores, cassettes and the terminal.
 
 A secret that is short (fewer than eight characters) or may be an ordinary word (fewer than 16 letters, in
-lower case or capitalised) is redacted only in an address, a header or a field with a secret name. Redacting
-it elsewhere would remove words from transcripts.
+lower case or capitalised) is redacted only in addresses, headers and fields with secret names. Redacting it
+elsewhere would remove words from transcripts.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _MAX_WORD = 15
 _MAX_FRAGMENT = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
-# Match only at the start of a word, because starting inside long words takes quadratic time.
-# Three stars next to a plain word are emphasis. A key has more, or has them next to a digit or sign.
+# Match only at the start of a word, because starting inside long words would take quadratic time. Three stars
+# next to a plain word are emphasis. A masked key has more stars, or has a digit or sign next to them.
 _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"
 )
 _FOLDERS = ("PWD", "OLDPWD")
-"""Environment variables that name a folder, although they look like "password"."""
+"""Environment variables that contain a folder although their names look like "password"."""
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -76,7 +76,7 @@ def mask_halves(text: str) -> str:
 class Redactor:
     """A registry of secrets that removes them from text and messages; see the module docstring.
 
-    Text that looks like a key or bearer token is removed too, as are logins in addresses.
+    It also removes logins in addresses and text that looks like a key or bearer token.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Redactor:
                 self.learn(value)
 
     def suspects(self, text: str) -> bool:
-        """Return whether `self.text` would change this text. Fast for text without secrets."""
+        """Return whether `text` would change this text. Fast for text without secrets."""
         return self.text(text) != text
 
     def exposed_in(self, value: Any) -> str | None:
@@ -155,7 +155,7 @@ class Redactor:
         return None
 
     def text(self, text: str) -> str:
-        """Remove secrets from a text; if a secret is escaped, the whole text is unescaped."""
+        """Remove secrets from a text; if any secret is escaped, unescape the whole text."""
         text = self.unescaped(text)
         if self._secrets:
             for plain in nested(text):
@@ -164,7 +164,7 @@ class Redactor:
         return text
 
     def unescaped(self, text: str) -> str:
-        """Remove secrets in their fixed spellings from a text."""
+        """Remove the fixed spellings of secrets from a text."""
         for spelling in self._spellings:  # longest first; much faster than one combined pattern
             text = text.replace(spelling, MASK)
         if "sk-" in text or "Bearer" in text:
@@ -172,7 +172,7 @@ class Redactor:
         return without_logins(text)
 
     def binary(self, data: bytes) -> bytes:
-        """Remove secrets that bytes contain as text."""
+        """Remove secrets that occur as text in bytes."""
         for spelling in self._spellings:
             data = data.replace(spelling.encode("utf-8", "surrogatepass"), MASK.encode())
         return data
@@ -191,9 +191,9 @@ class Redactor:
     def series(self, messages: Sequence[Any]) -> list[Any]:
         """Remove secrets that are split across messages, given as JSON values.
 
-        Transcripts arrive in fragments, so a field's values in all messages of a ``type`` are joined for the
-        search. A secret's first fragment becomes ``***``, and the others are removed. Use `text` for secrets
-        within a fragment.
+        Transcripts arrive in fragments, so the values of a field in all messages of one ``type`` are joined
+        for the search. The first fragment of a secret becomes ``***``, and the others are removed. Use `text`
+        for secrets within a fragment.
         """
         found = list(messages)
         if not self._secrets:
@@ -261,9 +261,9 @@ def _with(value: Any, path: tuple[str | int, ...], text: str) -> Any:
 class Concealer:
     """Redact one session's messages without changing other content, including audio.
 
-    Secrets in `SECRETS`, the session's key, partly masked keys, and the values of fields with secret names,
-    wherever these occur later, become ``***``. Logins in addresses are removed. A message without secrets is
-    returned byte for byte.
+    Replaces secrets in `SECRETS`, the session's key, partly masked keys, and the values of fields with secret
+    names (also where they occur later) by ``***``. Removes logins in addresses. Returns a message without
+    secrets byte for byte.
 
     Args:
         key: The session's key, or None.

@@ -1,4 +1,4 @@
-"""Strip secrets from settings and addresses, and return the rest."""
+"""Remove secrets from settings and addresses, and extract them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WORDS = re.compile(r"[A-Za-z]?[a-z]+(?:[-_. ][A-Za-z]?[a-z]+)*")
 _LOGIN = re.compile(r'//[^/@\s"]+@')
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _QUERY_SECRET = re.compile(r"([?&])([\w.-]{1,60})=([^\s&;#\"']+)")
-"""A query parameter, even in text that is not a URL, such as a model name."""
+"""Pattern of a query parameter, also in text that is not a URL, such as a model name."""
 _ICE = re.compile(r"((?:stun|turn)s?:)(?!//)(\S+)", re.IGNORECASE)
 
 
@@ -129,7 +129,7 @@ def is_address(text: str, name: str = "") -> bool:
 
 
 def public_url(url: str) -> str:
-    """Return a URL that is safe to show: without login and fragment, and with query values masked.
+    """Return a URL that is safe to show, without login and fragment and with masked query values.
 
     >>> public_url("wss://me:secret@host:8000/v1?key=1")
     'wss://host:8000/v1?key=***'
@@ -140,7 +140,7 @@ def public_url(url: str) -> str:
     if parts is None:
         scheme, _, place = _unparsed(url)
         name, colon, port = place.partition(":")
-        if colon and not port.partition("/")[0].isdigit():  # more likely a login
+        if colon and not port.partition("/")[0].isdigit():  # more likely a login than a port
             place = f"{name}:{MASK}"
         return scheme + place
     query = "&".join(f"{pair.partition('=')[0]}={MASK}" for pair in parts.query.split("&") if pair)
@@ -200,7 +200,7 @@ def _no_words(text: str) -> bool:
 
 
 def _parsed(url: str) -> SplitResult | None:
-    """Return a URL's parts; None if it cannot be parsed, because any part may then be a login."""
+    """Return a URL's parts; None if it cannot be parsed, in which case any part may be a login."""
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.fragment
@@ -210,7 +210,7 @@ def _parsed(url: str) -> SplitResult | None:
 
 
 def _unparsed(url: str) -> tuple[str, str, str]:
-    """Return an unparsable URL's scheme, possible login, and host with path."""
+    """Return the scheme, possible login, and host with path of an unparsable URL."""
     scheme, slashes, rest = url.partition("//")
     login, _, place = (rest if slashes else url).rpartition("@")
     return scheme + slashes if slashes else "", login, re.split(r"[?#]", place)[0]

@@ -1,4 +1,4 @@
-"""Spellings of a secret in text: plain, and as encoded in messages and logs."""
+"""Compute the spellings of a secret in text: plain, and as encoded in messages and logs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def spellings(secret: str) -> frozenset[str]:
     """Return the fixed spellings of a secret: plain, JSON, HTML, percent-encoding, hexadecimal and base64.
 
     Args:
-        secret: At least eight bytes in UTF-8; the base64 digits of shorter secrets are too common.
+        secret: At least eight bytes in UTF-8, since the base64 digits of shorter secrets are too common.
 
     >>> "c2VjcmV0LTEyM" in spellings("secret-123")  # base64.b64encode(b"secret-123") is c2VjcmV0LTEyMw==
     True
@@ -45,7 +45,7 @@ def _within_base64(data: bytes, before: int) -> tuple[str, str]:
 
 
 def _decodings(text: str) -> Iterator[str]:
-    """Yield the text with each kind of escape in it resolved."""
+    """Yield versions of the text, each with one kind of escape resolved."""
     if "%" in text:
         yield unquote_plus(text)
     if "&" in text:
@@ -60,7 +60,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def nested(text: str) -> Iterator[str]:
-    """Yield the text with escapes resolved once and twice."""
+    """Yield versions of the text with escapes resolved once and twice."""
     for plain in _decodings(text):
         yield plain
         if plain != text:
