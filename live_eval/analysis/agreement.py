@@ -1,6 +1,6 @@
-"""Agreement between judges, between a judge and human raters, and among raters. Pure.
+"""Measure agreement between judges, between a judge and human raters, and among raters. Pure.
 
-Intervals resample whole scripts; each statistic is computed for all resamples at once, from the number of
+Intervals resample whole scripts. Each statistic is computed for all resamples at once, from the number of
 times each value was drawn.
 """
 
@@ -22,14 +22,14 @@ Level: TypeAlias = Literal["interval", "ordinal"]
 
 _Values: TypeAlias = NDArray[np.float64]
 
-# Maximum number of pair signs in memory: 32 MB as float32.
+# Number of pair signs kept in memory at a time: 32 MB as float32.
 _PAIRS = 1 << 23
 
 
 def spearman(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable], *, seed: int = 0) -> Estimate:
     """Return Spearman's rank correlation: Pearson's correlation of ranks, with ties at their mean rank.
 
-    The range is −1 to 1; undefined if all values on one side are equal. `clusters` are the values' scripts.
+    The result is undefined if all values on one side are equal. `clusters` contains each value's script.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
@@ -55,14 +55,14 @@ def kendall(
     """Return Kendall's tau-b: concordant minus discordant pairs, normalised by the pairs without ties.
 
     ``τ_b = (C − D) / √((N − T_x)(N − T_y))`` with N pairs, T_x of them tied in `first` and T_y in `second`.
-    From −1 to 1; undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). At
-    most about `block_pairs` pairs are compared at a time.
+    The result is undefined if all values on one side are equal. Source: Kendall, Biometrika 33:3 (1945). To
+    limit memory, about `block_pairs` pairs are compared at a time.
     """
     x, y, clusters = _pairs(first, second, clusters)
     one, other = _Order(x), _Order(y)
 
     def statistic(drawn: _Values) -> _Values:
-        # Whole numbers below 2^24, so exact in float32.
+        # Sums of signs are integers below 2^24, which float32 represents exactly.
         light = drawn.astype(np.float32)
         excess = np.zeros(len(drawn))
         step = max(1, block_pairs // max(1, len(x)))
@@ -81,15 +81,15 @@ def krippendorff(
     """Return Krippendorff's alpha: 1 for perfect agreement, 0 for chance agreement, negative below chance.
 
     ``α = 1 − D_o / D_e``, where D_o is the mean squared distance between ratings of the same unit, and D_e
-    between any two ratings. The distance is the difference between the ratings (interval) or between their
-    mean ranks among all ratings (ordinal, which equals Krippendorff's ``Σ n_g − (n_c + n_k) / 2``). Units
-    with fewer than two ratings are excluded. Undefined if all ratings are equal. Source: Krippendorff,
-    "Computing Krippendorff's Alpha-Reliability" (2011).
+    that between any two ratings. The distance is the difference between the ratings (interval) or between
+    their mean ranks among all ratings (ordinal, which equals Krippendorff's ``Σ n_g − (n_c + n_k) / 2``).
+    Units with fewer than two ratings are excluded. Alpha is undefined if all ratings are equal. Source:
+    Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011).
 
     Args:
         ratings: Shape (units, raters); NaN for a missing rating.
         clusters: Script of each unit.
-        level: Distance between two ratings.
+        level: Scale of the ratings, which determines the distance between two ratings.
 
     Returns:
         The alpha; its `n` counts the units with at least two ratings.
@@ -110,7 +110,7 @@ def krippendorff(
     def statistic(drawn: _Values) -> _Values:
         by_rating = drawn[:, unit]
         placed = ranked.ranks(by_rating) if level == "ordinal" else values[None, :]
-        # Centred to avoid cancellation in the sums of squares below.
+        # Centre the values to avoid cancellation in the sums of squares below.
         count = by_rating.sum(axis=1)
         centred = placed - (by_rating * placed).sum(axis=1, keepdims=True) / count[:, None]
         starts = np.concatenate(([0], np.cumsum(sizes.astype(np.int64))[:-1]))
@@ -119,14 +119,14 @@ def krippendorff(
         observed = (drawn * (sizes * squares - np.square(sums)) / (sizes - 1)).sum(axis=1) / count
         total, total_squares = (drawn * sums).sum(axis=1), (drawn * squares).sum(axis=1)
         expected = (count * total_squares - np.square(total)) / (count * (count - 1))
-        # If all drawn ratings are equal, their distance is just rounding error.
+        # If all drawn ratings are equal, the computed distance is only rounding error.
         return 1 - _ratio(observed, np.where(expected > 1e-12 * np.ptp(placed) ** 2, expected, 0.0))
 
     return estimate_statistic(statistic, kept, seed=seed)
 
 
 class _Order:
-    """Sorted values, for computing ranks and ties when each value is drawn any number of times."""
+    """Sorted values with ranks and ties for resamples that repeat values."""
 
     def __init__(self, values: NDArray[np.float64]) -> None:
         self._order = np.argsort(values, kind="stable")
@@ -138,7 +138,7 @@ class _Order:
         return np.add.reduceat(drawn[:, self._order], self._starts, axis=1)
 
     def ranks(self, drawn: _Values) -> _Values:
-        """Return each value's rank among the drawn values, ties at their mean rank, shape (resamples, n)."""
+        """Return each value's rank among the drawn values, shape (resamples, n); ties get their mean rank."""
         counts = self._counts(drawn)
         return (np.cumsum(counts, axis=1) - (counts - 1) / 2)[:, self._codes]
 
@@ -157,5 +157,5 @@ def _pairs(
 
 
 def _ratio(over: _Values, under: _Values) -> _Values:
-    """Return ``over / under``; NaN where `under` is 0."""
+    """Divide `over` by `under`; NaN where `under` is 0."""
     return np.where(under > 0, over / np.where(under > 0, under, 1.0), math.nan)

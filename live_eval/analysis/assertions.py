@@ -78,7 +78,7 @@ class Assertion:
         return self.name.rpartition(".")[2]
 
     def holds_for(self, value: float) -> bool:
-        """Return whether a value satisfies the bound."""
+        """Return whether `value` satisfies the bound."""
         return _COMPARISONS[self.comparison](value, self.bound)
 
     @property
@@ -94,9 +94,9 @@ class CheckedAssertion:
     Args:
         value: Measured value in the assertion's unit, or None.
         interval: 95 % interval of the value, or None.
-        error_bar_ms: Maximum part of the value due to live-eval's own lateness (p99 of `lag`), or None.
+        error_bar_ms: Maximum error of the value due to live-eval's own lateness (p99 of `lag`), or None.
         point: Condition or run of the campaign; empty outside a campaign.
-        reason: Reason for a failure that the value does not explain, or for a missing interval.
+        reason: Reason for a missing interval, or for a failure that the value does not explain.
     """
 
     assertion: Assertion
@@ -116,7 +116,7 @@ class CheckedAssertion:
 
     @property
     def in_words(self) -> str:
-        """One line: the verdict, and the value with its interval and error bar."""
+        """The verdict and the value with its interval and error bar, in one line."""
         result = "has no value"
         if self.value is not None:
             result = f"is {self._shown(self.value)} {self.assertion.unit}".rstrip()
@@ -166,9 +166,9 @@ def check_estimate(
 
     Args:
         found: Estimate in the assertion's unit.
-        failure: Reason why the assertion fails even if the value satisfies the bound; empty if there is none.
+        failure: Reason to fail the assertion regardless of the value; empty if there is none.
         digits: Number of decimals of the value.
-        error_bar_ms: Maximum part of the value due to live-eval's own lateness, or None.
+        error_bar_ms: Maximum error of the value due to live-eval's own lateness, or None.
         point: Condition or run of the campaign; empty outside a campaign.
     """
     value = rounded(found.value, digits)
@@ -190,7 +190,7 @@ def check_estimate(
 def failure_with_lost(
     assertion: Assertion, measured: Distribution, statistic: str, lost: int, lost_in_words: str
 ) -> str:
-    """Return the reason if only lost values make an upper bound fail, or an empty string.
+    """Return a reason if an upper bound holds for the measured values but fails with the lost ones, else "".
 
     A lost value, such as the stop time of a reply that never stopped, ranks after all measured values.
 
@@ -211,10 +211,10 @@ def failure_with_lost(
 
 
 def too_few_planned(assertions: Iterable[Assertion], planned: Callable[[Assertion], int]) -> Iterator[str]:
-    """Yield a note for each assertion on a percentile that requires more values than are planned.
+    """Yield a note for each percentile assertion that needs more values than are planned.
 
     Args:
-        planned: Maximum number of values of an assertion; 0 if unknown.
+        planned: Function that returns the maximum number of values for an assertion, or 0 if unknown.
     """
     for each in assertions:
         share, n = PERCENTILES.get(each.statistic), planned(each)
@@ -225,14 +225,14 @@ def too_few_planned(assertions: Iterable[Assertion], planned: Callable[[Assertio
 def parse_bound(text: str, form: str) -> Assertion:
     """Parse an assertion: ``NAME < BOUND``, also with ``<=``, ``>`` or ``>=``.
 
-    The bound is in ``ms``, ``s`` or ``%``, or a plain number; check it with `check_unit`.
+    The bound is in ``ms``, ``s`` or ``%``, or a plain number. The caller checks its unit with `check_unit`.
 
     Args:
         text: Assertion to parse.
-        form: The expected form with an example, for errors.
+        form: Expected form with an example, for error messages.
 
     Raises:
-        UsageError: The text is not an assertion.
+        UsageError: The text is not a valid assertion.
 
     >>> parse_bound("voice_to_voice.p95 < 1.2s", "NAME < TIME").bound
     1200.0
@@ -261,7 +261,7 @@ def parse_bound(text: str, form: str) -> Assertion:
 
 
 def check_known(text: str, what: str, name: str, known: Collection[str]) -> None:
-    """Check part of an assertion's name.
+    """Check that part of an assertion's name is known.
 
     Raises:
         UsageError: The name is unknown.
@@ -274,7 +274,7 @@ def check_known(text: str, what: str, name: str, known: Collection[str]) -> None
 
 
 def check_unit(assertion: Assertion, unit: str) -> None:
-    """Check the unit of an assertion's bound, which depends on the name: `MS`, `PERCENT` or `PLAIN`.
+    """Check that an assertion's bound has the given unit: `MS`, `PERCENT` or `PLAIN`.
 
     Raises:
         UsageError: The bound has another unit.

@@ -1,8 +1,8 @@
 """Distinguish an endpoint that does not hear the user from one that hears but answers badly.
 
-An endpoint that hears nothing can still guess. Guesses are right for half of the items with two possible
-answers, and rarely right for items that ask for a number. The number of correct answers is therefore compared
-with guessing, over all items and over the numbers alone.
+An endpoint that hears nothing can still guess. It guesses half of the items with two possible answers
+correctly, but rarely a number. The number of correct answers is therefore compared with guessing, for all
+items and for the items that ask for a number.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from live_eval.analysis.statistics.intervals import Interval
 
 __all__ = ["AudioPathCheck", "AudioPathVerdict", "CategoryCount", "check_audio_path", "exact_interval"]
 
-_GUESSED_NUMBER = 0.1  # counts range from 1 to about 20; small ones are the most frequent
+_GUESSED_NUMBER = 0.1  # probability; counts range from 1 to about 20, and small ones are the most frequent
 _SURE = 0.01
-_MOST_BY_GUESSING = 60.0  # percent: even a weak endpoint is expected to exceed it if it hears the user
+_MOST_BY_GUESSING = 60.0  # percent; even a weak endpoint is expected to exceed it if it hears the user
 _FEWEST_NUMBERS = 8
 
 
@@ -27,11 +27,11 @@ class AudioPathVerdict(StrEnum):
     """Whether the endpoint hears the user."""
 
     HEARS = "hears"
-    """More answers are correct than guessing explains."""
+    """More answers are correct than guessing can explain."""
     DOES_NOT_HEAR = "does not hear"
-    """The answers are no better than guesses; an endpoint that hears is expected to do better."""
+    """The answers are no better than guesses; an endpoint that hears would do better."""
     UNCLEAR = "unclear"
-    """Neither can be concluded from these items."""
+    """The answers are inconclusive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CategoryCount:
     Args:
         items: Number of items, including those without a reply.
         correct: Number of correct answers.
-        answers: Number of possible answers; 0 for a number.
+        answers: Number of possible answers; 0 if the items ask for a number.
     """
 
     items: int
@@ -54,10 +54,9 @@ class AudioPathCheck:
     """The result of the check.
 
     Args:
-        correct: Percentage of correct answers.
-        interval: Its exact 95 % interval.
+        correct: Percentage of correct answers. interval: Exact 95 % interval of `correct`.
         by_guessing: Percentage expected from guessing.
-        chance: Probability that guessing gives at least as many correct answers.
+        chance: Probability of at least as many correct answers by guessing.
         chance_numbers: The same for the items that ask for a number; None without such items.
     """
 
@@ -88,7 +87,7 @@ class AudioPathCheck:
 
 
 def check_audio_path(categories: Mapping[str, CategoryCount]) -> AudioPathCheck:
-    """Return whether the endpoint hears the user, from its answers by category.
+    """Infer whether the endpoint hears the user, from its answers by category.
 
     Raises:
         ValueError: There are no items.
@@ -130,7 +129,7 @@ def check_audio_path(categories: Mapping[str, CategoryCount]) -> AudioPathCheck:
 
 
 def exact_interval(correct: int, items: int, level: float = 0.95) -> Interval:
-    """Return the exact interval of a binomial share, in percent (Clopper and Pearson, Biometrika 26:4, 1934).
+    """Return the exact interval of a binomial share in percent (Clopper and Pearson, Biometrika 26:4, 1934).
 
     >>> exact_interval(0, 10)  # doctest: +ELLIPSIS
     Interval(low=0.0, high=30.84...)
@@ -148,7 +147,7 @@ def _guess(category: CategoryCount) -> float:
 
 
 def _chance(groups: list[tuple[int, float]], correct: int) -> float:
-    """Return the probability that independent guesses reach at least `correct` successes."""
+    """Return the probability of at least `correct` successes from independent guesses."""
     total = [1.0]
     for items, share in groups:
         own = [comb(items, k) * share**k * (1 - share) ** (items - k) for k in range(items + 1)]

@@ -1,4 +1,4 @@
-"""Summarise the greetings before the user's first utterance; latencies exclude them."""
+"""Summarise greetings: endpoint speech before the user's first utterance, which latencies exclude."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def summarise_greetings(sessions: Sequence[Greeting | None]) -> GreetingSummary:
 
 
 def _heard(marks: ResponseRecord) -> tuple[int, int] | None:
-    """Return the times of a response's first and last audible sample; None if there is no audio.
+    """Return the times of a response's first and last audible samples; None if there is no audio.
 
-    For runs without stored segments, silence at either end counts too.
+    For runs without stored segments, silence at either end is included.
     """
     if marks.heard_ns is not None:
         return (marks.heard_ns[0][0], marks.heard_ns[-1][1]) if marks.heard_ns else None

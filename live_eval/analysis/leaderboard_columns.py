@@ -1,4 +1,4 @@
-"""The columns of the leaderboard: the paper's tables, and the installed judges' scores for them.
+"""Define the columns of the leaderboard: the paper's tables, and the judge scores that fill them.
 
 The judges' specifications (``judges/specs/``) declare the columns, each as a
 `live_eval.judging.LeaderboardColumn`.
@@ -20,8 +20,8 @@ class TableColumn:
     """A column of a table on the leaderboard.
 
     Args:
-        scores: Scores for the column; the first score that a run has is used.
-        definition: Explanation of what the values measure, in full sentences.
+        scores: Scores that can fill the column; the first one that a run has is used.
+        definition: What the values measure, in full sentences.
     """
 
     title: str
@@ -33,10 +33,10 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardColumn(TableColumn):
-    """A column of one of the paper's tables; for other fields, see `LeaderboardColumn`.
+    """A column of a table in the paper; `LeaderboardColumn` documents the other fields.
 
     Args:
-        scale: Ends of the scale, or None.
+        scale: Lowest and highest value, or None.
         rated: Whether a language model assigns the values.
     """
 
@@ -56,7 +56,7 @@ class BoardColumn(TableColumn):
 
 
 def leaderboard_columns() -> tuple[BoardColumn, ...]:
-    """Return the columns by table and position; scores that declare the same column share it."""
+    """Return the columns, sorted by table and position; scores that declare the same column share it."""
     found = sorted(
         (
             (list(LeaderboardTable).index(column.table), column.place, column.title, spec, output, column)
@@ -93,7 +93,7 @@ def leaderboard_columns() -> tuple[BoardColumn, ...]:
 
 
 def prompt_scores() -> tuple[str, ...]:
-    """Return the scores that determine each model's prompt in the paper."""
+    """Return the scores that the paper uses to choose each model's prompt."""
     return tuple(score for column in leaderboard_columns() if column.picks_prompt for score in column.scores)
 
 

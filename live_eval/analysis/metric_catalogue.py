@@ -1,4 +1,4 @@
-"""The catalogue of published metrics: latencies of a turn, and full-duplex metrics of conversations."""
+"""List the published metrics: latencies of turns, and full-duplex metrics of conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description and value of a published metric."""
+"""Types for the description and the value of a published metric."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class MetricValue:
     """A metric's value as defined by its source, and with the source's known defects corrected.
 
     Args:
-        as_defined: Value by the source's definition, or None.
+        as_defined: Value according to the source's definition, or None.
         corrected: Corrected value, or None.
         n: Number of events behind `as_defined`.
         n_corrected: Number of events behind `corrected`.
-        why: Reason for a missing value, and effect of the correction; may be empty.
+        why: Reason for a missing value, and effect of the correction on these events; may be empty.
     """
 
     as_defined: float | None
@@ -30,7 +30,7 @@ class MetricValue:
 
     @property
     def difference(self) -> float | None:
-        """The corrected value minus the value as defined; None unless both exist."""
+        """The corrected value minus the value as defined; None if either is missing."""
         if self.as_defined is None or self.corrected is None:
             return None
         return self.corrected - self.as_defined
@@ -48,7 +48,7 @@ class MetricDefinition:
     Args:
         name: Name in live-eval; a turn-taking metric begins with its source, such as ``tau2.L_R``.
         source: Location of the definition: repository and, if known, revision and file.
-        means: Measured quantity, as a phrase.
+        means: Phrase that describes the measured quantity.
         unit: Unit (``s``, ``ms``, ``1/s``); empty for a share or a score.
         better: Better direction.
         corrects: Effect of the correction; empty if there is none.
@@ -65,7 +65,7 @@ class MetricDefinition:
 def mean_value(
     as_defined: Sequence[float], corrected: Sequence[float], *, missing: str, why: str = ""
 ) -> MetricValue:
-    """Return the means of the events' values (booleans for a rate), as defined and corrected.
+    """Return the means of event values (booleans for a rate), as defined and corrected.
 
     Args:
         missing: Reason to give if there are no events.

@@ -13,14 +13,14 @@ __all__ = ["RunConditions", "conditions_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConditions:
-    """Conditions of a run; None if not recorded.
+    """Conditions of a run; unrecorded ones are None.
 
     Args:
         turn_mode: Turn mode, which determines who ends the user's turns.
         prompt: Name of the system prompt of conversations.
         impairment: Network and audio impairment; empty for none.
         concurrency: Number of concurrent sessions; None for a live conversation.
-        line: Encoding and band of the audio if they alter it (a phone line); empty otherwise.
+        line: Encoding and bandwidth of a line that degrades the audio (a phone line); empty otherwise.
     """
 
     turn_mode: str | None

@@ -1,6 +1,6 @@
-"""Estimate a run before it starts: turns, minutes, audio, and tokens and cost of endpoint and judges.
+"""Estimate a run before it starts: turns, duration, audio, and the tokens and cost of endpoint and judges.
 
-Recordings, turns and requests are taken from the plan; reply lengths, latency and tokens per second are
+Recordings, turns and requests are known from the plan; reply lengths, latency and tokens per second are
 `Assumptions`. Retries, the endpoint's transcription of the input, and model loading are not included.
 """
 
@@ -31,20 +31,21 @@ __all__ = ["Assumptions", "JudgeEstimate", "RunEstimate", "estimate_run", "total
 
 _RATE_HZ = 16_000
 _MEASURED = 50  # sampled requests per judge
-_REPLY_OF_EFFORT_S = 8.0  # `JudgeSpec.effort` is for a reply of this length
+_REPLY_OF_EFFORT_S = 8.0  # `JudgeSpec.effort` refers to a reply of this length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """The assumptions of an estimate; None for a value from the endpoint's specification.
+    """The assumptions of an estimate; None means that the endpoint's specification provides the value.
 
     Args:
-        reply: Seconds of a reply in a conversation. A transcription is as long as its recording.
-        answer: Seconds of the answer to a multiple-choice question.
-        latency: Seconds from the end of a recording to the reply, with the connection.
-        speed: Seconds of reply audio received per second. A turn ends when its reply has been received; in a
-            dialogue, when the user has heard it.
-        boundaries: Seconds to find the speech boundaries of a recording, which later runs reuse.
+        reply: Seconds of a reply in a conversation. A transcription is assumed to be as long as its
+            recording.
+        answer: Seconds of an answer to a multiple-choice question.
+        latency: Seconds from the end of a recording to the reply, including the time to connect.
+        speed: Seconds of reply audio received per second. A turn ends when its reply has been received or, in
+            a dialogue, heard by the user.
+        boundaries: Seconds to find the speech boundaries of a recording; later runs reuse them.
         words: Words per second of speech.
         input_tokens: Tokens per second of the user's audio.
         output_tokens: Tokens per second of the reply's audio.
@@ -62,7 +63,7 @@ class Assumptions:
     judge_tokens: float = float(OUTPUT_TOKENS)
 
     def of_endpoint(self, spec: ClientSpec) -> Assumptions:
-        """Return the assumptions, with the endpoint's tokens per second of audio as defaults."""
+        """Return the assumptions, with missing tokens per second taken from the endpoint's specification."""
         into, out = self.input_tokens, self.output_tokens
         return replace(
             self,
@@ -78,10 +79,10 @@ class JudgeEstimate:
     Args:
         turns: Turns with all inputs of the judge.
         calls: Model calls; 0 for a local judge.
-        tokens: Tokens of all calls, an upper estimate; None if unknown, and for a local judge.
-        usd: Cost of all calls in US dollars; None if unknown, and for a local judge.
+        tokens: Upper estimate of the tokens of all calls; None if unknown or for a local judge.
+        usd: Cost of all calls in US dollars; None if unknown or for a local judge.
         reason: Reason why `tokens` or `usd` is unknown; empty otherwise.
-        core_minutes: Minutes on one core; None for a judge that calls a model.
+        core_minutes: Minutes on one core; None for a judge that calls a language model.
     """
 
     name: str
@@ -100,8 +101,8 @@ class RunEstimate:
 
     Args:
         unusable: Turns with an unusable recording, which fail immediately.
-        preparation_minutes: Minutes before the first turn, if no speech boundaries are known yet.
-        minutes: Minutes from the first to the last turn.
+        preparation_minutes: Minutes before the first turn if no speech boundaries are cached.
+        minutes: Minutes from the start of the first turn to the end of the last.
         input_minutes: Minutes of streamed audio; `output_minutes` are the minutes of reply audio.
         tokens: Tokens of the endpoint; None if its tokens per second of audio are unknown.
         usd: Cost of the endpoint in US dollars; None if unknown.
@@ -179,7 +180,7 @@ def estimate_run(
 
 
 def total(estimates: Sequence[RunEstimate], *, simultaneous: bool = False) -> RunEstimate:
-    """Return the estimate of consecutive or simultaneous runs with the same recordings."""
+    """Add up the estimates of consecutive or simultaneous runs with the same recordings."""
     first = estimates[0]
     minutes = [each.minutes for each in estimates]
     judges: dict[str, list[JudgeEstimate]] = defaultdict(list)
@@ -246,7 +247,7 @@ def _reply_s(case: Case, input_s: float, assumed: Assumptions) -> float:
 
 
 def _sessions(turns: Iterable[_Turn]) -> Iterable[list[_Turn]]:
-    """Return the turns of each session: a dialogue or a single turn."""
+    """Group the turns by session: a dialogue or a single turn."""
     sessions: dict[tuple[object, ...], list[_Turn]] = defaultdict(list)
     for turn in turns:
         job = turn.job
@@ -265,7 +266,7 @@ def _busy_s(session: Sequence[_Turn], assumed: Assumptions, pause_s: float) -> f
 
 
 def _tokens(sessions: Iterable[Sequence[_Turn]], assumed: Assumptions, *, speaks: bool) -> Tokens | None:
-    """Return the endpoint's tokens; in a dialogue, earlier turns count as input again."""
+    """Return the endpoint's tokens; in a dialogue, each turn counts all earlier turns as input."""
     if assumed.input_tokens is None or (assumed.output_tokens is None and speaks):
         return None
     total = dict.fromkeys(("input", "output", "audio_input", "audio_output"), 0.0)
@@ -332,7 +333,7 @@ def _judge(
 def _sizes(
     spec: JudgeSpec, options: JudgeOptions, judged: Sequence[_Turn], assumed: Assumptions
 ) -> list[Tokens]:
-    """Return the sizes of a sample of a judge's requests, spread evenly over its turns.
+    """Measure a sample of a judge's requests, spread evenly over its turns.
 
     Raises:
         LiveEvalError: The judge cannot be loaded.

@@ -1,8 +1,8 @@
-"""Estimate the sample size that a comparison requires from existing runs.
+"""Estimate from existing runs the sample size that a comparison requires.
 
 The difference is paired and averaged within scripts, as in `live_eval.analysis.comparison`; the sample size
-follows from its variation between scripts. Two runs show this variation. With one run, the correlation with
-another run is assumed, which the output states; repetitions in the run provide a lower bound.
+follows from its variation between scripts. Two runs provide this variation. With one run, the correlation
+with another run is assumed, as the output notes; repetitions provide a lower bound.
 
 The power is computed for the paired t test (non-central t), which the sign-flip test approximates; see
 ``benchmarks/statistics_validity.py``. If no sign flip can produce a p below the level, the number of scripts
@@ -49,7 +49,7 @@ class Aim:
         detect: Difference to detect, in the metric's unit.
         power: Probability of detecting the difference if it exists.
         alpha: Probability of reporting a difference if there is none.
-        tests: Number of tests in the correction; Holm's first step divides alpha by this number.
+        tests: Number of tests to correct for; Holm's first step divides alpha by this number.
 
     Raises:
         UsageError: A value is out of range.
@@ -73,32 +73,33 @@ class Aim:
 
     @property
     def level(self) -> float:
-        """Alpha for a single test."""
+        """The significance level of a single test."""
         return self.alpha / self.tests
 
 
 def power_of(detect: float, spread: float, scripts: int, alpha: float = ALPHA) -> float:
     """Return the power of the two-sided paired t test.
 
-    ``P(|T| > t) for T of the non-central t with k − 1 degrees of freedom around δ √k / σ``, t the quantile of
-    Student's t at 1 − α/2. Scripts are independent, their differences normal.
+    The power is ``P(|T| > t)``, where T has a non-central t distribution with k − 1 degrees of freedom and
+    non-centrality ``δ √k / σ``, and t is the 1 − α/2 quantile of Student's t. Scripts are assumed
+    independent, with normally distributed differences.
 
     Args:
         detect: Difference δ.
         spread: Standard deviation σ of a script's difference, above 0.
         scripts: Number of scripts k, at least 2.
-        alpha: Level of the test.
+        alpha: Significance level.
     """
     from scipy.special import stdtrit
 
     freedom, centre = scripts - 1, detect * math.sqrt(scripts) / spread
     bound = float(stdtrit(freedom, 1 - alpha / 2))
-    # The upper tail is computed as the lower tail of the mirrored distribution.
+    # Compute the upper tail as the lower tail of the mirrored distribution.
     return noncentral_below(-bound, freedom, -centre) + noncentral_below(-bound, freedom, centre)
 
 
 def scripts_needed(aim: Aim, spread: float) -> int:
-    """Return the smallest number of scripts with the required power, at least the minimum for a test.
+    """Return the smallest number of scripts with the required power, but at least the minimum for a test.
 
     `spread` is the standard deviation of a script's difference.
 
@@ -125,7 +126,7 @@ def scripts_needed(aim: Aim, spread: float) -> int:
 
 
 def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
-    """Return the smallest difference that this many scripts can show with the required power, or None.
+    """Return the smallest difference that this many scripts can detect with the required power, or None.
 
     The difference in `aim` is ignored; `spread` is the standard deviation of a script's difference.
     """
@@ -147,18 +148,18 @@ def detectable(aim: Aim, spread: float, scripts: int) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """The sample size from one estimate of the variation of differences.
+    """The sample size, based on one estimate of the variation.
 
     Args:
-        basis: Basis of the estimate: ``runs``, ``repetitions`` or ``assumed``.
+        basis: Source of the estimate: ``runs``, ``repetitions`` or ``assumed``.
         in_words: Description of the estimate.
         rho: Observed or assumed correlation between two runs' script means.
         spread: Standard deviation of a script's difference.
-        scripts: Number of scripts with a value in both runs.
-        scripts_interval: Number of scripts at both ends of the interval of `spread`, if any.
-        play: Number of scripts to run so that this many have a value.
+        scripts: Required number of scripts with a value in both runs.
+        scripts_interval: `scripts` at both ends of the interval of `spread`, or None.
+        play: Number of scripts to run so that `scripts` of them have a value.
         turns: Corresponding number of turns per run, with the run's variants and repetitions.
-        detectable: Smallest difference that the existing scripts could show; None if there are too few
+        detectable: Smallest difference that the existing scripts can detect; None if there are too few
             scripts.
     """
 
@@ -191,7 +192,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
-    """The sample size needed to show a difference in a metric.
+    """The sample sizes that are needed to detect a difference in a metric.
 
     Args:
         aim: Aim of the comparison.
@@ -199,8 +200,7 @@ class SamplePlan:
         n_scripts: Number of scripts with a value in these runs.
         turns_per_script: Number of turns per script in the run.
         scored: Share of the run's scripts with a value.
-        bases: Estimates, preferred estimate first.
-        notes: Remarks.
+        bases: Estimates, the preferred one first.
     """
 
     metric: str
@@ -236,7 +236,7 @@ class SamplePlan:
 
 
 def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: bool = False) -> SamplePlan:
-    """Return the sample size needed to show a difference, from one run, or two of the same data.
+    """Estimate the sample size needed to detect a difference, from one run or two runs on the same data.
 
     `metric` is as in `find_series`; `common` compares only the cases that the runs share.
 
@@ -281,7 +281,7 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
 
 @dataclass(frozen=True, slots=True)
 class _Design:
-    """The design of a run: scripts with a value, turns per script, share of scripts with a value."""
+    """The design of a run: number and share of scripts with a value, and turns per script."""
 
     aim: Aim
     scripts: int
@@ -317,7 +317,7 @@ def _design(aim: Aim, run: ComparedRun, turns: Collection[TurnKey], scripts: int
 def _from_one(
     run: ComparedRun, series: Series, means: NDArray[np.float64], design: _Design
 ) -> Sequence[Basis]:
-    """Return the estimates from one run: from assumptions, and from repetitions, if any."""
+    """Return estimates based on one run: from assumptions and, if there are any, from repetitions."""
     total = standard_deviation(means)
     bases = [
         design.basis(
@@ -339,9 +339,9 @@ def _from_one(
 
 
 def _noise(run: ComparedRun, series: Series) -> float | None:
-    """Return the random variance of a script's mean over all repetitions; None without repetitions.
+    """Return the sampling variance of a script's mean over its repetitions; None without repetitions.
 
-    It is derived from the variance between a script's repetition means, over the cases with a value in each.
+    It is estimated from the variance between repetitions, over cases with a value in every repetition.
     """
     repeats = sorted({repeat for _, repeat in series.values})
     if len(repeats) < 2:

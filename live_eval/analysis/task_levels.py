@@ -1,19 +1,18 @@
-"""Relate the levels of the benchmark: understanding, reasoning and conversation.
+"""Relate the scores of the benchmark's levels: understanding, reasoning and conversation.
 
-All relations are computed over the *same recordings* (script, variant, source), regardless of the question:
+All relations are computed over the same recordings (script, variant, source), regardless of the question:
 
-* correlations: rank correlations between answer accuracy and a metric of another level. Repetitions and
-  questions are averaged by recording; recordings with both values are then averaged by script or attribute.
-* cue recognised: ratings of replies to recordings whose cue was recognised, minus ratings of other replies. A
-  cue counts as recognised if every question about the recording's own cue was answered correctly: questions
-  of the coarse-grained type, of the cue's dimension, or of a type not in the paper. Recordings
-  without such a question, and neutral recordings, are excluded. This is observational: a cue that is hard to
-  recognise may also be hard to reply to.
-* speech source: scores of human minus synthetic recordings, paired by task, script, variant and question
-  type.
+* correlations: rank correlations between answer accuracy and a metric of another level. Values are averaged
+by recording; recordings with both values are then averaged by script or attribute. * cue recognised: ratings
+of replies to recordings whose cue was recognised, minus ratings of other replies. A cue counts as recognised
+if every question about it was answered correctly: questions of the coarse-grained type, of the cue's
+dimension, or of a type not in the paper. Recordings without such a question and neutral recordings are
+excluded. The difference is not necessarily causal: a cue that is hard to recognise may also be hard to reply
+to. * speech source: scores of human minus synthetic recordings, paired by task, script, variant and question
+type.
 
-Dialogue turns are excluded, since their replies depend on earlier turns. A value from fewer than
-`MIN_CLUSTERS` scripts or attributes is missing, with the reason.
+Dialogue turns are excluded because their replies depend on earlier turns. Values from fewer than
+`MIN_CLUSTERS` scripts or attributes are missing, with the reason.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ ASKS_FOR: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Question types that ask for a cue, by the cue's fine dimension; the coarse-grained type asks for all.
 
-The paper does not publish this mapping.
+The paper does not state this mapping.
 """
 
 _COARSE_GRAINED = "coarse-grained"
@@ -104,13 +103,13 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The correlation between two columns of different levels.
+    """The rank correlation between two columns of different levels.
 
     Args:
         first: Title of one column.
         second: Title of the other column.
-        unit: Ranked unit: scripts or vocal attributes.
-        correlation: Spearman's rank correlation, or the reason for its absence.
+        unit: What is ranked: scripts or vocal attributes.
+        correlation: Spearman's rank correlation, or the reason why it is missing.
         points: Pairs of means to correlate and plot.
     """
 
@@ -128,7 +127,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class CueRecognised:
-    """A column's means with the cue recognised and with the cue missed, and their difference."""
+    """A column's means over replies with the cue recognised and with the cue missed, and their difference."""
 
     measure: str
     recognised: Estimate
@@ -147,14 +146,14 @@ class CueRecognised:
 
 @dataclass(frozen=True, slots=True)
 class SourceGap:
-    """The difference of a score between human and synthetic recordings of the same scripts.
+    """The difference in a score between human and synthetic recordings of the same scripts.
 
     Args:
         task: Task of the scored turns.
-        synthesis: Mean over the synthetic recordings of the pairs.
-        human: Mean over the human recordings of the pairs.
+        synthesis: Mean over the paired synthetic recordings.
+        human: Mean over the paired human recordings.
         difference: Human minus synthetic, paired.
-        unpaired: Number of scored recordings without a partner; for questions, counted by question type.
+        unpaired: Number of scored recordings without a counterpart; for questions, one per question type.
     """
 
     score: str
@@ -166,7 +165,7 @@ class SourceGap:
 
     def as_json(self) -> dict[str, Any]:
         """Return the values as printed by ``show --json``."""
-        # Too few pairs for a difference are also too few for means.
+        # With too few pairs for the difference, the means are not given either.
         shown = self.difference.value is not None
         return {
             "score": self.score,
@@ -184,9 +183,9 @@ class TaskLevels:
 
     Args:
         relations: Correlations between scored columns of different levels, by script and by attribute.
-        cue_recognised: Reply columns, split by cue recognition, if there are questions about the same
+        cue_recognised: Reply columns split by cue recognition, if there are questions about the same
             recordings.
-        speech_source: Human minus synthetic scores, if both sources have the same scripts.
+        speech_source: Human minus synthetic scores, if both sources have common scripts.
     """
 
     relations: tuple[Relation, ...]
@@ -203,7 +202,7 @@ class TaskLevels:
 
 
 def related_columns() -> tuple[BoardColumn, ...]:
-    """Return the paper's columns for relations: answers to questions, and ratings."""
+    """Return the paper's columns that can be related: answers to questions, and ratings."""
     return tuple(
         column
         for column in leaderboard_columns()
@@ -214,7 +213,7 @@ def related_columns() -> tuple[BoardColumn, ...]:
 def relate_levels(summary: RunSummary, *, asks_for: Mapping[str, frozenset[str]] = ASKS_FOR) -> TaskLevels:
     """Return the relations between the levels of a run.
 
-    `asks_for` contains the question types that ask for a cue, by fine dimension of the cue.
+    `asks_for` maps a cue's fine dimension to the question types that ask for it.
     """
     table = summary.table
     turns = [turn for turn in summary.turns if turn.dialogue_id is None]
@@ -297,7 +296,7 @@ def _cue_recognised(
     with_cue: Iterable[_Recording],
     asks_for: Mapping[str, frozenset[str]],
 ) -> Iterator[CueRecognised]:
-    """Yield the reply columns, split by whether the questions about the recording were answered correctly."""
+    """Yield the reply columns, split by whether the questions about the cue were answered correctly."""
     answers = next((found for column, found in scored.items() if column.task is Task.UNDERSTANDING), None)
     if answers is None:
         return

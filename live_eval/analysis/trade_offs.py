@@ -1,6 +1,6 @@
 """Plot scores against latency, and find the runs and turns on the Pareto front.
 
-A point is on the front if no other point is at least as fast and as good, and better in one of the two.
+A point is on the front if no other point is at least as fast and at least as good, and better in one of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RunTradeOff:
 
     Args:
         run: Index of the run.
-        on_front: Whether the run is on the Pareto front of runs.
+        on_front: Whether the run is on the Pareto front of the runs.
     """
 
     run: int
@@ -52,7 +52,7 @@ class TradeOffPoint:
 
     Args:
         run: Index of the run.
-        on_front: Whether the turn is on the Pareto front of all runs' turns.
+        on_front: Whether the turn is on the Pareto front of the turns of all runs.
     """
 
     run: int
@@ -68,7 +68,7 @@ class TradeOff:
 
     Args:
         name: Name of the score.
-        heading: Its short name for readers.
+        heading: Short name for display.
         higher_is_better: Better direction.
         runs: Runs with both values.
         turns: Turns of these runs with both values.
@@ -101,7 +101,7 @@ class TradeOff:
 
 
 def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: bool = True) -> set[int]:
-    """Return the indices of the points (latency, score) on the front; lower latency is better.
+    """Return the indices of the (latency, score) points on the front; lower latency is better.
 
     >>> sorted(pareto_front([(100, 3.0), (200, 2.0), (300, 4.0)]))
     [0, 2]
@@ -117,10 +117,10 @@ def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: boo
 
 
 def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
-    """Return each directional score against `LATENCY`, over comparable runs.
+    """Return the trade-off between each directional score and `LATENCY`, over comparable runs.
 
-    A run is excluded from a score if its latencies are not comparable with the first run's (another turn mode
-    or other definitions), or if it was scored by another version of the judge.
+    A run is excluded if its latencies are not comparable with the first run's (different turn mode or
+    definitions), or if a different version of the judge scored it.
     """
     names = dict.fromkeys(name for _, summary in runs for name in summary.scores)
     found = (_trade_off(name, runs) for name in names)
@@ -128,7 +128,7 @@ def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]
 
 
 def main_trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
-    """Return the `trade_offs` to show: for a single run, only those of its main scores."""
+    """Return the `trade_offs` to display: all of them, or only those of the main scores for a single run."""
     main = {each.column.name for each in runs[0][1].main_scores}
     return [each for each in trade_offs(runs) if len(runs) > 1 or each.name in main]
 

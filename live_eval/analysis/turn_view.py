@@ -22,7 +22,7 @@ __all__ = ["TimelineMark", "TurnView", "milliseconds"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineMark:
-    """A mark of a turn: kind, title, and time in seconds from the session's sample 0."""
+    """A mark on a turn's timeline; its time is in seconds from the session's sample 0."""
 
     kind: str
     title: str
@@ -34,7 +34,7 @@ class TurnView:
     """A stored turn with its scores.
 
     Args:
-        table: Scores of the run, or at least of this turn.
+        table: Scores that include this turn.
         folder: Run folder, to which audio paths are relative.
         lost_audio: Reason for missing audio; empty if the audio exists.
     """
@@ -83,7 +83,7 @@ class TurnView:
 
     @property
     def shown_latencies(self) -> dict[str, Latency]:
-        """The latencies for a page, with those of a vocal sound if it is the cue."""
+        """The latencies to display; if the cue is a vocal sound, its latencies are included."""
         return self.latencies | (self.vocal_sounds if has_vocal_sound(self.record.case) else {})
 
     @property
@@ -111,7 +111,7 @@ class TurnView:
 
     @property
     def read_as(self) -> str | None:
-        """How the answer to a question was interpreted; None if it was not judged."""
+        """The judge's reading of the answer to a question; None if it was not judged."""
         row = self.table.row(self.turn_id, JudgeRole.MULTIPLE_CHOICE)
         if row is None or row.status != "scored":
             return None
@@ -136,7 +136,7 @@ class TurnView:
 
     @property
     def judgements(self) -> list[dict[str, Any]]:
-        """The judgements of the turn, as JSON values; for a failed turn, only those without scores."""
+        """The judgements of the turn as JSON values; for a failed turn, only those without scores."""
         return [
             {
                 "judge": row.judge,
@@ -151,7 +151,7 @@ class TurnView:
 
     @property
     def marks(self) -> list[TimelineMark]:
-        """The marks of its timeline in order; empty if no audio was sent."""
+        """The marks on its timeline, in order; empty if no audio was sent."""
         trace, timing = self.record.trace, self.record.timing
         if trace.t0_ns is None:
             return []
@@ -186,7 +186,7 @@ class TurnView:
         """Yield each response with texts and times, as JSON values.
 
         Args:
-            unit: Unit of the times, used as the suffix of their names.
+            unit: Unit of the times, which is the suffix of their keys.
             since: Function that converts a session time to this unit.
         """
         for marks in self.record.responses:
@@ -209,12 +209,12 @@ class TurnView:
             )
 
     def audio_path(self, file: Path | None) -> str | None:
-        """Return an audio path relative to the run folder, so that it remains valid if the folder moves."""
+        """Return an audio path relative to the run folder, so that it stays valid if the folder is moved."""
         return None if file is None else file.relative_to(self.folder).as_posix()
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """Additional facts as text, by name."""
+        """Further facts about the turn as text, by name."""
         turn, timing = self.record, self.record.timing
         greeting = next(greetings_of([turn]), None)
         notes: dict[str, object] = {
@@ -231,7 +231,7 @@ class TurnView:
             "setup": ", ".join(f"{name} {ns / 1e6:.0f} ms" for name, ns in turn.trace.setup_ns.items()),
             "session": turn.session_id,
             "model": turn.model,
-            # A page must not reveal where the data is stored on this machine.
+            # A page must not reveal local paths.
             "recording": Path(*turn.case.audio_path.parts[-2:]).as_posix(),
             "both sides": self.audio_path(turn.both_file),
             "reply": self.audio_path(turn.reply_file),

@@ -1,1 +1,1 @@
-"""Compare runs in pairs: a judge or human raters choose the better of two replies to the same case."""
+"""Compare runs in pairs, based on which of two replies to the same case a judge or human rater prefers."""

@@ -1,4 +1,4 @@
-"""The verdicts of a judge and of human raters, the resulting ratings, and the verdict file."""
+"""Run an arena: collect verdicts of a judge and human raters, rate the runs, and write the verdict file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PairKey: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByJudge:
-    """A judge's ratings of the runs, and the order effect."""
+    """The runs as rated by a judge, with the judge's order effect."""
 
     judged: PairVerdicts
     ratings: Ratings
@@ -62,9 +62,9 @@ class ByJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByPeople:
-    """The runs as rated by people; several votes on one pair are averaged.
+    """The runs as rated by people; votes on the same pair are averaged.
 
-    `position` is the preference for the reply presented first, from 1 to −1.
+    `position` is the mean preference for the reply presented first, from −1 (never) to 1 (always).
     """
 
     votes: Votes
@@ -88,9 +88,9 @@ class ByPeople:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaResult:
-    """The results of an arena, from a judge, human votes, or both.
+    """The results of an arena, by a judge, human votes, or both.
 
-    `agreement` is the share of pairs for which both give the same verdict (first, second or tie).
+    `agreement` is the share of pairs on which judge and voters agree (first, second or tie).
     """
 
     runs: tuple[str, ...]
@@ -120,19 +120,19 @@ def run_arena(
     seed: int = 0,
     progress: Progress = lambda name, done, total: None,
 ) -> ArenaResult:
-    """Compare every pair of runs on the same data, using a judge, votes (a CSV file), or both.
+    """Compare every pair of runs on the same data, by a judge, human votes, or both.
 
     Args:
         runs: Runs to compare, at least two.
         plan: Judging plan; None for no judge.
-        options: Judge options; omitted ones use the judge's defaults.
+        options: Judge options; the judge's defaults apply to omitted options.
         votes: CSV file with votes, or None.
         common: Whether to compare only the common cases, instead of requiring the same cases in all runs.
         seed: Seed of the resampling.
         progress: Callback for the judge's progress.
 
     Raises:
-        UsageError: The runs have different data, or there is neither a judge nor votes.
+        UsageError: The runs have different data, or neither a judge nor votes are given.
         DataError: The votes are invalid.
         JudgeError: The judge cannot run here.
     """
@@ -144,7 +144,7 @@ def run_arena(
     for other in others:
         check_same_data(first, other, common=common)
     names = tuple(run.name for run in runs)
-    # Votes first, so that errors in the file are reported before models are called.
+    # Read votes first, to report errors in the file before calling models.
     scripts = {case: script for run in runs for (case, _), script in run.scripts.items()}
     people = (
         _by_people(read_votes(votes, names, scripts), names, scripts, seed) if votes is not None else None
@@ -217,7 +217,7 @@ def _means(verdicts: Iterable[tuple[_PairKey, float]]) -> Mapping[_PairKey, floa
 
 
 def verdict_lines(arena: ArenaResult) -> Iterator[str]:
-    """Yield a header line of JSON, then one line per verdict."""
+    """Yield the lines of the verdict file: a JSON header, then one JSON line per verdict."""
     judged = None if arena.judge is None else arena.judge.judged
     heading: dict[str, Any] = {"arena": _SCHEMA_VERSION, "runs": arena.runs, "seed": arena.seed}
     rows = [heading]
@@ -231,7 +231,7 @@ def verdict_lines(arena: ArenaResult) -> Iterator[str]:
 
 
 def write_verdicts(arena: ArenaResult, path: Path, *, links: bool = False) -> None:
-    """Write the lines of `verdict_lines`; for `links` see `atomic_write`.
+    """Write the verdict file; for `links`, see `atomic_write`.
 
     Raises:
         StoreError: The file cannot be written.

@@ -1,9 +1,9 @@
-"""Win rates and Bradley–Terry ratings of runs compared in pairs. Pure.
+"""Compute win rates and Bradley–Terry ratings of runs compared in pairs. Pure.
 
-In the model of Bradley and Terry (1952), run i wins against run j with probability
-``1 / (1 + 10^((r_j − r_i) / 400))``. The ratings r maximise the likelihood, with a tie counted as half a win
-for each run; their mean is 1,000, and a lead of 400 points means odds of 10 to 1. The model assumes that one
-number per run explains all pairs; a cycle (A beats B, B beats C, C beats A) shows only in the win rates.
+In the model of Bradley and Terry (1952), run i wins against run j with probability ``1 / (1 + 10^((r_j − r_i)
+/ 400))``. The ratings r maximise the likelihood, with a tie counted as half a win for each run. Their mean is
+1,000; a lead of 400 points means odds of 10 to 1. The model assumes one strength per run. It therefore cannot
+represent a cycle (A beats B, B beats C, C beats A), which is visible only in the win rates.
 
 Intervals resample whole scripts.
 """
@@ -30,7 +30,7 @@ POINTS = 400 / math.log(10)
 _STEPS = 60
 _LONGEST_STEP = 2.0
 _SMALL = 1e-9
-# With more resamples than this share without a finite rating, the ends of an interval are unknown.
+# Above this share of resamples without a finite rating, no interval is given: its ends are unknown.
 _MOST_INFINITE = 0.002
 NO_RATING = "no finite rating: a chain of wins must lead from each run to every other"
 
@@ -65,7 +65,7 @@ class PairRecord(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedRun(Record):
-    """The record of a run against all others, and its rating; None if the rating is not finite."""
+    """The record of a run against all others, and its rating, which is None if not finite."""
 
     name: str
     rating: Estimate
@@ -73,7 +73,7 @@ class RatedRun(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratings:
-    """All runs, best first by rating (otherwise by win rate), and each pair of runs with a match."""
+    """All runs, sorted by rating or else by win rate, best first, and each pair of runs with a match."""
 
     runs: tuple[RatedRun, ...]
     pairs: tuple[PairRecord, ...]
@@ -100,14 +100,15 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the maximum-likelihood logarithms of the strengths, centred on 0.
+    """Return the maximum-likelihood estimates of the log strengths, centred on 0.
 
     Args:
-        points: Points of each run against each other run (win 1, tie a half for both), shape (…, runs, runs).
+        points: Points that each run scored against each other run (1 for a win, a half for a tie), shape (…,
+            runs, runs).
 
     Returns:
-        Log strengths, shape (…, runs); NaN if they are not finite because some runs never scored against the
-        others.
+        Log strengths, shape (…, runs); NaN if some runs never scored against the others, so that there is no
+        finite estimate.
 
     >>> bradley_terry(np.array([[0.0, 3.0], [1.0, 0.0]])).round(3).tolist()  # half of log 3
     [0.549, -0.549]
@@ -123,7 +124,7 @@ def bradley_terry(points: NDArray[np.float64]) -> NDArray[np.float64]:
         gradient = took - (matches * expected).sum(axis=-1)
         weights = matches * expected * (1 - expected)
         curvature = np.eye(count) * weights.sum(axis=-1)[..., None] - weights + 1 / count
-        # If there is no finite solution, any step is acceptable.
+        # Without a finite solution, the step does not matter.
         curvature = np.where(finite[..., None, None], curvature, np.eye(count))
         step = np.linalg.solve(curvature, gradient[..., None])[..., 0]
         longest = np.abs(step).max(axis=-1, keepdims=True)
@@ -189,7 +190,7 @@ def rate(matches: Sequence[Match], runs: Sequence[str], *, seed: int = 0) -> Rat
 
 
 def _connected(beats: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return, for each matrix, whether a chain of points leads from each run to every other."""
+    """Return, for each matrix, whether a chain of wins leads from each run to every other run."""
     count = beats.shape[-1]
     reach = beats | np.eye(count, dtype=bool)
     for _ in range(max(1, math.ceil(math.log2(max(2, count))))):

@@ -24,7 +24,7 @@ __all__ = ["ArenaPlan", "JudgedPair", "PairVerdicts", "judge_pairs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaPlan:
-    """The judging plan: at most `limit` turns per pair of runs (0 for all), spread evenly over scripts."""
+    """The plan of an arena: up to `limit` turns per pair of runs (0 for all), spread evenly over scripts."""
 
     judge: str
     limit: int = 100
@@ -35,9 +35,9 @@ class ArenaPlan:
 class JudgedPair:
     """The verdicts on two runs' replies to one turn.
 
-    `forward` is the verdict with the first run's reply first: 1 if the first is better, −1 if the second is,
-    0 for a tie. `backward` is the verdict with the second run's reply first: 1 if the second is better.
-    `reasons` are for both orders.
+    `forward` is the verdict with the first run's reply presented first: 1 if this reply is better, −1 if the
+    other is, 0 for a tie. `backward` is the verdict with the second run's reply presented first: 1 if that
+    reply is better. `reasons` contains the judge's reason for each order.
     """
 
     turn_id: str
@@ -62,7 +62,7 @@ class PairVerdicts:
     Args:
         version: Judge version, including the options that affect verdicts.
         pairs: Pairs with a verdict in both orders.
-        asked: Number of pairs submitted to the judge.
+        asked: Number of reply pairs submitted to the judge.
         n_failed: Number of pairs with a failed answer in at least one order.
         skipped: Number of turns that could not be judged and pairs without a verdict, by reason.
         usage: Model usage.
@@ -90,7 +90,7 @@ def judge_pairs(
 
     Args:
         runs: Run folders by name, all with the same data.
-        options: Judge options; omitted ones use the judge's defaults.
+        options: Judge options; the judge's defaults apply to omitted options.
         progress: Callback with the names of both runs, the number of completed turns, and the maximum number.
 
     Raises:
@@ -133,7 +133,7 @@ def _pairs(
     other: RunReader,
     sendable: Sequence[Path],
 ) -> Iterator[Pair]:
-    """Yield each turn with the same turn of the other run, if both can be judged."""
+    """Pair each turn with the same turn of the other run, if both can be judged."""
     for turn in turns:
         theirs = turn_in_other(other, turn.turn_id, spec, sendable)
         if isinstance(theirs, JudgedTurn):

@@ -1,4 +1,4 @@
-"""Human votes on pairs of replies, from a CSV file."""
+"""Read and write CSV files of human votes on pairs of replies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN_ROWS = 8
 
 
 class VoteRow(NamedTuple):
-    """A row of the file; `winner` is ``tie`` or the name of a run."""
+    """A row of a vote file; `winner` is ``tie`` or the name of a run."""
 
     case_id: str
     first: str
@@ -27,7 +27,7 @@ class VoteRow(NamedTuple):
 
 
 def write_votes(path: Path, rows: Iterable[VoteRow]) -> None:
-    """Write a file for `read_votes`, replacing an earlier one.
+    """Write a vote file, replacing an existing file.
 
     Raises:
         OSError: The file cannot be written.
@@ -55,7 +55,7 @@ class Vote:
 
 @dataclass(slots=True, kw_only=True)
 class Votes:
-    """The votes on these runs in a file.
+    """The votes from a file on the compared runs.
 
     `n_unknown` is the number of rows for unknown cases, `n_other` the number of rows for other runs.
     """
@@ -75,9 +75,9 @@ class Votes:
 def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> Votes:
     """Read the votes on these runs from a UTF-8 CSV file with a header; `scripts` maps cases to scripts.
 
-    Columns: ``case_id``; ``first`` and ``second``, the names of the runs in the order in which their replies
-    were presented; ``winner``: ``first``, ``second``, ``tie`` or a run's name; and optionally ``rater``.
-    Votes on other runs or other cases are counted and ignored.
+    Columns: ``case_id``; ``first`` and ``second``, the names of the runs in presentation order; ``winner``:
+    ``first``, ``second``, ``tie`` or a run's name; and optionally ``rater``. Votes on other runs or other
+    cases are ignored, but counted.
 
     Raises:
         DataError: The file cannot be read, or rows are invalid; the message lists the lines.
@@ -120,7 +120,7 @@ def read_votes(path: Path, runs: Sequence[str], scripts: Mapping[str, str]) -> V
 
 
 def _verdict(winner: str, first: str, second: str) -> float | None:
-    # A run may be named "second": names take precedence over positions.
+    # Run names take precedence over positions, because a run may be named "second".
     names = {"tie": 0.0, "first": 1.0, "second": -1.0}
     if {first, second} & {"first", "second", "tie"}:
         names = {"tie": 0.0}

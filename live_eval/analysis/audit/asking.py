@@ -25,14 +25,14 @@ def swapped(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 class Asker:
-    """Call a judge repeatedly.
+    """Calls a judge repeatedly.
 
     A local judge recomputes its scores in different batches; an LLM judge queries the model again.
 
     Args:
         stack: Exit stack for the judge's resources.
         answers: Store of model answers.
-        again: Whether to repeat the calls of an earlier audit.
+        again: Whether to repeat the calls of an earlier audit instead of reusing its answers.
         seed: Seed for a local judge's batches.
 
     Raises:
@@ -65,11 +65,11 @@ class Asker:
         return self._runner.usage
 
     def judge(self, items: Sequence[Any], repeat: int = 0) -> list[Judgement]:
-        """Return a judgement for each `JudgedTurn` or, from a pairwise judge, for each `Pair`.
+        """Return a judgement for each `JudgedTurn` or, with a pairwise judge, for each `Pair`.
 
         Args:
             items: Turns or pairs, with the judge's inputs.
-            repeat: Number of the repeat; repeat 0 is the judgement made during scoring, the others are
+            repeat: Number of the repeat. Repeat 0 reuses the answers from scoring; the others are
                 independent.
         """
         if not items:
@@ -84,7 +84,7 @@ class Asker:
         return [judgements[place] for place in range(len(items))]
 
     def _batches(self, count: int, repeat: int) -> list[list[int]]:
-        """Return batches: single turns in the first repeat, random groups of up to five turns afterwards."""
+        """Return batches of indices: single items in the first repeat, then random groups of up to five."""
         random = np.random.default_rng([self._seed, repeat])
         places = random.permutation(count).tolist()
         batches: list[list[int]] = []
@@ -96,7 +96,7 @@ class Asker:
 
 
 class _FreshAnswers:
-    """The stored answers, kept separately for each repeat; repeat 0 reuses the answers from scoring."""
+    """The stored answers, with separate entries for each repeat; repeat 0 shares those of scoring."""
 
     def __init__(self, answers: AnswerCache, *, again: bool) -> None:
         self._answers = answers

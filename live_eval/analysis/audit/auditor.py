@@ -41,11 +41,11 @@ class AuditPlan:
     """The plan of an audit.
 
     Args:
-        parts: Subset of `PARTS`; None for all possible parts.
+        parts: Parts to run, from `PARTS`; None for all possible parts.
         repeats: Number of repeats of each judgement.
         limit: Maximum number of turns to judge; 0 for all.
         seed: Seed of the random choices.
-        again: Whether to repeat the calls of an earlier audit.
+        again: Whether to repeat the calls of an earlier audit instead of reusing its answers.
         labels: CSV file with human labels, or None.
         against: Judge to compare with, or None.
         against_run: Run that pairwise judges compare replies with; None for the reference replies.
@@ -71,7 +71,7 @@ def audit_run(
 ) -> dict[str, Any]:
     """Audit a judge on the run in folder `path`, and store the result with its scores.
 
-    Results of parts that were not requested are kept from an earlier audit of the same judge version.
+    If an earlier audit used the same judge version, its results for other parts are kept.
 
     Returns:
         The report printed by ``live-eval audit --json``; see ``docs/reference/audit.md``.
@@ -92,7 +92,7 @@ def audit_run(
         run = stack.enter_context(RunReader.open(path))
         store = stack.enter_context(ScoreStore.open(path))
         audit = _Audit(spec, scoring_version(spec, options), plan, options, parts, run, store, stack)
-        # Stored scores first, so that errors in the labels are reported before models are called.
+        # Use the stored scores first, to report errors in the labels before calling models.
         made = audit.stored() if {"agreement", "against"} & set(parts) else {}
         if _ASKING & set(parts):
             made |= audit.asked(progress or (lambda name, done, total: None), clock)
@@ -149,7 +149,7 @@ class _Audit:
     stack: ExitStack
 
     def stored(self) -> dict[str, Any]:
-        """Return the parts that use the stored scores."""
+        """Return the results of the parts that use stored scores."""
         spec, plan = self.spec, self.plan
         turns = LabelTargets.of(self.run)
         values = self._scores(spec.name, self.version)
@@ -179,7 +179,7 @@ class _Audit:
         return scores
 
     def asked(self, progress: Progress, clock: Clock) -> dict[str, Any]:
-        """Return the parts that call the judge."""
+        """Run the parts that call the judge, and return their results."""
         began_ns = clock.now_ns()
         spec, plan = self.spec, self.plan
         opponents: Opponents | None = None

@@ -1,7 +1,7 @@
-"""Degrade replies in ways that an audio or text judge should detect. Pure and seeded.
+"""Degrade replies in ways that a judge of audio or text should detect. Pure and seeded.
 
-The sample rate and length of audio are unchanged. Levels are active speech levels (`speech_level`), so that
-pauses do not affect the degradation. Each degradation changes one property and preserves loudness.
+Each degradation changes one property, and preserves loudness, sample rate and length. Levels are active
+speech levels (`speech_level`), so pauses do not affect the degradation.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from live_eval.impair.recording import at_length, at_level, clip, mix_noise
 
 __all__ = ["add_noise", "clip", "drop_frames", "flatten", "halve_words", "resynthesise", "shuffle_words"]
 
-# WORLD's aperiodicity uses bands up to 7.9 kHz.
+# WORLD's aperiodicity estimate uses bands up to 7.9 kHz.
 _VOCODER_RATES_HZ = (16_000, 48_000)
 _FRAME_MS = 5.0
-# WORLD needs two 8 kB spectra per frame: 64 MB for 4,000 frames. Audio is split at the quietest points.
+# WORLD needs two 8 kB spectra per frame (64 MB for 4,000 frames), so long audio is split at quiet points.
 _PIECE_S = 20.0
 _SEARCHED_S = 2.0
 _WINDOW_S = 0.02
-# Audio this far below the active level counts as a pause, and its loudness is not changed.
+# Audio this far below the active level is a pause, whose loudness is unchanged.
 _PAUSE_DB = 20.0
-# About a syllable; a shorter window would raise consonants to the level of vowels.
+# About one syllable: a shorter window would raise consonants to the level of vowels.
 _EVENED_S = 0.2
 
 
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
-    """Return the recording with white Gaussian noise, added by `live_eval.impair.recording.mix_noise`.
+    """Add white Gaussian noise with `live_eval.impair.recording.mix_noise`.
 
-    The signal-to-noise ratio, in decibels, refers to active speech over the full band: a judge that resamples
-    to a lower rate hears less noise. A silent recording is returned unchanged.
+    The signal-to-noise ratio, in decibels, refers to active speech and to noise over the full band, so a
+    judge that resamples to a lower rate receives less noise. A silent recording is returned unchanged.
     """
     return mix_noise(audio, np.random.default_rng(seed).standard_normal(len(audio.samples)), snr_db)
 
 
 def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
-    """Return the recording with a share of its frames set to zero, like packet loss without concealment.
+    """Set a share of the frames to zero, like packet loss without concealment.
 
-    ``round(share · frames)`` frames are drawn without replacement, including pauses and a last partial frame.
+    ``round(share · frames)`` frames are drawn without replacement from all frames, including pauses.
     """
     step = max(1, round(frame_ms * audio.rate_hz / 1000))
     frames = -(-len(audio.samples) // step)
@@ -56,20 +56,21 @@ def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.
 
 
 def flatten(audio: Audio) -> Audio:
-    """Return the recording with constant pitch and loudness, and with words and timing unchanged.
+    """Give the recording constant pitch and loudness, leaving words and timing unchanged.
 
     WORLD (Morise et al. 2016) decomposes the recording into pitch, spectral envelope and aperiodicity. Every
-    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. A gain for each sample brings the
-    power in the surrounding 200 ms to the active level, except in pauses (20 dB or more below that level);
-    gains are smoothed in decibels over the same window. The overall level is unchanged.
+    voiced frame gets the median pitch, ``f0(t) = exp(median(ln f0))``. A gain per sample raises or lowers the
+    power in the surrounding 200 ms to the active level, except in pauses (at least 20 dB below that level).
+    Gains are smoothed in decibels over the same window. The overall level is unchanged.
 
-    The vocoder adds artefacts: compare the result with `resynthesise`, not with the recording.
+    The vocoder adds artefacts, so compare the result with the output of `resynthesise`, not with the
+    recording.
     """
     return _through_world(audio, flat=True)
 
 
 def resynthesise(audio: Audio) -> Audio:
-    """Return the recording analysed and resynthesised by WORLD; unchanged if silent."""
+    """Analyse and resynthesise the recording with WORLD; a silent recording is returned unchanged."""
     return _through_world(audio, flat=False)
 
 
@@ -94,7 +95,7 @@ def halve_words(text: str) -> str:
 
 
 def _through_world(audio: Audio, *, flat: bool) -> Audio:
-    """Analyse and resynthesise a recording, flat or unchanged, at the same level and length."""
+    """Analyse and resynthesise a recording at the same level and length; `flat` flattens its delivery."""
     level = speech_level(audio).rms
     if level == 0:
         return audio
@@ -103,7 +104,7 @@ def _through_world(audio: Audio, *, flat: bool) -> Audio:
     rate_hz = min(max(audio.rate_hz, _VOCODER_RATES_HZ[0]), _VOCODER_RATES_HZ[1])
     samples = resample(audio, rate_hz).samples.astype(np.float64)
     pieces = [np.ascontiguousarray(samples[begin:end]) for begin, end in _pieces(samples, rate_hz)]
-    # Pitch comes first, because the median is taken over the whole recording.
+    # Estimate pitch first, because the median covers the whole recording.
     pitches = [_pitch(world, piece, rate_hz) for piece in pieces]
     voiced = np.concatenate([pitch[pitch > 0] for pitch, _ in pitches])
     median_hz = float(np.exp(np.median(np.log(voiced)))) if len(voiced) else 0.0
@@ -130,7 +131,7 @@ def _pitch(
 
 
 def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> NDArray[np.float64]:
-    """Return the gain for each sample that levels speech and leaves pauses unchanged."""
+    """Return a gain for each sample that equalises the level of speech and leaves pauses unchanged."""
     from scipy.signal import oaconvolve
 
     window = np.hanning(round(_EVENED_S * rate_hz) + 2)[1:-1]
@@ -143,7 +144,7 @@ def _evening_gain(samples: NDArray[np.float64], rate_hz: int, level: float) -> N
 
 
 def _pieces(samples: NDArray[np.float64], rate_hz: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
+    """Yield the start and end of pieces of at most 20 s, cut at the quietest 20 ms of their last 2 s."""
     longest, searched, step = (round(s * rate_hz) for s in (_PIECE_S, _SEARCHED_S, _WINDOW_S))
     begin = 0
     while len(samples) - begin > longest:

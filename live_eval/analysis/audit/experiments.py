@@ -1,4 +1,4 @@
-"""The audit parts that call the judge (repeats, swapped order, degradations), and their results."""
+"""Run the audit parts that call the judge: repeats, swapped order, degradations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def values(self, judgement: Judgement) -> Mapping[str, float] | None:
-        """Return the values of a judgement; if it has none, count it and return None."""
+        """Return the judgement's values; if there are none, count the judgement and return None."""
         if isinstance(judgement, Scored):
             return judgement.values
         self.n_unscored += isinstance(judgement, Unscored)
@@ -78,7 +78,7 @@ class ExperimentSettings:
     Args:
         parts: Audit parts that call the judge.
         repeats: Number of repeats for the consistency.
-        donor: Finds a donor turn.
+        donor: Function that returns a donor turn.
         seed: Seed for degradations and resampling.
     """
 
@@ -90,7 +90,7 @@ class ExperimentSettings:
 
 
 class Experiments(ABC):
-    """The experiments with a judge, batch by batch.
+    """Runs the experiments with a judge, batch by batch.
 
     Args:
         outputs: Outputs whose response to degradations is measured.
@@ -116,7 +116,7 @@ class Experiments(ABC):
         """Run all experiments on a batch."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the results of the audit's parts, by name."""
+        """Return the results of the audit parts by name."""
         made: dict[str, Any] = {}
         if "consistency" in self._parts:
             made["consistency"] = {
@@ -165,8 +165,7 @@ class Experiments(ABC):
     def _changed(
         self, probe: JudgeProbe, change: Change | None, turn: JudgedTurn
     ) -> JudgedTurn | Unscored | Failed:
-        """Return the degraded turn, or the reason why it cannot be degraded. Without a change, return the
-        turn itself."""
+        """Return the degraded turn, or why it cannot be degraded; without a change, the turn itself."""
         if change is None:
             return turn
         donor = turn if probe.donor is None else self._donor(turn, probe.donor)
@@ -274,14 +273,14 @@ class PairExperiments(Experiments):
                 probed.tally.values(original)
             else:
                 pairs.append((original, changed))
-        # From 0 (the degraded reply is as good) to −1 (the degraded reply loses in both orders).
+        # 0 if the degraded reply is as good, −1 if it loses in both orders
         probed.rows[self._output] += [
             Degraded(row.script_id, 0.0, (row.backward - row.forward) / 2)
             for row in self._both(pairs, self._asker.judge(pairs), probed.tally)
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the results of the audit's parts, by name."""
+        """Return the results of the audit parts by name."""
         made = super().as_json()
         about = {"held_against": self._opponents.name}
         if "consistency" in made:

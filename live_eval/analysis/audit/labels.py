@@ -1,4 +1,4 @@
-"""Agreement of a judge's scores with human labels (read from CSV) and with another judge's scores."""
+"""Measure how a judge's scores agree with human labels from a CSV file and with another judge's scores."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ONE_RATER = ""
 
 @dataclass(frozen=True, slots=True)
 class LabelTargets:
-    """Look-up tables for the labels of a run: the script of each turn, and the turns of each case."""
+    """Look-up tables to assign labels to a run's turns: each turn's script, and each case's turns."""
 
     scripts: Mapping[str, str]
     cases: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(cls, run: RunReader) -> LabelTargets:
-        """Return the look-up tables for the turns of a run."""
+        """Build the look-up tables for a run."""
         scripts: dict[str, str] = {}
         cases: dict[str, list[str]] = {}
         for turn in run.turns():
@@ -61,8 +61,8 @@ def read_labels(path: Path, spec: JudgeSpec, turns: LabelTargets) -> Labels:
     """Read labels for a judge's scores from a UTF-8 CSV file with a header.
 
     Columns: ``score``; ``turn_id``, or ``case_id`` if the run has only one turn of the case; and optionally
-    ``rater`` and ``output`` (an output of the judge or a score such as ``rubric.c4``; by default the judge's
-    first output). Rows about other scores or other turns are counted and ignored.
+    ``rater`` and ``output`` (an output of the judge or a score such as ``rubric.c4``; the judge's first
+    output by default). Rows for other scores or other turns are ignored, but counted.
 
     Raises:
         DataError: The file cannot be read, or a row is invalid; the message contains the line.
@@ -101,7 +101,7 @@ def _score(where: str, text: str) -> float:
 
 
 def _output(where: str, name: str | None, spec: JudgeSpec) -> str | None:
-    """Return the output that a row labels, or None if the output is another judge's."""
+    """Return the output that a row labels, or None if it belongs to another judge."""
     if not name:
         return spec.outputs[0].name
     for output in spec.outputs:
@@ -137,7 +137,7 @@ def agreement_json(
     *,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the agreement of a judge, with `values` by turn, with human raters, and among the raters."""
+    """Return the agreement of a judge's values by turn with the human raters, and that among the raters."""
     raters = {rater for by_turn in labels.scores.values() for given in by_turn.values() for rater in given}
     return {
         "file": labels.file,
@@ -189,7 +189,7 @@ def against_json(
     *,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """Return two judges' rank correlation, for their first outputs and for outputs with the same name.
+    """Return the rank correlation of two judges' first outputs, and of their outputs with the same name.
 
     `values` and `others` are the outputs of the first and the second judge, by turn. Signs are not adjusted:
     a lower-is-better judge correlates negatively with a higher-is-better judge.

@@ -1,4 +1,4 @@
-"""The known degradations, and the subset that a judge can detect. Pure."""
+"""List the known degradations, and select those that a judge can detect. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need
 __all__ = ["Change", "DonorKind", "JudgeProbe", "probes_for"]
 
 Change: TypeAlias = Callable[[JudgedTurn, JudgedTurn, int], JudgedTurn]
-"""A function that degrades a turn, given a donor (the turn itself if not needed) and a seed."""
+"""A function that degrades a turn, given a donor turn (the turn itself if none is needed) and a seed."""
 
 
 class DonorKind(StrEnum):
@@ -32,7 +32,7 @@ class DonorKind(StrEnum):
     EMOTION = "emotion"
     """A turn with another cue."""
     WORDS = "words"
-    """A turn of another script, with words."""
+    """A turn of another script that contains words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,10 @@ class JudgeProbe:
 
     Args:
         name: Name in the report.
-        title: Human-readable title.
         change: Function that degrades a turn.
         donor: Kind of donor turn, or None.
-        control: Function that prepares the turn to compare with, using the same method without the
-            degradation; None to compare with the unchanged turn.
+        control: Function that processes the turn in the same way, but without the degradation, for
+            comparison; None to compare with the unchanged turn.
     """
 
     name: str
@@ -56,7 +55,7 @@ class JudgeProbe:
 
 
 def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
-    """Return the degradations of a judge's inputs.
+    """Return the degradations that affect a judge's inputs.
 
     A pairwise judge compares replies to the same case, so degradations that swap cases do not apply.
     """
@@ -81,7 +80,7 @@ def probes_for(spec: JudgeSpec) -> list[JudgeProbe]:
 
 def _on_audio(change: Callable[[Audio, int], Audio]) -> Change:
     def changed(turn: JudgedTurn, donor: JudgedTurn, seed: int) -> JudgedTurn:
-        assert turn.reply is not None  # the judge requires this input and could judge the turn
+        assert turn.reply is not None  # the judge requires it, and the turn can be judged
         return replace(turn, reply=change(turn.reply, _seed(turn, seed)))
 
     return changed
@@ -102,9 +101,9 @@ _AUDIO_PROBES = (
 
 
 def _with_voice_of(donor: JudgedTurn, turn: JudgedTurn, *, with_speaker: bool) -> JudgedTurn:
-    """Return the turn with the user's voice from the donor turn.
+    """Replace the user's voice with that of the donor turn.
 
-    A judge that uses the user's audio gets the donor's audio and words.
+    A judge that uses the user's audio receives the donor's audio and words.
     """
     case = replace(
         turn.case,
@@ -118,7 +117,7 @@ def _with_voice_of(donor: JudgedTurn, turn: JudgedTurn, *, with_speaker: bool) -
 
 
 def _words(needs: frozenset[Need]) -> Sequence[JudgeProbe]:
-    """Return the degradations of the text that a judge reads: the reply, or else the heard text."""
+    """Return the degradations of the text that a judge reads: the reply, or else the user's transcript."""
     of_reply = Need.REPLY_TEXT in needs
 
     def on_words(change: Callable[[str, str, int], str]) -> Change:

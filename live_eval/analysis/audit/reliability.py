@@ -1,4 +1,4 @@
-"""Compute the metrics of an audit: repeat consistency, order effect, sensitivity to degradations. Pure."""
+"""Compute audit metrics: repeat consistency, order effect, sensitivity to degradations. Pure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = [
 
 _Values = NDArray[np.float64]
 
-# Scores this close count as equal: the conformance suite (`live_eval.testing.judges.check_judge`) allows a
-# judge this difference between batches.
+# Scores this close count as equal, since the conformance suite (`live_eval.testing.judges.check_judge`)
+# allows this difference between batches.
 _SAME = 1e-4
 
 
@@ -53,21 +53,21 @@ class Repeated:
 
 
 def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
-    """Return the repeat consistency of one judge output, as printed by ``live-eval audit --json``.
+    """Measure how consistent one judge output is over repeats, as printed by ``live-eval audit --json``.
 
     Returns:
-        ``n`` turns with at least two scores; the share with ``identical`` scores, up to 0.0001; the mean
-        absolute ``deviation`` from the turn's mean; ``sd_within``, the standard deviation within turns,
-        pooled; ``sd_between``, the standard deviation of the turns' true means (one-way random effects);
-        ``icc``, the share of the variance that is between turns, ICC(1): 1 if repeats are identical, 0 if
-        turns differ no more than repeats do (Shrout and Fleiss, Psychological Bulletin 86:2, 1979); and the
-        turn with the ``largest_difference`` as ``worst``.
+        ``n``, the number of turns with at least two scores; ``identical``, the share of turns with equal
+        scores (within 0.0001); ``deviation``, the mean absolute deviation from the turn's mean;
+        ``sd_within``, the pooled standard deviation within turns; ``sd_between``, the standard deviation of
+        the turns' true means (one-way random effects); ``icc``, the share of the variance that is between
+        turns, ICC(1): 1 if repeats are identical, 0 if turns differ no more than repeats do (Shrout and
+        Fleiss, Psychological Bulletin 86:2, 1979); and ``worst``, the turn with the ``largest_difference``.
     """
     if not rows:
         missing = dict.fromkeys(("identical", "deviation", "sd_within", "sd_between"))
         unknown = Estimate(None, 0, 0, reason="no turn was scored twice").as_json(scripts=True)
         return {"n": 0, **missing, "icc": unknown, "largest_difference": None, "worst": None}
-    rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # equal rounding of sums in any order
+    rows = sorted(rows, key=lambda row: (row.script_id, row.values))  # sums round equally for any input order
     counts = np.asarray([len(row.values) for row in rows], np.float64)
     means = np.asarray([np.mean(row.values) for row in rows])
     spreads = [np.subtract(row.values, mean) for row, mean in zip(rows, means, strict=True)]
@@ -75,7 +75,7 @@ def consistency(rows: Sequence[Repeated], *, seed: int = 0) -> dict[str, Any]:
     centred = means - np.mean([value for row in rows for value in row.values])
 
     def variances(drawn: _Values) -> tuple[_Values, _Values, _Values]:
-        """Return the variance within turns, the variance between them and the ICC of each resample."""
+        """Return the variance within turns, the variance between turns, and the ICC of each resample."""
         turns, scores = drawn.sum(axis=1), drawn @ counts
         grand = drawn @ (counts * centred) / scores
         between_squares = drawn @ (counts * centred**2) - scores * grand**2
@@ -121,7 +121,7 @@ class BothOrders:
 
 
 def order_effect(rows: Sequence[BothOrders], *, seed: int = 0) -> dict[str, Any]:
-    """Measure whether a pairwise judge prefers the first or the second position, regardless of the replies.
+    """Measure whether a pairwise judge prefers a position, regardless of the replies.
 
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` pairs: ``flipped``, the share whose
@@ -148,18 +148,18 @@ class Visibility(StrEnum):
     """A judge's response to a degradation."""
 
     SEES = "sees"
-    """The interval of the mean difference is on the worse side of 0 (on either side, if undirected)."""
+    """The interval of the mean difference is on the worse side of 0 (or on either side, if undirected)."""
     BLIND = "does not see"
     """The interval contains 0."""
     PREFERS = "prefers"
     """The interval is on the better side of 0: the judge mistakes the degradation for an improvement."""
     TOO_FEW = "too few to say"
-    """Too few scripts for an interval."""
+    """There are too few scripts for an interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """A judge output for a turn (or its control) and for the degraded turn; higher is better."""
+    """A judge output for the clean turn (or its control) and for the degraded turn; higher is better."""
 
     script_id: str
     before: float
@@ -174,14 +174,14 @@ def degradation_effect(rows: Sequence[Degraded], *, directed: bool = True, seed:
     Returns:
         The values printed by ``live-eval audit --json``, for ``n`` turns: the mean ``difference``, degraded
         minus clean, in the output's unit, where negative is worse regardless of the output's direction; the
-        share of turns rated ``worse``, None without a direction or without turns; and the ``verdict``, a
-        `Visibility`.
+        share of turns rated ``worse``, None without a direction or without turns; and the ``verdict`` (see
+        `Visibility`).
     """
     before, after = [row.before for row in rows], [row.after for row in rows]
     difference = paired_difference(before, after, [row.script_id for row in rows], seed=seed)
     found = difference.interval
     if found is None and difference.value is not None and difference.clusters >= MIN_CLUSTERS:
-        found = Interval(difference.value, difference.value)  # equal for all turns
+        found = Interval(difference.value, difference.value)  # the difference is the same for all turns
     if found is None:
         verdict = Visibility.TOO_FEW
     elif found.low <= 0 <= found.high:

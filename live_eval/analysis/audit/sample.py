@@ -24,12 +24,12 @@ _USER_AUDIO = AUDIO_NEEDS - {Need.REPLY_AUDIO}
 
 
 class JudgeSample:
-    """A run's turns that a judge can judge, and their possible donor turns.
+    """Selects turns of a run that a judge can judge, and their donor turns.
 
     Args:
         limit: Maximum number of turns; 0 for all.
         seed: Seed of the random choices.
-        also: Additional turn data to read, besides the judge's inputs.
+        also: Turn data to read in addition to the judge's inputs.
         sendable: Recording folders that may be sent to a model.
     """
 
@@ -49,13 +49,13 @@ class JudgeSample:
         self._seed = seed
         self._needs = spec.needs | spec.uses | also
         self._sendable = sendable
-        # Without audio; sorted, so that a seed selects the same turns regardless of completion order.
+        # Sorted, so that a seed selects the same turns regardless of completion order.
         known = (read_turn(run, turn, frozenset()).turn for turn in run.turns())
         self._known = sorted(known, key=lambda turn: turn.turn_id)
         self.asked = 0
-        """Turns read for the judge so far."""
+        """The number of turns read for the judge so far."""
         self.skipped: Counter[str] = Counter()
-        """Turns that could not be judged, by reason."""
+        """The number of turns that could not be judged, by reason."""
 
     @property
     def total(self) -> int:
@@ -68,7 +68,7 @@ class JudgeSample:
         return min(self._limit or self.total, self.total)
 
     def chunks(self) -> Iterator[list[JudgedTurn]]:
-        """Yield the turns with the judge's inputs, in small batches to limit memory for audio.
+        """Yield the turns with the judge's inputs, in small batches because they contain audio.
 
         The order is random within rounds of one turn per script.
         """
@@ -120,7 +120,7 @@ class JudgeSample:
 
 
 class Opponents:
-    """The replies to compare a run's replies with: from the run in `path`, otherwise the reference replies.
+    """The replies to compare a run's replies with: those of the run at `path`, or else the reference replies.
 
     Raises:
         StoreError: The folder is not a run.
@@ -136,10 +136,10 @@ class Opponents:
         of_reference = {Need.REPLY_AUDIO: Need.REFERENCE_AUDIO, Need.REPLY_TEXT: Need.REFERENCE_TEXT}
         needed = {of_reference[need] for need in spec.needs if need in of_reference}
         self.looks_at = frozenset(needed) if path is None else frozenset[Need]()
-        """The additional turn data to read."""
+        """The turn data to read in addition to the judge's inputs."""
 
     def of(self, turn: JudgedTurn) -> JudgedTurn | Unscored:
-        """Return the turn to compare a reply with, or the reason why none exists."""
+        """Return the turn to compare with, or the reason why there is none."""
         if self._run is not None:
             other = turn_in_other(self._run, turn.turn_id, self._spec, self._sendable)
             if isinstance(other, JudgedTurn):

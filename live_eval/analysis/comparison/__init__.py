@@ -1,4 +1,4 @@
-"""Compare runs: paired by case, averaged within scripts, tested over scripts.
+"""Compare runs that are paired by case, averaged within scripts, and tested over scripts.
 
-Every metric covers the common turns; turns without a value in one of the runs are counted separately.
+Every metric covers the common turns. Turns without a value in either run are counted separately.
 """

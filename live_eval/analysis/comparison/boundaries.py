@@ -32,7 +32,7 @@ class Boundaries:
         first: Methods used in the first run.
         other: Methods used in the other run.
         turns: Number of turns whose end of speech is known in both runs.
-        changed: Number of these turns with different methods.
+        changed: Number of these turns with different detection methods.
         moved: Number of these turns whose times differ, by up to `largest_ms`.
     """
 
@@ -55,7 +55,7 @@ class Boundaries:
         }
 
     def in_words(self, first: str, other: str) -> str:
-        """Return a note on the latencies; empty if the boundaries are the same."""
+        """Return a note for the latencies; empty if the boundaries are the same."""
         if not (self.changed or self.moved):
             return ""
         where = f"is the same in all {counted(self.turns, 'turn')}"

@@ -48,7 +48,7 @@ class Difference:
         title: Name for readers.
         kind: Kind of metric: ``turns``, ``latency`` or ``score``.
         higher_is_better: Better direction, or None.
-        first: Mean of the first run over the pairs; None if there are no pairs.
+        first: Mean of the first run over the paired scripts; None if there are no pairs.
         other: Mean of the other run.
         difference: Difference ``other − first`` with its interval; n is the number of turn pairs.
         test: Sign-flip test of the scripts' differences.
@@ -83,7 +83,7 @@ class Difference:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict.
+        """The verdict on the other run.
 
         A difference is shown if the corrected p is below `ALPHA`, the interval excludes 0, and the value does
         not round to 0.
@@ -99,12 +99,12 @@ class Difference:
 
     @property
     def digits(self) -> int:
-        """Number of decimals shown."""
+        """The number of decimals shown."""
         return 0 if self.kind == "latency" else 3
 
     @property
     def rounds_to_zero(self) -> bool:
-        """Whether the difference is 0 as shown: too small to matter, however certain it is."""
+        """Whether the difference is shown as 0: too small to matter, however certain it is."""
         return self.difference.value is not None and round(self.difference.value, self.digits) == 0
 
     @property
@@ -118,19 +118,19 @@ class Difference:
 
     @property
     def is_close(self) -> bool:
-        """Whether a difference is shown although the d_z interval, which assumes normality, contains 0."""
+        """Whether a difference is shown although the interval of d_z, which assumes normality, contains 0."""
         effect = self.effect.interval
         shown = self.verdict not in (Verdict.TOO_FEW, Verdict.NOT_SHOWN)
         return shown and effect is not None and effect.low <= 0 <= effect.high
 
     @property
     def _out_of_reach(self) -> bool:
-        """Whether, with this many tests, there are too few scripts to show any difference."""
+        """Whether there are too few scripts to show any difference with this many tests."""
         return self.test.informative and self.tests * least_p(self.difference.clusters) >= ALPHA
 
     @property
     def in_words(self) -> str:
-        """The verdict, with the reason for too little data or for a significant difference not shown."""
+        """The verdict; with a reason if data are lacking or a significant difference is not shown."""
         if self.verdict is Verdict.NOT_SHOWN and self._is_significant:
             return f"{self.verdict.value}: significant, but the difference rounds to 0"
         if self.verdict is not Verdict.TOO_FEW:
@@ -218,7 +218,7 @@ def difference_of(
 
 
 def script_differences(first: Series, other: Series, scripts: Mapping[TurnKey, str]) -> NDArray[np.float64]:
-    """Return ``other − first``, averaged within each script with a pair, shape (scripts,)."""
+    """Return ``other − first`` averaged within each script that has a pair, shape (scripts,)."""
     return _differences(_paired(first, other), scripts)
 
 

@@ -10,7 +10,7 @@ from live_eval.text.wording import counted, significant
 
 __all__ = ["headline"]
 
-_LARGER = 10  # an unknown data set is assumed to have at most this many times the scripts
+_LARGER = 10  # assume that an unknown data set has at most this many times the scripts
 _MAIN = "voice_to_voice"
 _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
@@ -41,7 +41,7 @@ def headline(first: str, comparison: RunComparison) -> str:
 
 
 def _lost(first: str, comparison: RunComparison) -> str:
-    """Return the number of turns that each run lost; empty if none."""
+    """Return how many turns each run lost, as text; empty if none."""
     most = max(comparison.differences.values(), key=lambda each: each.turns, default=None)
     if most is None:
         return f"{comparison.other} and {first} have no metric in common"
@@ -54,10 +54,9 @@ def _lost(first: str, comparison: RunComparison) -> str:
 
 
 def _reach(difference: Difference, data_cases: int | None) -> str:
-    """Return the smallest detectable difference, and the scripts needed to show the measured one.
+    """Describe the smallest detectable difference, and how many scripts would show the measured one.
 
-    `data_cases` is the number of cases in the data set, which is at least its number of scripts; if more are
-    needed, the number is omitted.
+    The number of scripts is omitted if it exceeds `data_cases`, the number of cases in the data set.
     """
     value, effect = difference.difference.value, difference.effect.value
     scripts = difference.difference.clusters

@@ -31,8 +31,9 @@ class BestPrompt:
     """The best prompt by one metric, over the turns with a value for every prompt.
 
     Args:
-        means: Mean over scripts for each prompt, by the name of the first run with the prompt, best first.
-        best: First run with the best prompt, or None.
+        means: Mean over scripts for each prompt, best first; keys are the names of the first runs with each
+            prompt.
+        best: Name of the first run with the best prompt, or None.
         lead: Difference from the second-best prompt, with an uncorrected p, or None.
         n: Number of turns with a value for every prompt.
         reason: Why there is no best prompt; empty if there is one.
@@ -56,7 +57,7 @@ class BestPrompt:
         }
 
     def in_words(self, prompts: Mapping[str, str]) -> str:
-        """Return a sentence on the best prompt; `prompts` contains each run's prompt, by run name."""
+        """Describe the best prompt in a sentence; `prompts` maps run names to prompts."""
         if self.best is None or self.lead is None:
             return f"no best prompt by {self.metric}: {self.reason}"
         count = Counter(prompts.values())
@@ -77,10 +78,10 @@ class BestPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSensitivity:
-    """Runs of one endpoint that differ only in the prompt, by run and by metric.
+    """The effect of the prompt on the metrics, from runs of one endpoint that differ only in the prompt.
 
-    `stating_cue` lists the runs whose prompt states the cue: they give an upper bound and cannot be the best
-    prompt.
+    `stating_cue` lists the runs whose prompt states the cue. They give an upper bound and are excluded from
+    the choice of the best prompt.
     """
 
     prompts: Mapping[str, str]
@@ -96,7 +97,7 @@ class PromptSensitivity:
         }
 
     def in_words(self) -> tuple[str, ...]:
-        """Return sentences on the effect of the prompt, to print below a table of differences."""
+        """Return sentences on the effect of the prompt, to be printed below the table of differences."""
         stated = ", ".join(self.prompts[name] for name in self.stating_cue)
         return (
             "The runs differ only in the prompt. Latencies also vary with the load of the endpoint.",
@@ -146,9 +147,9 @@ def _best(metric: str, runs: Sequence[ComparedRun], prompts: Mapping[str, str], 
 
 
 def averaged(series: Sequence[Series]) -> Series:
-    """Return a metric averaged over runs, turn by turn, so that each prompt counts once.
+    """Average a metric over runs, turn by turn, so that each prompt counts once.
 
-    A turn without a value in any of the runs has no mean.
+    A turn without a value in one of the runs has no mean.
     """
     values: dict[TurnKey, float | None] = {}
     for key in series[0].values:
@@ -159,7 +160,7 @@ def averaged(series: Sequence[Series]) -> Series:
 
 @dataclass(frozen=True, slots=True)
 class RankedPrompts:
-    """Prompts ranked by mean over scripts, best first, and the turns with a value for every prompt."""
+    """Prompts ranked by mean over scripts, and the turns with a value for every prompt."""
 
     means: Mapping[str, float]
     keys: tuple[TurnKey, ...]

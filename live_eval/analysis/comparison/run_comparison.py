@@ -1,4 +1,4 @@
-"""Compare several runs with the first: comparability, differing settings, and differences in metrics."""
+"""Compare runs with the first run: comparability, settings, and metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 _SHOWN_CASES = 5
 
 APART_NS = 1_000_000_000
-"""Difference of the start times above which sessions of simultaneous runs are not simultaneous."""
+"""The difference in start times above which two sessions are not simultaneous."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +40,13 @@ class RunComparison:
     """The differences between a run and the first run.
 
     Args:
-        settings: Differing settings of the endpoint and the prompt.
-        differences: Differences by metric.
-        without_flagged: Differences of the latencies, excluding turns flagged in either run.
+        settings: Endpoint and prompt settings that differ.
+        without_flagged: Latency differences that exclude turns flagged in either run.
         flagged_first: Number of common turns flagged in the first run because live-eval itself was late.
         flagged_other: Number of common turns flagged in the other run.
         flagged: Number of common turns flagged in either run.
         boundaries: Differences between the speech boundaries.
-        notes: Excluded comparisons with reasons, and other remarks.
+        notes: Reasons for excluded comparisons, and other remarks.
         data_cases: Number of cases in the data set of the runs; None if unknown.
     """
 
@@ -95,9 +94,9 @@ class RunComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRuns:
-    """Comparisons of runs with the first.
+    """Comparisons of runs with the first run.
 
-    `tests` is the number of tests in Holm's correction: every metric of every comparison in which a script
+    `tests` is the number of tests in Holm's correction: one per comparison and metric in which a script
     differs.
     """
 
@@ -118,7 +117,7 @@ class ComparedRuns:
 def compare_runs(
     runs: Sequence[ComparedRun], metrics: Sequence[str] = (), *, common: bool = False, seed: int = 0
 ) -> ComparedRuns:
-    """Compare runs with the first of them.
+    """Compare each run with the first.
 
     Args:
         runs: Runs to compare, at least two.
@@ -134,9 +133,9 @@ def compare_runs(
         raise UsageError("expected at least two runs, got one")
     for other in others:
         check_same_data(first, other, common=common)
-    # Look up the metrics in every run, to report wrong names.
+    # Look up the metrics in every run to report unknown names.
     wanted = [{find_series(run, name).name for name in metrics} for run in runs]
-    # The maximum number of tests; the actual number is known only afterwards.
+    # An upper bound: the number of tests is known only after the comparisons.
     flips = flips_for(len(others) * len(wanted[0] or first.series))
     made = [_compare(first, other, wanted[0], flips, seed) for other in others]
     corrected = _corrected([comparison.differences for comparison in made])
@@ -162,7 +161,7 @@ def _corrected(families: Sequence[Mapping[str, Difference]]) -> list[dict[str, D
     """Return the differences with p-values corrected for the number of tests."""
     tested = [each.test.p for family in families for each in family.values() if each.test.informative]
     corrected = iter(holm(tested))
-    # If no script differs, sign flips have no effect and no correction is necessary.
+    # If no script differs, there was no test, so no correction is necessary.
     return [
         {
             name: replace(
@@ -183,10 +182,10 @@ def _on_flagged(comparison: RunComparison) -> Iterator[str]:
 
 
 def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
-    """Check that two runs have the same data; with `common`, common cases are sufficient.
+    """Check that two runs have the same data or, with `common`, common cases.
 
     Raises:
-        UsageError: The data differ; the message contains the differences.
+        UsageError: The data differ; the message lists the differences.
     """
     problem = next(_data_differs(first, other, common), None)
     if problem is not None:
@@ -295,7 +294,7 @@ def _compare(
 
 
 def _apart(first: ComparedRun, other: ComparedRun) -> Iterator[str]:
-    """Yield a note if sessions of simultaneous runs were not simultaneous, as after an interruption."""
+    """Yield a note if sessions of simultaneous runs drifted apart, for example after an interruption."""
     if not all(run.manifest.get("simultaneous_with") for run in (first, other)):
         return
     common = first.session_starts.keys() & other.session_starts.keys()
@@ -305,10 +304,10 @@ def _apart(first: ComparedRun, other: ComparedRun) -> Iterator[str]:
 
 
 def check_same_measure(first: ComparedRun, mine: Series, other: ComparedRun, theirs: Series) -> None:
-    """Check that a metric is the same in two runs.
+    """Check that a metric is comparable between two runs.
 
     Raises:
-        UsageError: The metric differs; the message contains the reason.
+        UsageError: The metric is not comparable; the message contains the reason.
     """
     why = ""
     if mine.name != theirs.name:

@@ -1,4 +1,4 @@
-"""Compare the endpoint, prompt and impairment settings in run manifests."""
+"""Compare the settings in run manifests: endpoint, prompt, impairment, concurrency."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = [
 ]
 
 NOT_RECORDED = "not recorded"
-"""The name shown for a prompt that was not recorded."""
+"""The name displayed for a prompt that was not recorded."""
 
-# Facts about the endpoint that are not settings; the prompt is handled separately.
+# Endpoint facts that are not settings, and the prompt, which is compared separately.
 _CONCURRENCY = "concurrency"
 _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
@@ -66,8 +66,8 @@ def _settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the prompt is the only setting that differs between runs, except the concurrency.
 
-    An address specified by the user is a setting, since it may serve any model. The address of a built-in
-    endpoint is not a setting, since each run starts its own endpoint.
+    An address given by the user is a setting because any model may be served there. The address of a built-in
+    endpoint is not, because each run starts its own endpoint.
     """
     for one, other in combinations(manifests, 2):
         if not {setting.name for setting in settings_that_differ(one, other)} <= {"prompt", _CONCURRENCY}:
@@ -81,7 +81,7 @@ def states_cue(manifest: Mapping[str, Any]) -> bool:
 
 
 def prompt_names(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a name for each run's prompt, with its hash if different prompts have the same name."""
+    """Return the name of each run's prompt; prompts that share a name get part of their hash appended."""
     names = [str(part_of(manifest, "prompt").get("name") or NOT_RECORDED) for manifest in manifests]
     hashes: dict[str, set[str]] = {}
     for name, manifest in zip(names, manifests, strict=True):

@@ -37,7 +37,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 CAPTURED = "captured"
-"""1 for a captured turn, 0 for a failed turn; no value if live-eval itself was the cause of the failure."""
+"""1 for a captured turn, 0 for a failed turn, and no value if live-eval itself caused the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,7 @@ class ComparedRun:
         path: Run folder.
         ended: Whether the run has ended.
         contents: Speech and question of each turn.
-        tasks: Tasks of the turns.
         timing_version: Version of the latency definitions; None if there are several.
-        series: Metrics by name.
         flagged: Captured turns whose lag exceeds the bound.
         speech_ends: End of the user's speech in each turn.
         session_starts: Wall time at which the user's recording began in each session, in ns since 1970.
@@ -144,7 +142,7 @@ def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table:
 
 
 class _Deferred(Mapping[_K, _V]):
-    """A mapping built on first access, because a run that is not compared needs no series."""
+    """A mapping that is built on first access, since only compared runs need their series."""
 
     def __init__(self, make: Callable[[], Mapping[_K, _V]]) -> None:
         self._make = make
@@ -164,9 +162,9 @@ class _Deferred(Mapping[_K, _V]):
 
 
 def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool = True) -> dict[str, Series]:
-    """Return every metric of a run, by name; `by_task` splits scores that cover several tasks.
+    """Return all metrics of a run by name; `by_task` splits scores that cover several tasks.
 
-    Latencies that begin with an uncertain end of speech are None.
+    Latencies measured from an uncertain end of speech are None.
     """
     captured = {
         turn.key: None if turn.failed_by is FailureCause.HARNESS else float(turn.captured) for turn in turns
@@ -200,7 +198,7 @@ def series_of(turns: Sequence[Observation], table: ScoreTable, *, by_task: bool 
 def score_series(
     turns: Sequence[Observation], table: ScoreTable, column: ScoreColumn, task: Task | None = None
 ) -> Series:
-    """Return one score of a run over the turns it applies to, including failed turns.
+    """Return one score of a run for the turns it applies to, including failed turns.
 
     The name includes the `task` of the turns if the score is split by task.
     """
@@ -219,8 +217,8 @@ def score_series(
 def find_series(run: ComparedRun, wanted: str) -> Series:
     """Find the metric with a name given by the user, ignoring case.
 
-    The name is a full name or its end (``C4`` for ``rubric.c4``); the task may be omitted if there is only
-    one.
+    `wanted` is a full name or its last part (``C4`` for ``rubric.c4``); the task may be omitted if there is
+    only one.
 
     Raises:
         UsageError: No metric or several metrics match; the message lists the candidates.
@@ -241,7 +239,7 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
 
 
 def _short_names(name: str, tasks: Collection[Task]) -> set[str]:
-    """Return a metric's short names: its end, its name without the task, and with the run's only task."""
+    """Return a metric's short names: its last part, and variants without the task or with the only task."""
     names = {name, name.partition(":")[0]}
     if ":" not in name and len(tasks) == 1:
         names.update(f"{name}:{task.value}" for task in tasks)

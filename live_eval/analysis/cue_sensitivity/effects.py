@@ -1,4 +1,4 @@
-"""Estimate the effect of the voice on one measure of the replies, with an interval and a permutation test."""
+"""Estimate the voice's effect on a measure of the replies, with an interval and a permutation test."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ FEWEST_SCRIPTS = 5
 """The minimum number of scripts for an effect."""
 
 SIGNIFICANT_BELOW = 0.05
-"""The p below which replies are considered to change with the voice."""
+"""The significance level: below this p, replies are considered to change with the voice."""
 
 PERMUTATIONS = 2_000
 NEIGHBOURS = 12
-"""Number of other replies drawn for each reply, since all pairs of a run would be too many."""
+"""Number of replies drawn for comparison with each reply; a run has too many pairs to use all."""
 
 _UNDEFINED = "undefined: replies do not depend on the words"
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of the voice on replies, according to one measure.
+    """The effect of the voice on replies by one measure.
 
     Args:
         estimate: Effect with its interval, or the reason why it is missing.
-        p: The permutation test's p value, or None.
+        p: p-value of the permutation test, or None.
         consistency: Cohen's d_z of δ over scripts; None with fewer than 8 scripts, or if all δ are equal.
         between: Mean distance of replies to different styles of a script.
         within: Mean distance of replies to the same recording.
@@ -63,7 +63,7 @@ class Effect:
 
     @property
     def in_words(self) -> str:
-        """The result of the test, in one or two sentences."""
+        """The result of the test in one or two sentences."""
         value, found = self.estimate.value, self.estimate.interval
         if self.p is None:
             return f"No conclusion: {self.estimate.reason}."
@@ -104,7 +104,7 @@ def _number(value: float) -> str:
 class RepeatedValues:
     """Values with many duplicates, shape (n,), stored as distinct values and small indices.
 
-    Six replies have 15 permutations, so the values of a script take an eighth of their usual memory.
+    Six replies have only 15 distinct permutations, so a script's values take an eighth of the memory.
     """
 
     __slots__ = ("_distinct", "_places")
@@ -139,13 +139,13 @@ class ScriptEffect:
 def scripts_of(
     measures: Sequence[Measure], replies: Sequence[Reply], *, seed: int = 0
 ) -> list[list[ScriptEffect]]:
-    """Return, for each measure, the scripts with replies to two styles and two to the same recording.
+    """Return, for each measure, the scripts with replies to two styles and two replies to one recording.
 
-    Styles are compared and permuted within one source, since another speaker is not another cue. A script
-    with several sources counts once, with the mean over the sources.
+    Styles are compared and permuted within one source, since a different speaker is not a different cue. A
+    script with several sources counts once, with its mean over the sources.
     """
     found: dict[int, list[ScriptEffect]] = {}
-    # Measures of the same replies share the random draws.
+    # Measures that cover the same replies share the random draws.
     for measurable in dict.fromkeys(measure.measurable for measure in measures):
         same = [place for place, measure in enumerate(measures) if measure.measurable == measurable]
         random = np.random.default_rng(seed)
@@ -193,7 +193,7 @@ def _far(measure: Measure, neighbours: Sequence[tuple[int, NDArray[np.int32]]]) 
 
 
 def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0) -> Effect:
-    """Return the effect over scripts; `too_few` is the reason given for fewer than `FEWEST_SCRIPTS`."""
+    """Return the effect over scripts; `too_few` is the reason to give below `FEWEST_SCRIPTS`."""
     if len(scripts) < FEWEST_SCRIPTS:
         return Effect(Estimate(None, 0, len(scripts), reason=too_few), scripts=len(scripts))
     between = np.asarray([each.between for each in scripts])
@@ -203,8 +203,8 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
 
     def ratio(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
         below = np.asarray(drawn @ scale, np.float64)
-        # If all replies are equal, the voice changes nothing; if only replies to different words are equal,
-        # its effect has no scale.
+        # If all replies are equal, the voice has no effect. If only replies to different scripts are equal,
+        # the effect has no scale.
         without = np.where(drawn @ (between + within) == 0, 0.0, np.nan)
         return np.asarray(np.divide(drawn @ deltas, below, out=without, where=below > 0))
 
@@ -229,13 +229,13 @@ def effect_over(scripts: Sequence[ScriptEffect], too_few: str, *, seed: int = 0)
 
 
 def usable_scripts(replies: Sequence[Reply]) -> int:
-    """Return the number of scripts with replies to two styles, and two to the same recording."""
+    """Return the number of scripts with replies to two styles and two replies to one recording."""
     groups = _groups(replies, range(len(replies)))
     return len({script_id for (script_id, _), places in groups.items() if _usable(replies, places)})
 
 
 def why_too_few(measure: Measure, replies: Sequence[Reply]) -> str:
-    """Return the reason why fewer than `FEWEST_SCRIPTS` scripts contribute, with a remedy."""
+    """Explain why fewer than `FEWEST_SCRIPTS` scripts contribute, with a remedy."""
     if usable_scripts(replies) >= FEWEST_SCRIPTS:
         missing = [
             f"only {count} of {len(replies)} replies have {what}"
@@ -291,13 +291,13 @@ def _neighbours(
 def _contrasts(
     measures: Sequence[Measure], replies: Sequence[Reply], places: Sequence[int], random: np.random.Generator
 ) -> list[tuple[float, float, RepeatedValues]]:
-    """Return what a script's replies to one source contribute to its `ScriptEffect`, by measure."""
+    """Return the contribution of a script's replies to one source to its `ScriptEffect`, by measure."""
     labels = np.unique([replies[place].variant for place in places], return_inverse=True)[1]
     pairs = list(combinations(range(len(places)), 2))
     ones, others = np.asarray(pairs).T
     drawn = np.vstack([labels, random.permuted(np.tile(labels, (PERMUTATIONS, 1)), axis=1)])
     same = (drawn[:, ones] == drawn[:, others]).astype(np.float64)
-    inside = int(same[0].sum())  # the same for every permutation
+    inside = int(same[0].sum())  # constant over permutations
     found = []
     for measure in measures:
         distances = np.asarray([measure.distance(places[one], places[other]) for one, other in pairs])

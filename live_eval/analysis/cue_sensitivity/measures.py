@@ -1,4 +1,4 @@
-"""Measure the distance between two replies, by words, delivery or scores."""
+"""Measure the distance between replies by words, delivery or scores."""
 
 from __future__ import annotations
 
@@ -57,10 +57,9 @@ class Measure:
     """A distance between two replies.
 
     Args:
-        title: Human-readable title.
-        distance: Function from two reply indices to a distance; 0 for equal replies, never negative.
+        distance: Function that maps two reply indices to a distance: 0 for equal replies, never negative.
         measurable: Indices of the measurable replies.
-        needs: Reply data that the measure requires, and the number of replies with this data.
+        needs: Required reply data, and the number of replies that have it.
     """
 
     name: str
@@ -71,7 +70,7 @@ class Measure:
 
 
 COMPONENTS = frozenset({"meaning", "words", JudgeRole.PROSODY.value})
-"""The components of the overall measure: words and delivery, without a judge's opinion."""
+"""The components of the overall measure: words and delivery, without ratings."""
 
 _TEXT = "a text"
 _FEATURES = ("pitch_hz", "pitch_range", "level", "rate", "pauses")
@@ -87,13 +86,13 @@ def compared_judges() -> frozenset[str]:
 def read_measures(
     replies: Sequence[Reply], rows: Mapping[tuple[str, str], ScoreRow], embedder: Embedder | None
 ) -> list[Measure]:
-    """Return the measures that are possible with these replies and their scores, by judge and turn."""
+    """Return the measures that can be computed from the replies and their scores (by judge and turn)."""
     measures = [_meaning(replies, embedder) if embedder is not None else _words(replies)]
 
     judges = {judge for judge, _ in rows}
 
     def scored_by(names: Iterable[str]) -> tuple[str, dict[int, ScoreRow]]:
-        """Return the first judge that scored replies, and its scores by reply index."""
+        """Return the first judge with scores of the replies, and these scores by reply index."""
         judge = next((name for name in names if name in judges), "")
         return judge, {
             place: row
@@ -184,5 +183,5 @@ def _difference(title: str, judge: str, values: Mapping[int, float]) -> Measure:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, without case and punctuation."""
+    """Return the words of a text in lower case, without punctuation."""
     return re.findall(r"[\w']+", plain_typography(text).casefold())

@@ -1,4 +1,4 @@
-"""Measure the cue sensitivity of a run by all measures, with notes."""
+"""Measure the cue sensitivity of a run."""
 
 from __future__ import annotations
 
@@ -56,13 +56,11 @@ class CueSensitivity:
 
     Args:
         run: Run folder.
-        seed: Seed for random choices.
         overall: Effect measured by all components together.
         components: Names of the components.
-        attributes: Effect for each attribute of the scripts, by the overall measure, with Holm-corrected p.
+        attributes: Overall effect for each script attribute, with Holm-corrected p.
         left_out: Number of excluded turns, by reason.
         replies: Number of included replies.
-        notes: Remarks.
     """
 
     run: str
@@ -106,10 +104,11 @@ def cue_sensitivity(
     no_embedder: str = "no model",
     seed: int = 0,
 ) -> CueSensitivity:
-    """Measure the sensitivity of a run's replies to the voice.
+    """Measure how much a run's replies depend on the user's voice.
 
-    The run must contain each recording at least twice (``--repeat 2``). Prosody, emotion and cue scores add
-    measures. Without an embedder, replies are compared word by word; `no_embedder` is the reason.
+    The run must contain each recording at least twice (``--repeat 2``). Prosody, emotion and cue scores
+    provide further measures. Without an embedder, replies are compared word by word; `no_embedder` is the
+    reason to report.
     """
     found = collect_replies(reply_in(turn) for turn in run.turns())
     return sensitivity_of(
@@ -127,7 +126,7 @@ def sensitivity_of(
     seed: int = 0,
     overall_only: bool = False,
 ) -> CueSensitivity:
-    """Measure the sensitivity of collected replies to the voice; see `cue_sensitivity`.
+    """Measure the cue sensitivity of collected replies; see `cue_sensitivity`.
 
     With `overall_only`, the effects by measure and by attribute are omitted, to save time and memory.
     """
@@ -172,9 +171,9 @@ def sensitivity_of(
 
 @dataclass(frozen=True, slots=True)
 class CollectedReplies:
-    """The captured replies to single conversations, and the number of other turns by reason.
+    """The captured replies outside dialogues, and the number of excluded turns by reason.
 
-    The replies are sorted by name, so that random draws do not depend on completion order.
+    Replies are sorted by name, so that random draws do not depend on completion order.
     """
 
     replies: tuple[Reply, ...]
@@ -203,7 +202,7 @@ def reply_in(turn: TurnRecord) -> Reply | str:
 
 
 def collect_replies(found: Iterable[Reply | str]) -> CollectedReplies:
-    """Return the replies among the results of `reply_in`."""
+    """Collect the replies, and count the exclusion reasons, from results of `reply_in`."""
     left_out: Counter[str] = Counter()
     replies: list[Reply] = []
     for each in found:
@@ -215,9 +214,9 @@ def collect_replies(found: Iterable[Reply | str]) -> CollectedReplies:
 
 
 def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
-    """Return the replies to scripts that ran with the same prompt in every style.
+    """Return the replies to scripts for which every style used the same prompt.
 
-    Otherwise, the effect of the prompt could be mistaken for an effect of the voice.
+    Otherwise, the prompt's effect could be mistaken for an effect of the voice.
     """
     instructions: dict[tuple[str, str], set[str]] = defaultdict(set)
     for reply in replies:
@@ -226,7 +225,7 @@ def _same_prompt(replies: Sequence[Reply]) -> list[Reply]:
 
 
 def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) -> Measure:
-    """Return the mean of the measures, after dividing each by its mean distance over the run."""
+    """Combine measures: average them after dividing each by its mean distance over the run."""
     scales = [_spread(measure, seed) for measure in measures]
     measurable = frozenset.intersection(*(measure.measurable for measure in measures))
 
@@ -243,9 +242,9 @@ def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) 
 
 
 def _spread(measure: Measure, seed: int) -> float:
-    """Return the mean distance between replies drawn from the whole run; 1 if all replies are equal.
+    """Return the mean distance between random replies of the run; 1 if all replies are equal.
 
-    Unlike the distance of replies to different scripts, it is not 0 if replies depend only on the voice.
+    Unlike the distance between replies to different scripts, it is not 0 if replies depend only on the voice.
     """
     places = sorted(measure.measurable)
     drawn = np.random.default_rng(seed).integers(0, max(1, len(places)), (len(places), NEIGHBOURS))
@@ -276,7 +275,7 @@ def _by_attribute(scripts: Sequence[ScriptEffect], replies: Sequence[Reply], see
 
 
 def _first(role: JudgeRole) -> str:
-    """Return the name of the first installed judge with a role, or the role itself if there is none."""
+    """Return the first installed judge with a role, or else the role itself."""
     return next(iter(judges_with(role)), role.value)
 
 

@@ -1,1 +1,1 @@
-"""Latency metrics of a campaign's runs, computed from stored turns by pure functions."""
+"""Compute latency metrics of a campaign's runs from stored turns, with pure functions."""

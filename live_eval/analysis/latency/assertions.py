@@ -1,8 +1,8 @@
-"""Assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
+"""Check assertions about latencies, such as ``voice_to_voice.p95 < 1200ms``.
 
 An assertion about a missing value (such as the 95th percentile of fewer than 30 turns) fails. For an upper
 bound, failed and unanswered turns rank after all others. Turns that failed because a live-eval process died
-are excluded, since the endpoint is not the cause.
+are excluded, because the endpoint did not cause the failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from live_eval.text.wording import counted
 __all__ = ["check_assertion", "check_turns", "parse_assertion"]
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
-"""The statistics that can be asserted."""
+"""The statistics that assertions can refer to."""
 
 _FORM = "METRIC.STATISTIC < TIME, for example 'voice_to_voice.p95 < 1200ms'"
 
@@ -40,7 +40,7 @@ def parse_assertion(text: str) -> Assertion:
     The time is in ``ms`` or ``s``.
 
     Raises:
-        UsageError: The text is not an assertion.
+        UsageError: The text is not a valid assertion.
 
     >>> parse_assertion("voice_to_voice.p95 < 1.2s").bound
     1200.0
@@ -57,14 +57,11 @@ def parse_assertion(text: str) -> Assertion:
 def check_assertion(
     assertion: Assertion, latency: CampaignLatency, *, error_bar_ms: float | None, point: str = ""
 ) -> CheckedAssertion:
-    """Check an assertion against a latency's metrics.
-
-    For an upper bound, failed and unanswered turns rank after all others; with such turns, assertions on the
-    mean or the maximum fail.
+    """Check an assertion on a latency of a campaign.
 
     Args:
         latency: Metrics of the latency.
-        error_bar_ms: Maximum part of a value due to live-eval's own lateness, or None.
+        error_bar_ms: Maximum error of the value due to live-eval's own lateness, or None.
         point: Condition of the campaign; empty outside a campaign.
     """
     found = latency.measured[assertion.statistic]
@@ -81,7 +78,7 @@ def check_assertion(
 
 
 def check_turns(assertion: Assertion, turns: Sequence[TurnRecord]) -> CheckedAssertion:
-    """Check an assertion on turns outside a campaign."""
+    """Check an assertion on turns that do not belong to a campaign."""
     lag = lag_of(turn.timing for turn in turns if turn.captured)
     return check_assertion(assertion, campaign_latency(assertion.metric, turns), error_bar_ms=lag.p99)
 

@@ -1,9 +1,9 @@
-"""Compute the latencies of a campaign's condition: percentiles with intervals, and the tail.
+"""Compute the latencies of a campaign condition: percentiles with intervals, and the tail.
 
 A latency is measured from the end of the user's speech (docs/reference/latencies.md) or, with
-``_from_intended``, from the turn's due time. The two differ under load: a turn that begins late because an
-earlier turn stalled has already waited, and a load generator that starts its clock when it sends omits this
-wait. This is coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2,
+``_from_intended``, from the turn's due time. The two differ under load. A turn that begins late because an
+earlier turn stalled has already waited, but a load generator that starts its clock on sending omits this
+wait: coordinated omission (Gil Tene, "How NOT to Measure Latency", 2013; wrk2,
 https://github.com/giltene/wrk2).
 """
 
@@ -44,7 +44,7 @@ __all__ = [
 OUR_FAILURES = frozenset(kind for kind, cause in FAILURE_CAUSES.items() if cause is FailureCause.HARNESS)
 """Failures of live-eval itself, which are unrelated to the endpoint."""
 OUR_FAILURE = "live-eval itself failed"
-"""The reason for a missing latency after such a failure."""
+"""The reason given for a missing latency after such a failure."""
 
 TURNS = "turns"
 """The resampling unit if there are too few scripts."""
@@ -58,10 +58,10 @@ _TICKS_PER_HALVING = 5
 
 
 def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
-    """Return one of `METRICS` in ms for each turn that its percentiles include.
+    """Return a latency of `METRICS` in ms for each turn that its percentiles include.
 
-    These are the captured turns with this latency and, if it begins at the end of speech, with a certain end
-    of speech. ``connect`` includes turns that failed after connecting.
+    These are the captured turns with this latency; if the latency begins at the end of speech, only those
+    with a certain end of speech. ``connect`` includes turns that failed after connecting.
     """
     return {
         turn.turn_id: ns / 1e6
@@ -74,13 +74,13 @@ def latency_values(name: str, turns: Sequence[TurnRecord]) -> dict[str, float]:
 class CampaignLatency:
     """A latency of `METRICS` over a condition's turns, in milliseconds.
 
-    A run's `LatencySummary` is another view of `Distribution`s: a condition under load also has latencies
-    from the intended start, ranks unanswered turns after all values, and may have too few scripts for
-    intervals over scripts. A run's summary reads `Observation`s, which lack the timestamps for this.
+    Unlike a run's `LatencySummary`, it includes latencies from the intended start, can rank unanswered turns
+    after all values, and falls back to intervals over turns if there are too few scripts. The `Observation`s
+    of a run's summary do not contain the timestamps for this.
 
     Args:
-        measured: The turns of `latency_values`, and the number of turns without this latency, by reason.
-        without_flagged: The same without turns whose lag exceeds the bound, and without intervals.
+        measured: Values of `latency_values`, and the number of turns without this latency by reason.
+        without_flagged: The same, excluding turns whose lag exceeds the bound, without intervals.
         uncertain: Number of turns excluded because the end of the user's speech is uncertain.
         unanswered: Number of missing latencies not caused by live-eval itself.
     """
@@ -93,7 +93,7 @@ class CampaignLatency:
     def with_unanswered(self, statistic: str) -> float | None:
         """Return a percentile with unanswered turns ranked after all values.
 
-        None if the percentile includes an unanswered turn or is missing.
+        The result is None if the percentile is missing or falls on an unanswered turn.
         """
         return self.measured.with_lost(statistic, self.unanswered)
 
@@ -138,14 +138,14 @@ def campaign_latency(name: str, turns: Sequence[TurnRecord]) -> CampaignLatency:
 
 
 def unanswered_turns(name: str, missing: Mapping[str, int]) -> int:
-    """Return the number of missing latencies not caused by live-eval itself, given the number by reason."""
+    """Return the number of missing latencies not caused by live-eval itself, from the counts by reason."""
     if name == "connect":  # only the first turn of a session connects
         return missing.get(TURN_FAILED, 0)
     return sum(count for reason, count in missing.items() if reason != OUR_FAILURE)
 
 
 def _counted(turn: TurnRecord, name: str) -> Latency:
-    """Return one of `METRICS` of a turn for statistics; a failed turn has only the time to connect."""
+    """Return a turn's latency for statistics; a failed turn has only the time to connect."""
     if turn.failure is None:
         return latency_of(turn, name)
     kind = turn.failure.kind
@@ -161,7 +161,7 @@ def _counted(turn: TurnRecord, name: str) -> Latency:
 
 
 def latency_of(turn: TurnRecord, name: str) -> Latency:
-    """Return a latency of `METRICS` for a turn, or the reason why it is missing.
+    """Return a turn's latency of `METRICS`, or the reason why it is missing.
 
     ``complete`` is measured from the end of the user's speech until the endpoint reports the end of its
     response; ``start_delay`` from the turn's due time until the start of dialling.
@@ -189,7 +189,7 @@ def _complete(turn: TurnRecord) -> Latency:
 
 
 def intended_delay(trace: TurnTrace) -> Latency:
-    """Return the delay from a turn's intended start to dialling."""
+    """Return the delay from a turn's intended start to the start of dialling."""
     if trace.intended_ns is None:
         return Latency(None, "no intended start")
     return Latency(trace.dial_ns - trace.intended_ns)
@@ -197,7 +197,7 @@ def intended_delay(trace: TurnTrace) -> Latency:
 
 @dataclass(frozen=True, slots=True)
 class ResamplingUnits:
-    """The resampling units of intervals over turns.
+    """The units that are resampled for intervals over turns.
 
     `of_turns` contains the unit of each turn; `drawn_as` is ``scripts`` or ``turns``.
     """
@@ -207,10 +207,10 @@ class ResamplingUnits:
 
 
 def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
-    """Return the unit of each turn: its script, or the turn itself if there are too few scripts.
+    """Return each turn's resampling unit: its script, or the turn itself if there are too few scripts.
 
-    With fewer than eight scripts, an interval over scripts is not meaningful. An interval over turns applies
-    to these recordings only.
+    With fewer than eight scripts, an interval over scripts is not meaningful. An interval over turns does not
+    generalise to other recordings.
     """
     scripts = [turn.case.script_id for turn in turns]
     if len(set(scripts)) >= MIN_CLUSTERS or not turns:
@@ -219,12 +219,12 @@ def resampling_units(turns: Sequence[TurnRecord]) -> ResamplingUnits:
 
 
 def tail(values: Sequence[float]) -> list[list[float]]:
-    """Return the distribution at increasingly fine percentiles, as ``[percentile, value]``.
+    """Return the distribution at increasingly fine percentiles, as ``[percentile, value]`` pairs.
 
     The percentiles follow HdrHistogram's iterator, with five ticks for each halving of the distance to 100
     (https://github.com/HdrHistogram/HdrHistogram, ``percentiles(5)``): 0, 10, … 50, 55, … 75, 77.5, …, and
     100. Each value is the smallest one that is at least as large as this percentage of the values.
-    Percentiles beyond which less than one value remains are omitted, except 100.
+    Percentiles with less than one value beyond them are omitted, except 100.
 
     >>> tail([4.0, 1.0, 3.0, 2.0])[-3:]
     [[70.0, 3.0], [75.0, 3.0], [100.0, 4.0]]

@@ -1,4 +1,4 @@
-"""Compute the cost per minute of conversation from the usage reported by the endpoint."""
+"""Compute the cost per minute of conversation from the endpoint's reported usage."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["CostPerMinute", "cost_per_minute", "unpriced"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostPerMinute:
-    """Tokens and US dollars per minute of conversation.
+    """The tokens and US dollars per minute of conversation.
 
     Args:
-        usd: US dollars, or None.
-        tokens_per_minute: Tokens in both directions; None if the endpoint reports no usage.
-        minutes: Minutes of conversation with reported usage.
+        usd: US dollars per minute, or None.
+        tokens_per_minute: Input and output tokens; None if the endpoint reports no usage.
+        minutes: Length of the conversation with reported usage, in minutes.
         reason: Reason why `usd` is missing.
     """
 

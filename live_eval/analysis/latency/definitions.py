@@ -1,6 +1,6 @@
-"""Published latency definitions, recomputed from our own recordings of a turn.
+"""Compute published latency definitions from our own recordings of a turn.
 
-Each function implements one source's definition on the stored timeline and audio; differences between the
+Each function applies one source's definition to the stored timeline and audio, so differences between the
 rows of a run's table are due to the definitions alone. All functions return a `Latency`: nanoseconds, or the
 reason why the definition has no value for this turn.
 """
@@ -62,15 +62,15 @@ _VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; audio beyond it i
 
 
 def voice_to_voice(evidence: Evidence) -> Latency:
-    """Return our own voice to voice (docs/reference/latencies.md)."""
+    """Return live-eval's own voice-to-voice latency (docs/reference/latencies.md)."""
     return evidence.turn.timing.voice_to_voice
 
 
 def aiewf_server_ttfb(evidence: Evidence) -> Latency:
     """Return the time from the server's ``speech_stopped`` to the first audio of the reply.
 
-    It omits the detector's own delay, and treats leading silence as part of the reply.
-    Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, docs/audio-timing-deep-dive.md, "Server TTFB"):
+    It omits the detector's delay, and treats leading silence as part of the reply. Source: aiewf-eval
+    (https://github.com/kwindla/aiewf-eval, docs/audio-timing-deep-dive.md, "Server TTFB"):
     ``time(response.audio.delta) − time(input_audio_buffer.speech_stopped)``.
     """
     timing = evidence.turn.timing
@@ -82,10 +82,10 @@ def aiewf_server_ttfb(evidence: Evidence) -> Latency:
 
 
 def aiewf_wav_v2v(evidence: Evidence) -> Latency:
-    """Return the gap between user and reply speech, as detected by Silero VAD in the recording.
+    """Return the gap between the user's speech and the reply, as detected by Silero VAD in the recording.
 
     The network decides in steps of 32 ms, ignores non-speech audio, and misses replies shorter than 0.9 s.
-    Here, silence is appended to a turn's recording, as in a conversation.
+    Silence is appended to the turn's recording, because the source's recordings continue after the reply.
     Source: aiewf-eval (https://github.com/kwindla/aiewf-eval, scripts/analyze_ttfb_silero.py, "WAV V2V"):
     threshold 0.7, silence 2 s, speech 0.9 s, no padding; first user segment and first reply segment,
     excluding a reply segment that begins before the user's.
@@ -106,15 +106,15 @@ def aiewf_wav_v2v(evidence: Evidence) -> Latency:
 
 
 def tau2_response_latency(evidence: Evidence) -> Latency:
-    """Return L_R of tau2: end of the user's segment until the agent's, both on a grid of 200 ms.
+    """Return tau2's L_R: from the end of the user's segment to the agent's segment, in ticks of 200 ms.
 
-    The user's segment ends with the first tick without their speech; the agent's begins with the tick in
-    which its first audio arrives, silent or not. L_R is therefore a multiple of 200 ms, and up to 400 ms too
-    short. If the agent is speaking in the tick after the user's last, tau2 omits the turn: the fastest
-    replies are not counted, and the smallest latency is 200 ms. Source: tau2-bench
+    The user's segment ends with the first tick without user speech. The agent's segment begins with the tick
+    in which its first audio arrives, silent or not. L_R is therefore a multiple of 200 ms and up to 400 ms
+    too short. tau2 omits a turn if the agent already speaks in the tick after the user's last, so the fastest
+    replies are not counted and the smallest latency is 200 ms. Source: tau2-bench
     (https://github.com/sierra-research/tau2-bench, src/tau2/metrics/ voice_interaction_metrics.py,
     ``response_latency_mean``; ``other_speaking_at_end``). tau2 also sends the user's audio one tick at a
-    time, which adds a delay that a turn streamed at the pace of speech does not have.
+    time, which adds a delay that does not exist here.
     """
     trace, at_ns = evidence.turn.trace, _first_audio_ns(evidence)
     if trace.t0_ns is None or trace.voice_end_ns is None or at_ns.ns is None:
@@ -129,11 +129,11 @@ def tau2_response_latency(evidence: Evidence) -> Latency:
 def fdb_latency(evidence: Evidence) -> Latency:
     """Return the time from the end of speech to the reply's first recognised word, at least 0.
 
-    There is a value only if the agent took the turn (TOR 1): the words last at least a second, or there are
-    more than three. Clamping hides early replies, and the recogniser limits the accuracy: word timestamps are
-    accurate to about 0.1 s, and Whisper may begin the first word in the preceding silence. Source:
-    Full-Duplex-Bench v1 (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/
-    eval_smooth_turn_taking.py); words are from our offline recogniser.
+    There is a value only if the agent took the turn (TOR 1): its words last at least a second, or there are
+    more than three. Clamping at 0 hides early replies. Word timestamps are accurate to about 0.1 s, and
+    Whisper may place the start of the first word in the preceding silence. Source: Full-Duplex-Bench v1
+    (https://github.com/DanielLin94144/Full-Duplex-Bench, v1_v1.5/evaluation/ eval_smooth_turn_taking.py);
+    words are from live-eval's offline recogniser.
     """
     trace, headline = evidence.turn.trace, evidence.turn.headline
     if evidence.words is None:
@@ -157,9 +157,8 @@ def fdb_latency(evidence: Evidence) -> Latency:
 def eva_latency(evidence: Evidence) -> Latency:
     """Return the time from the end of the user's audio to the first chunk of the reply.
 
-    The user's audio ends with its last chunk, and the reply begins with its first chunk, both including
-    silence, which reduces the latency.
-    Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/metrics/processor.py,
+    Both chunks may be silent: trailing silence of the user and leading silence of the reply reduce the
+    latency. Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/metrics/processor.py,
     ``latency_assistant_turns``): "from the end of the user's last audio segment to the start of the
     assistant's first audio segment".
     """
@@ -206,11 +205,11 @@ def last_first_audio_delay(evidence: Evidence) -> Latency:
 
 
 def response_create_to_first_delta(evidence: Evidence) -> Latency:
-    """Return the time from our ``response.create`` to the first audio of the reply.
+    """Return the time from the client's ``response.create`` to the first audio of the reply.
 
-    This is the latency seen by a client that requests the response itself; in a manual turn, it begins after
-    the recording's last frame. There is no value if the endpoint's own detector creates the response.
-    Source: timers around ``response.create`` in clients of OpenAI's Realtime API
+    This is the latency seen by a client that requests responses itself. In a manual turn, it begins after the
+    recording's last frame. There is no value if the endpoint's own detector creates the response. Source:
+    timers around ``response.create`` in clients of OpenAI's Realtime API
     (https://platform.openai.com/docs/guides/realtime-conversations).
     """
     at_ns = _first_audio_ns(evidence)
@@ -225,10 +224,10 @@ def response_create_to_first_delta(evidence: Evidence) -> Latency:
 def pipecat_within_ms(evidence: Evidence) -> Latency:
     """Return the time from the start of sending the user's utterance to the first audio of the reply.
 
-    It includes the utterance's length: a reply may meet a limit after a short question and exceed it after a
-    long one. Source: pipecat's evals (https://github.com/pipecat-ai/pipecat, src/pipecat/evals/scenario.py,
-    ``EvalExpectation.within_ms``): "for audio turns the anchor is when the utterance was sent, not when it
-    finishes playing". Applied here to the reply's first audio.
+    It includes the utterance's length, so the same reply may meet a limit after a short question and exceed
+    it after a long one. Source: pipecat's evals (https://github.com/pipecat-ai/pipecat,
+    src/pipecat/evals/scenario.py, ``EvalExpectation.within_ms``): "for audio turns the anchor is when the
+    utterance was sent, not when it finishes playing". It is applied here to the reply's first audio.
     """
     at_ns, t0_ns = _first_audio_ns(evidence), evidence.turn.trace.t0_ns
     if at_ns.ns is None or t0_ns is None:
@@ -238,7 +237,7 @@ def pipecat_within_ms(evidence: Evidence) -> Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyDefinition(MetricDefinition):
-    """A published latency; `of_turn` computes it for a turn."""
+    """A published latency definition; `of_turn` computes the latency of a turn."""
 
     of_turn: Callable[[Evidence], Latency]
 
@@ -250,7 +249,7 @@ def _defined(of_turn: Callable[[Evidence], Latency], source: str, means: str) ->
 
 
 DEFINITIONS = (
-    _defined(voice_to_voice, "live-eval", "end of the user's own sound to the first audible sample"),
+    _defined(voice_to_voice, "live-eval", "end of the user's speech to the first audible sample"),
     _defined(
         aiewf_server_ttfb,
         "aiewf-eval, docs/audio-timing-deep-dive.md",
@@ -264,12 +263,12 @@ DEFINITIONS = (
     _defined(
         tau2_response_latency,
         tau2.SOURCE,
-        "L_R of one turn: end of the user's sound to the first byte, on a grid of 200 ms",
+        "L_R of one turn: end of the user's speech to the first byte, in ticks of 200 ms",
     ),
     _defined(
         fdb_latency,
         fdb_v1_0.SOURCE,
-        "end of the user's sound to the first recognised word, negatives set to 0",
+        "end of the user's speech to the first recognised word, negative values set to 0",
     ),
     _defined(
         eva_latency,
@@ -298,7 +297,7 @@ DEFINITIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinedLatency:
-    """A published latency over the turns of a run, in ms.
+    """A published latency, in ms, over the turns of a run.
 
     Args:
         median: Median, or None.
@@ -328,7 +327,7 @@ class DefinedLatency:
 
 
 def definitions_table(evidence: Sequence[Evidence]) -> list[DefinedLatency]:
-    """Return every definition over the turns of a run.
+    """Compute every definition over the turns of a run.
 
     Turns with an uncertain end of speech are excluded.
     """
@@ -386,7 +385,7 @@ def _user_audio_end_ns(evidence: Evidence) -> Latency:
     if evidence.user_audio_ns is None or trace.t0_ns is None:
         return Latency(None, "the user's recording is missing")
     end_ns = trace.t0_ns + evidence.user_audio_ns
-    if trace.user_done_ns is not None:  # the recording may have been streamed at another speed
+    if trace.user_done_ns is not None:  # the recording may not have been streamed in real time
         before = trace.frame_deadline_ns[trace.frame_deadline_ns < trace.user_done_ns]
         last_but_one_ns = int(before[-1]) if len(before) else trace.t0_ns
         end_ns = min(max(end_ns, last_but_one_ns), trace.user_done_ns)
@@ -394,7 +393,7 @@ def _user_audio_end_ns(evidence: Evidence) -> Latency:
 
 
 class _SileroModel:
-    """The voice activity network with the interface that Silero's functions expect."""
+    """Adapter that gives the voice activity network the interface that Silero's functions expect."""
 
     def __init__(self) -> None:
         self._vad = StreamingVad()
@@ -407,7 +406,7 @@ class _SileroModel:
 
 
 def _speech_segments(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
-    """Return start and end in ns of each speech segment detected by Silero in int16 mono audio."""
+    """Return the start and end, in ns, of each speech segment that Silero detects in int16 mono audio."""
     samples = resample(Audio(int16_to_float(pcm), rate_hz), VAD_RATE_HZ).samples
     followed = np.pad(samples, (0, VAD_RATE_HZ * (_VAD_MIN_SILENCE_MS + 500) // 1000))
     found = get_speech_timestamps(

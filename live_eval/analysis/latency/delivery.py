@@ -1,4 +1,4 @@
-"""The delivery of reply audio: playout stalls and delivery rate."""
+"""Measure the delivery of reply audio: playout stalls and delivery rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JITTER_BUFFERS_MS = (0, 20, 40, 60, 100, 200)
 
 @dataclass(frozen=True, slots=True)
 class StallRate:
-    """Playout stalls per minute of reply audio, and their length; None without reply audio."""
+    """The number and length of playout stalls per minute of reply audio; None without reply audio."""
 
     buffer_ms: int
     per_minute: float | None
@@ -28,7 +28,7 @@ class StallRate:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRate:
-    """The delivery rate of n replies: 1 is the pace of speech, 10 is ten times as fast.
+    """The delivery rate of n replies: 1 is real time, 10 is ten times as fast.
 
     `reason` is the reason for a missing median or 5th percentile.
     """
@@ -40,7 +40,7 @@ class DeliveryRate:
 
 
 def stalls(turns: Sequence[TurnRecord]) -> list[StallRate]:
-    """Return playout stalls for each of `JITTER_BUFFERS_MS`."""
+    """Return the playout stalls for each depth in `JITTER_BUFFERS_MS`."""
     replies = _replies(turns)
     minutes = sum(play(reply).heard_samples / (reply.rate_hz or 1) for reply in replies) / 60
     found = []
@@ -72,10 +72,10 @@ def delivery_rate(turns: Sequence[TurnRecord]) -> DeliveryRate:
 
 
 def delivery_rate_of(reply: ResponseRecord) -> float | None:
-    """Return the ratio of a reply's audio length to its arrival time, from first to last chunk.
+    """Return the ratio of a reply's audio length to the time in which it arrived.
 
-    A chunk arrives when it is complete, so the last chunk is excluded. Idle gaps of the sender are also
-    excluded. The ratio is infinite if all chunks arrived at once, and None for fewer than two chunks.
+    The time is from the first chunk to the last, without idle gaps of the sender. The ratio is infinite if
+    all chunks arrived at once, and None for fewer than two chunks.
     """
     arrivals, samples = reply.chunk_arrival_ns, reply.chunk_samples
     followed = np.ones(max(0, len(arrivals) - 1), np.bool_)

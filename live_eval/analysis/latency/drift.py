@@ -1,9 +1,9 @@
-"""Drift in a campaign, measured with the same recordings at the start, middle and end.
+"""Measure drift in a campaign, using the same recordings at the start, middle and end.
 
-The metrics separate the causes of drift: reply latencies show the endpoint, connection setup the network, and
-lag live-eval itself. One provider's median over nine runs of the same cell ranged from 1,264 to 2,039 ms
-(cekura-bench, https://github.com/cekura-ai/cekura-bench): without a drift check, such drift may be mistaken
-for a difference between conditions.
+The metrics separate the causes of drift: reply latencies reflect the endpoint, connection setup the network,
+and lag live-eval itself. One provider's median over nine runs of the same cell ranged from 1,264 to 2,039 ms
+(cekura-bench, https://github.com/cekura-ai/cekura-bench): without a drift check, such variation may be
+mistaken for a difference between conditions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from live_eval.recording import TurnRecord
 __all__ = ["DRIFT_METRICS", "CaseAnswers", "DriftCheck", "DriftMetric", "drift_check"]
 
 DRIFT_METRICS = ("connect", "first_byte", "voice_to_voice", "lag")
-"""One network metric, two endpoint metrics, and one metric of live-eval itself."""
+"""One metric of the network, two of the endpoint, and one of live-eval itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftMetric:
-    """The median of one of `DRIFT_METRICS` in a drift check, and its mean difference from the first, in ms.
+    """The median of a metric in a drift check, and its mean difference from the first check, in ms.
 
-    The difference is averaged over the turns measured in both checks; the first check has none.
+    The difference is averaged over the turns measured in both checks; the first check has no difference.
     """
 
     median: Estimate
@@ -41,7 +41,7 @@ class DriftMetric:
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswers:
-    """The number of answered turns of a case, out of n. Silence and noise should not be answered."""
+    """The number of answered turns of a case, out of n; silence and noise should not be answered."""
 
     case: str
     n: int
@@ -50,7 +50,7 @@ class CaseAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriftCheck:
-    """The metrics of one drift check, compared with the campaign's first.
+    """The metrics of one drift check, compared with the campaign's first check.
 
     `started_at` is ISO 8601 in UTC; empty if unknown.
     """
@@ -82,9 +82,9 @@ class DriftCheck:
 def drift_check(
     name: str, turns: Sequence[TurnRecord], first: Sequence[TurnRecord], *, started_at: str = ""
 ) -> DriftCheck:
-    """Return the metrics of the turns of a drift check, compared with the turns of the first.
+    """Compute the metrics of a drift check from its turns, compared with the turns of the first check.
 
-    The recordings are always the same, so intervals and differences are over turns, not over scripts.
+    All checks use the same recordings, so intervals and differences are over turns, not over scripts.
     """
     metrics = {name: _metric(_values(turns, name), _values(first, name)) for name in DRIFT_METRICS}
     if turns is first:

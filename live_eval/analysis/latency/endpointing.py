@@ -1,9 +1,9 @@
-"""Compute the endpointing cost: the additional latency if the endpoint's own detector ends the turn.
+"""Compute the endpointing cost: the latency added when the endpoint's own detector ends the turn.
 
 The same recordings run with the endpoint's detector and with a manual commit after the last frame, paired by
-case and repetition. In a manual turn, the end of the turn is known from the data; the difference is the cost
-of detecting it. A recording may continue after the speech, so the time from the frame with the end of speech
-to the commit is subtracted from the manual turn.
+case and repetition. In a manual turn, the end of the turn is known, so the difference is the cost of
+detecting it. A recording may continue after the speech; the time from the frame with the end of speech to the
+commit is therefore subtracted from the manual turn.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from live_eval.recording import TurnRecord
 __all__ = ["COSTED", "EndpointingCost", "LatencyCost", "PairedTurns", "endpointing_cost"]
 
 COSTED = ("voice_to_voice", "first_byte", "endpointing")
-"""The latencies whose cost is reported, main latency first."""
+"""The latencies whose cost is reported, the main latency first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTurns:
-    """A latency of the same turns with the endpoint's detector and with a manual commit, in ms.
+    """A latency over paired turns with the endpoint's detector and with a manual commit, in ms.
 
     `detector` and `manual` are medians over the pairs; `difference` is the mean, detector minus manual.
     """
@@ -64,7 +64,7 @@ class EndpointingCost:
     Args:
         metrics: Cost for each of `COSTED`.
         premature: Number of responses that the detector began too early.
-        unpaired: Number of turns that exist on one side only.
+        unpaired: Number of turns without a counterpart.
     """
 
     metrics: Mapping[str, LatencyCost]
@@ -77,7 +77,7 @@ class EndpointingCost:
         return self.metrics[COSTED[0]]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the cost as printed by ``live-eval latency --json``; the main latency also at the top."""
+        """Return the cost as printed by ``live-eval latency --json``; the main latency is also at the top."""
         return {
             **self.headline.as_json(),
             "metrics": {name: cost.as_json() for name, cost in self.metrics.items()},
@@ -91,7 +91,7 @@ def endpointing_cost(detector: Sequence[TurnRecord], manual: Sequence[TurnRecord
 
     Args:
         detector: Turns ended by the endpoint's detector.
-        manual: Turns with the same cases and a manual commit.
+        manual: Turns of the same cases ended by a manual commit.
     """
     sides = [latency_values(COSTED[0], turns) for turns in (detector, manual)]
     return EndpointingCost(

@@ -1,4 +1,4 @@
-"""The input to published latency definitions: the timeline, audio and words of a stored turn."""
+"""Read the input to published latency definitions: timeline, audio and words of stored turns."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NO_RECOGNISER = "no words: the offline recogniser was not run"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """The data of one turn for published definitions.
+    """The data of one turn that published definitions require.
 
     Args:
         log: All messages with timestamps, in order.
-        both_sides: Audio, int16, shape (samples, 2), user left, endpoint as heard right; sample 0 is spoken
-            at ``turn.trace.t0_ns``. None if there is no audio.
+        both_sides: Audio, int16, shape (samples, 2), with the user on the left and the endpoint as heard on
+            the right. Sample 0 is at ``turn.trace.t0_ns``. None if there is no audio.
         both_rate_hz: Sample rate of `both_sides`.
-        user_audio_ns: Length of the user's recording, including trailing silence; None if missing.
+        user_audio_ns: Length of the user's recording, including trailing silence, or None.
         words: Words of the reply, timed from its first sample; None if not recognised.
         no_words: Reason for missing words; empty if they were recognised.
     """
@@ -50,12 +50,12 @@ def read_evidence(
     *,
     no_words: str = NO_RECOGNISER,
 ) -> list[Evidence]:
-    """Return the data of a run's captured turns.
+    """Read the data of a run's captured turns.
 
     Args:
         run: Run that contains the turns.
         recognise: Function that transcribes a turn's reply; None if there is no recogniser.
-        no_words: Why there is no recogniser.
+        no_words: Reason why there is no recogniser.
     """
     return [_evidence(run, turn, recognise, no_words) for turn in turns if turn.captured]
 

@@ -1,9 +1,9 @@
-"""Compute the contribution of each step of a turn; contributions add up exactly to the total.
+"""Split a turn's latency into the contributions of its steps, which add up exactly to the total.
 
-The user waits twice in a turn: until the session is ready, and from the end of speech until the reply
-arrives. Each contribution is the time that a step adds to the previous steps, so overlapping steps (a
-transcript that arrives before the first audio) count only once. Pipecat's latency breakdowns add up in the
-same way.
+The user waits twice: until the session is ready, and from the end of speech until the reply arrives. Each
+contribution is the time that a step adds to the previous steps, so overlapping steps count only once (for
+example, a transcript that arrives before the first audio). Pipecat's latency breakdowns add up in the same
+way.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ REPLY_PARTS = {
 """The steps of the reply in order, with the latency at which each step ends."""
 
 _SESSION = "session"
-_ALONGSIDE = "first_rtp"  # a media track's first packet arrives during or after other steps
+_ALONGSIDE = "first_rtp"  # the first packet of a media track may arrive during other steps
 
 
 def waterfall_of(turn: TurnRecord) -> dict[str, int] | None:
-    """Return a turn's contributions in nanoseconds, by step, in order.
+    """Return a turn's contributions in nanoseconds by step, in order.
 
-    The first steps are the connection setup, with the transport's names (``dns``, ``tcp``, ``tls``, …),
-    then ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. A later turn of a session
-    has no setup. The first step of the reply may be negative: the endpoint may be early.
+    The first steps are the connection setup, with the transport's names (``dns``, ``tcp``, ``tls``, …), then
+    ``session`` (until the endpoint's session is ready), then `REPLY_PARTS`. Later turns of a session have no
+    setup steps. The first step of the reply is negative if the endpoint responds before the end of speech.
 
     Returns:
         The contributions; None if the turn failed or its end of speech is uncertain.
@@ -68,7 +68,7 @@ def _reply(turn: TurnRecord) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallStep:
-    """The contribution of a step over a condition's turns; `share` is its share of the mean total."""
+    """The contribution of a step over a condition's turns; `share` is relative to the mean total."""
 
     part: str
     median_ms: float
@@ -78,7 +78,7 @@ class WaterfallStep:
 
 @dataclass(frozen=True, slots=True)
 class WaterfallTotal:
-    """The total of the contributions over n turns.
+    """The sum of all contributions over n turns.
 
     `mean_ms` is the sum of the mean contributions; `median_ms` is not the sum of the medians.
     """
@@ -89,9 +89,9 @@ class WaterfallTotal:
 
 
 def waterfall(turns: Sequence[TurnRecord]) -> list[WaterfallStep]:
-    """Return the contributions over a condition's turns.
+    """Summarise the contributions over a condition's turns.
 
-    A missing step contributes 0, so the means add up to the mean total; the medians do not.
+    A missing step contributes 0, so the means (but not the medians) add up to the mean total.
     """
     each = [parts for turn in turns if (parts := waterfall_of(turn)) is not None]
     if not each:
@@ -117,7 +117,7 @@ def waterfall_total(turns: Sequence[TurnRecord]) -> WaterfallTotal:
 
 
 def _in_order(each: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the steps that occur in any turn: setup steps in order of appearance, then the others."""
+    """Return the steps that occur in any turn: setup steps in order of first occurrence, then the others."""
     present = dict.fromkeys(name for parts in each for name in parts)
     setup = [name for name in present if name not in (_SESSION, *REPLY_PARTS)]
     return [*setup, *(name for name in (_SESSION, *REPLY_PARTS) if name in present)]

@@ -1,1 +1,1 @@
-"""Quantiles, intervals and tests for turns that are dependent within scripts."""
+"""Compute quantiles, intervals and tests for turns that are dependent within scripts."""

@@ -1,4 +1,4 @@
-"""Summarise measured values: the mean and percentiles with intervals, and missing values."""
+"""Summarise measured values: mean and percentiles with intervals, and the number of missing values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Distribution:
     missing: Mapping[str, int] = field(default_factory=dict)
 
     def __getitem__(self, statistic: str) -> Estimate:
-        """Return one of the requested statistics; None with a reason for too few values."""
+        """Return a requested statistic; for too few values, its value is None, with a reason."""
         return self.estimates[statistic]
 
     @property
@@ -52,9 +52,10 @@ class Distribution:
         return sum(self.missing.values())
 
     def with_lost(self, statistic: str, lost: int) -> float | None:
-        """Return a percentile, by linear interpolation, with lost values ranked after all measured ones.
+        """Return a linearly interpolated percentile, with lost values ranked after all measured values.
 
-        None for the mean, for a missing statistic, and for a percentile that includes a lost value.
+        The result is None for the mean, for a missing statistic, and for a percentile that falls on a lost
+        value.
 
         >>> distribution([1.0, 2.0, 3.0, 4.0]).with_lost("p50", 1)
         3.0
@@ -83,7 +84,7 @@ def distribution(
         values: Measured values, shape (n,).
         units: Resampling unit of each value; None for no intervals.
         statistics: ``mean``, ``max`` (no interval) and names of `PERCENTILES`.
-        drawn_as: Name of the units in reasons.
+        drawn_as: Name of the units, for reasons.
         missing: Number of missing values, by reason.
 
     Raises:

@@ -1,17 +1,17 @@
-"""Quantiles, distributions and intervals for turns that are dependent within scripts.
+"""Compute quantiles, distributions and intervals for turns that are dependent within scripts.
 
-The variants and repetitions of a script are not independent: the bootstrap draws whole *scripts* with
+The variants and repetitions of a script are not independent, so the bootstrap draws whole *scripts* with
 replacement. Intervals are percentile intervals of `RESAMPLES` resamples, with the tails moved out by
 Student's t and the factor √(k/(k−1)) for k scripts ("expanded percentile interval": Hesterberg, "What
 Teachers Should Know About the Bootstrap", The American Statistician 69:4, 2015, section 5.3), since the plain
 percentile interval is too narrow for few scripts.
 
-An interval needs `MIN_CLUSTERS` scripts; for a quantile, also `MIN_BEYOND` expected values beyond it (100
-turns for the 95th percentile); for a mean, also differing values, since identical values show no variation. A
-quantile other than the median needs `_MIN_BEYOND_VALUE` expected values beyond it (30 turns for the 95th
-percentile): with fewer turns, it is close to the maximum.
+An interval requires `MIN_CLUSTERS` scripts. The interval of a quantile also requires `MIN_BEYOND` expected
+values beyond it (100 turns for the 95th percentile), and that of a mean requires values that differ. A
+quantile other than the median requires `_MIN_BEYOND_VALUE` expected values beyond it (30 turns for the 95th
+percentile), because it would otherwise be close to the maximum.
 
-Scripts are numbered by name, so results do not depend on the order of the values.
+Scripts are numbered in name order, so results do not depend on the order of the values.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _MIN_BEYOND_VALUE = 1.5
 SCRIPTS = "scripts"
 """The default resampling unit."""
 ALL_TURNS = "all turns"
-"""Name of the estimator of a run's values: percentiles and means over its turns."""
+"""Name of the estimator for a single run: percentiles and means over its turns."""
 OVER_SCRIPTS = "mean over scripts"
-"""Name of the estimator of a comparison: the mean within each script, then the mean over scripts."""
+"""Name of the estimator for comparisons: the mean over scripts of the mean within each script."""
 _BLOCK = 250
 _MOST_FLOATS = 1_500_000
 """Number of draws kept as floats: 12 MB."""
-# Smaller differences are due to rounding.
+# Smaller differences are rounding errors.
 _ROUNDING = 1e-9
 
 
@@ -113,7 +113,7 @@ class Ecdf:
     Args:
         values: Ascending values, shape (n,).
         shares: Cumulative share at each value, shape (n,).
-        total: Number of values, including missing (censored) values, which keep the last share below 1.
+        total: Number of values, including missing (censored) ones, which keep the last share below 1.
     """
 
     values: NDArray[np.float64]
@@ -132,7 +132,7 @@ def interval_json(interval: Interval | None, digits: int = 6) -> list[float] | N
 
 
 def finite(values: ArrayLike) -> NDArray[np.float64]:
-    """Return values as an array, shape (n,).
+    """Return the values as an array, shape (n,), after checking that all are finite.
 
     Raises:
         ValueError: A value is NaN or infinite.
@@ -158,7 +158,7 @@ def quantile(values: ArrayLike, share: float) -> float | None:
 
 
 def too_few_for(share: float, n: int) -> str:
-    """Return the reason why n values are too few for a quantile; empty if they are enough.
+    """Return why n values are too few for a quantile; empty if they are enough.
 
     >>> too_few_for(0.95, 29), too_few_for(0.95, 30), too_few_for(0.5, 1)
     ('fewer than 30 values', '', '')
@@ -169,7 +169,7 @@ def too_few_for(share: float, n: int) -> str:
 
 
 def _too_few(share: float, n: int, beyond: float) -> str:
-    # Rounded, because 1 − 0.95 is slightly more than 0.05.
+    # Round, because 1 − 0.95 is slightly more than 0.05 in floating point.
     needed = math.ceil(round(beyond / min(share, 1 - share), 6))
     return f"fewer than {needed} values" if n < needed else ""
 
@@ -189,7 +189,7 @@ def estimate_mean(
     Args:
         values: Values, shape (n,).
         clusters: Script, or other resampling unit, of each value.
-        drawn_as: Name of the units in reasons.
+        drawn_as: Name of the units, for reasons.
         seed: Seed of the resampling.
 
     Raises:
@@ -210,7 +210,7 @@ def estimate_means(
     members, count = cluster_numbers(clusters, len(arrays[0]))
     if not len(members):
         return [Estimate(None, 0, 0, reason="no values") for _ in arrays]
-    # Sorted, so that sums do not depend on the input order.
+    # Sort, so that sums do not depend on the input order.
     orders = [np.lexsort((array, members)) for array in arrays]
     arrays = [array[order] for array, order in zip(arrays, orders, strict=True)]
     members = np.sort(members)
@@ -240,9 +240,9 @@ def estimate_share(
 ) -> Estimate:
     """Return the mean of values between 0 and `whole` with its interval; see `estimate_mean`.
 
-    If all values are 0, or all are `whole`, every resample is the same. The interval is then the exact
-    interval of a binomial share with one trial per script (Clopper and Pearson, Biometrika 26:4, 1934): for k
-    scripts all equal to `whole`, its lower end is ``(α/2)^(1/k)`` of the whole.
+    If all values are 0, or all are `whole`, all resamples are equal. The interval is then the exact interval
+    of a binomial share with one trial per script (Clopper and Pearson, Biometrika 26:4, 1934). For k scripts
+    that all equal `whole`, its lower end is ``(α/2)^(1/k)`` of the whole.
 
     >>> estimate_share([100.0] * 10, range(10)).interval.low  # doctest: +ELLIPSIS
     69.15...
@@ -251,7 +251,7 @@ def estimate_share(
 
 
 def share_of(mean: Estimate, whole: float = 100.0) -> Estimate:
-    """Return a mean of values between 0 and `whole` with the interval of `estimate_share`."""
+    """Return the mean with the interval of `estimate_share` if all its values are 0 or all are `whole`."""
     if mean.clusters < MIN_CLUSTERS or mean.value not in (0.0, whole):
         return mean
     reach = whole * ((1 - LEVEL) / 2) ** (1 / mean.clusters)
@@ -264,7 +264,8 @@ def estimate_quantile(
 ) -> Estimate:
     """Return a quantile with its interval; see `quantile` and `estimate_mean`.
 
-    With ties around the quantile, the interval may have zero width. For too few values, see `too_few_for`.
+    With ties around the quantile, the interval may have zero width. See `too_few_for` for the minimum number
+    of values.
     """
     array = finite(values)
     members, count = cluster_numbers(clusters, len(array))
@@ -275,7 +276,7 @@ def estimate_quantile(
     blocks = _Blocks(owners, count)
 
     def statistic(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        # In each resample, a value is repeated as often as its script was drawn.
+        # A value occurs in a resample as often as its script was drawn.
         upto = blocks.counts(drawn)
         at = share * (upto[:, -1] - 1)
         below = np.floor(at)
@@ -298,16 +299,16 @@ def estimate_statistic(
     no_width: str = "all resamples are equal",
     seed: int = 0,
 ) -> Estimate:
-    """Return any statistic of values with its interval.
+    """Return an arbitrary statistic with its interval.
 
-    The resampling does not depend on the order of the values; rounding in the statistic's own sums may.
+    The resampling does not depend on the order of the values, but sums in `compute` may round differently.
 
     Args:
-        compute: Function that maps how often each value was drawn, shape (resamples, n), to the statistic of
-            each resample, shape (resamples,); NaN if undefined.
+        compute: Function that maps the number of draws of each value, shape (resamples, n), to the statistic
+            of each resample, shape (resamples,), or NaN if undefined.
         clusters: Script of each value, shape (n,).
-        most_undefined: Maximum share of undefined resamples. They are excluded; with more of them, there is
-            no interval. Pass a smaller share if undefined resamples would all be beyond one end.
+        most_undefined: Maximum share of undefined resamples, which are excluded; above it, there is no
+            interval. Pass a smaller share if all undefined resamples would lie beyond the same end.
         no_width: Reason to give instead of a zero-width interval; empty to return the interval.
         seed: Seed of the resampling.
     """
@@ -333,15 +334,15 @@ def paired_difference(
     drawn_as: str = SCRIPTS,
     seed: int = 0,
 ) -> Estimate:
-    """Return the mean of ``second − first`` over pairs; see `estimate_mean`."""
+    """Return the mean of ``second − first`` over pairs with its interval; see `estimate_mean`."""
     differences = np.asarray(second, np.float64) - np.asarray(first, np.float64)
     return estimate_mean(differences, clusters, drawn_as=drawn_as, seed=seed)
 
 
 def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.int64], int]:
-    """Return the number of each value's cluster, and the number of clusters.
+    """Number the clusters; return the number of each value's cluster, and the number of clusters.
 
-    Clusters are numbered in name order; names must all have the same type.
+    Clusters are numbered in name order; all names must have the same type.
 
     Raises:
         ValueError: The number of clusters is not the number of values.
@@ -355,15 +356,15 @@ def cluster_numbers(clusters: Sequence[Hashable], n: int) -> tuple[NDArray[np.in
 
 
 def rows_in_order(clusters: Sequence[Hashable], *columns: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the order of rows by cluster, then by their values from the last column to the first.
+    """Return the order that sorts rows by cluster, then by their values from the last column to the first.
 
-    Sums in this order do not depend on the input order.
+    Sums in this order are independent of the input order.
     """
     return np.lexsort((*columns, cluster_numbers(clusters, len(clusters))[0]))
 
 
 class _Blocks:
-    """An index of ascending values that finds a rank in resamples: first the block, then the position."""
+    """An index of ascending values that finds a rank in resamples, first its block, then its position."""
 
     def __init__(self, owners: NDArray[np.int64], clusters: int) -> None:
         self._size = math.isqrt(len(owners) - 1) + 1
@@ -371,7 +372,7 @@ class _Blocks:
         cells = owners * blocks + np.arange(len(owners)) // self._size
         counts = np.bincount(cells, minlength=clusters * blocks).reshape(clusters, blocks)
         self._upto = np.cumsum(counts, axis=1, dtype=np.float64)
-        # Padding has no ranks.
+        # Padding is never drawn.
         padded = np.pad(owners, (0, self._size * blocks - len(owners)), mode="edge")
         self._owners = padded.reshape(blocks, self._size)
 
@@ -382,7 +383,7 @@ class _Blocks:
     def places(
         self, drawn: NDArray[np.float64], upto: NDArray[np.float64], rank: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Return the position of the value with a rank, from 0, in each resample, shape (resamples,)."""
+        """Return the position (from 0) of the value with each resample's rank, shape (resamples,)."""
         rows = np.arange(len(drawn))
         block = (upto <= rank[:, None]).sum(axis=1)
         before = np.where(block > 0, upto[rows, block - 1], 0)
@@ -439,10 +440,10 @@ def _intervals(
 
 @lru_cache(maxsize=8)
 def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64] | NDArray[np.uint8]:
-    """Return the number of draws of each cluster in each resample; a run's metrics share the draws.
+    """Return the number of draws of each cluster in each resample; cached for the metrics of a run.
 
-    Counts of many clusters are stored as small integers, which saves memory but costs a conversion for each
-    use. With many clusters, no cluster is drawn 256 times.
+    With many clusters, counts are stored as uint8, which saves memory but costs a conversion per use. No
+    cluster is then drawn 256 times.
     """
     random = np.random.default_rng(seed)
     few = resamples * clusters <= _MOST_FLOATS
@@ -459,7 +460,7 @@ def _draws(clusters: int, resamples: int, seed: int) -> NDArray[np.float64] | ND
 
 @lru_cache(maxsize=64)
 def _tail(clusters: int) -> float:
-    """Return the share of resamples to cut off on each side (Hesterberg 2015, equation 15)."""
+    """Return the share of resamples to cut off at each end (Hesterberg 2015, equation 15)."""
     from scipy.special import ndtr, stdtrit
 
     t = stdtrit(clusters - 1, (1 + LEVEL) / 2)

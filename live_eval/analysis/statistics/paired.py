@@ -1,4 +1,4 @@
-"""Test whether two runs on the same cases differ: sign flips, Holm's correction, standardised difference.
+"""Test whether two runs on the same cases differ, with sign flips, Holm's correction and Cohen's d_z.
 
 The unit is the script: its variants and repetitions are averaged first, so that each script counts once.
 """
@@ -43,12 +43,12 @@ ALPHA = round(1 - LEVEL, 10)
 EXACT_SCRIPTS = 18
 """The maximum number of differing scripts for an exact test: 2^17 assignments, since half are mirrored."""
 FLIPS = 9_999
-"""The number of random sign assignments for more scripts; see `flips_for` for many tests."""
-# The resolution of p must be this many times finer than Holm's first step.
+"""The number of random sign assignments with more scripts; for many tests, see `flips_for`."""
+# Ratio of Holm's first significance level to the resolution of p.
 _FINER = 5
-# Number of signs per multiplication, chosen to fit the processor cache.
+# Number of signs per matrix multiplication, to fit the CPU cache.
 _BLOCK = 32_768
-# Sums with a smaller relative difference count as equal.
+# Sums with a smaller relative difference are equal up to rounding.
 _ROUNDING = 1e-9
 
 
@@ -57,11 +57,11 @@ class SignFlip:
     """The result of a sign-flip test.
 
     Args:
-        p: Share of assignments at least as far from 0 as the observed one, two-sided; None for too few
-            scripts.
+        p: Two-sided share of assignments whose sum is at least as far from 0 as the observed one; None for
+            too few scripts.
         flips: Number of assignments tried, including the observed one.
         exact: Whether all assignments were tried.
-        informative: Whether any script differs; otherwise p is 1 and nothing was tried.
+        informative: Whether any script differs; otherwise, p is 1 without a test.
         reason: Reason for a missing p; empty otherwise.
     """
 
@@ -73,7 +73,7 @@ class SignFlip:
 
     @property
     def method(self) -> str:
-        """A description of how p was computed."""
+        """The method by which p was computed, as text."""
         if self.p is None:
             return self.reason
         if not self.informative:
@@ -93,7 +93,7 @@ def least_p(scripts: int) -> float:
 def flips_for(tests: int) -> int:
     """Return the number of random sign assignments for a p corrected over this many tests.
 
-    With n assignments, p is at least 1/(n + 1); with too few, Holm's correction hides every difference.
+    With n assignments, p is at least 1/(n + 1). With too few, no p passes Holm's correction.
 
     >>> flips_for(20), flips_for(500)
     (9999, 49999)
@@ -133,7 +133,7 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
     array = finite(differences)
     if len(array) < MIN_CLUSTERS:
         return SignFlip(None, reason=f"fewer than {MIN_CLUSTERS} scripts")
-    # The original signs do not matter if all signs are tried, or drawn with equal probability.
+    # The original signs do not matter because both signs are equally probable.
     sizes = np.sort(np.abs(array))
     moved = sizes[sizes > 0]
     if not len(moved):
@@ -154,10 +154,10 @@ def sign_flip(differences: ArrayLike, *, flips: int = FLIPS, seed: int = 0) -> S
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p-values with Holm's correction, which limits the probability of any false positive.
+    """Apply Holm's correction to p-values, which limits the probability of any false positive.
 
     The i-th smallest of m becomes ``max over j ≤ i of min(1, (m − j + 1) p_j)`` (Holm, 1979), which is valid
-    for any dependence between the tests. None (not tested) is not counted.
+    for any dependence between the tests. Tests that were not made (None) do not count.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
@@ -172,11 +172,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def standardised_mean(differences: ArrayLike) -> Estimate:
-    """Return Cohen's d_z of paired differences, shape (scripts,): mean by standard deviation.
+    """Return Cohen's d_z of paired differences, shape (scripts,): mean divided by standard deviation.
 
-    It is a unitless measure of a difference's consistency over scripts. The interval contains the values that
-    the non-central t does not exclude (Steiger and Fouladi, 1997), which is exact for normal differences.
-    With few scripts, a bootstrap interval has lower coverage (see ``benchmarks/statistics_validity.py``).
+    It is a unitless measure of how consistent a difference is over scripts. The interval contains the values
+    that the non-central t distribution does not exclude (Steiger and Fouladi, 1997), and is exact for normal
+    differences. With few scripts, a bootstrap interval would have lower coverage (see
+    ``benchmarks/statistics_validity.py``).
 
     Raises:
         ValueError: A difference is not finite.
@@ -197,7 +198,7 @@ def standardised_mean(differences: ArrayLike) -> Estimate:
 
 
 def _effect_at(value: float, count: int, share: float) -> float:
-    """Return the true d_z at which a sample's d_z is below `value` with probability `share`."""
+    """Return the true d_z for which a sample's d_z is below `value` with probability `share`."""
     from scipy.optimize import brentq
 
     root = math.sqrt(count)
@@ -218,7 +219,7 @@ def noncentral_below(bound: float, freedom: int, centre: float) -> float:
     from scipy.special import nctdtr
 
     found = float(nctdtr(freedom, centre, bound))
-    # scipy's result is not finite if the smaller tail is below 1e-13.
+    # scipy returns a non-finite value if the smaller tail is below 1e-13.
     return found if math.isfinite(found) else float(bound > centre)
 
 

@@ -12,7 +12,7 @@ __all__ = ["spread_over_scripts"]
 def spread_over_scripts(scripts: Mapping[str, str], seed: int) -> list[str]:
     """Return turns in random order within rounds of one turn per script.
 
-    `scripts` is the script of each turn, in an order independent of completion order.
+    `scripts` maps turns to scripts, in an order that is independent of completion order.
     """
     turn_ids = list(scripts)
     by_script: dict[str, list[str]] = {}

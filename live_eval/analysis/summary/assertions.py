@@ -1,6 +1,6 @@
-"""Assertions on a run, such as ``wer_heard.normalized.mean < 5`` or ``failed < 2%``.
+"""Check assertions on a run, such as ``wer_heard.normalized.mean < 5`` or ``failed < 2%``.
 
-An assertion about a missing value fails. Latencies follow `live_eval.analysis.latency.assertions`.
+An assertion about a missing value fails. For latencies, see `live_eval.analysis.latency.assertions`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _FORM = (
 
 
 def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
-    """Parse ``SCORE.mean < NUMBER``, ``LATENCY.STATISTIC < TIME`` or ``failed < SHARE``.
+    """Parse an assertion: ``SCORE.mean < NUMBER``, ``LATENCY.STATISTIC < TIME`` or ``failed < SHARE``.
 
     Args:
-        scores: Names of the scores of the run's judges.
+        scores: Score names of the run's judges.
 
     Raises:
-        UsageError: The text is not an assertion.
+        UsageError: The text is not a valid assertion.
     """
     assertion = parse_bound(text, _FORM)
     if assertion.name == _FAILED:
@@ -56,7 +56,7 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
 def check_run(
     assertions: Sequence[Assertion], summary: RunSummary, turns: Sequence[TurnRecord]
 ) -> list[CheckedAssertion]:
-    """Check assertions of `parse_run_assertion` on a run's summary and turns."""
+    """Check assertions from `parse_run_assertion` on a run's summary and turns."""
     return [_check(assertion, summary, turns) for assertion in assertions]
 
 

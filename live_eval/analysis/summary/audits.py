@@ -1,4 +1,4 @@
-"""The audits of a run's judges as text, to print next to their scores."""
+"""Describe the audits of a run's judges, for display next to their scores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SEES, _BLIND, _PREFERS, _TOO_FEW = "sees", "does not see", "prefers", "too few 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:
-    """The reliability of a judge as text; a dash for parts that were not audited.
+    """The reliability of a judge as text; a dash means that the part was not audited.
 
     Args:
         repeats: Agreement of the judge with itself.
-        sees: Degradations that the judge detects, with the outputs that detect them unless all do.
-        does_not_see: Degradations that the judge misses or prefers, and degradations with too few turns.
+        sees: Degradations that the judge detects, with the detecting outputs unless all detect them.
+        does_not_see: Degradations that the judge misses or prefers, or for which there are too few turns.
         order: Order effect, for pairwise judges.
         labels: Agreement with human labels.
         other_judge: Agreement with another judge.
@@ -41,7 +41,7 @@ class AuditSummary:
 
 
 def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
-    """Return each judge's audit, for the version that judged last or else was audited last."""
+    """Return each judge's audit, for the version with the latest scores or else the latest audit."""
     versions = scores.versions()
     found: dict[str, AuditSummary] = {}
     for audit in scores.audits():
@@ -52,7 +52,7 @@ def read_audits(scores: ScoreReader) -> dict[str, AuditSummary]:
 
 
 def audit_in_words(audit: StoredAudit) -> AuditSummary:
-    """Return an audit as text."""
+    """Describe an audit as text."""
     report = audit.report
     parts = {name: part_of(report, name) for name in ("consistency", "order", "sensitivity")}
     degradations = part_of(parts["sensitivity"], "degradations")
@@ -144,7 +144,7 @@ def _other(part: Mapping[str, Any], judge: str) -> str:
 
 
 def _short(name: str, judge: str) -> str:
-    """Return ``ovrl: `` for the score ``judge.ovrl``, or an empty string for a judge's only output."""
+    """Return the prefix ``ovrl: `` for the score ``judge.ovrl``; empty for a judge's only output."""
     return "" if name == judge else f"{name.removeprefix(judge + '.')}: "
 
 

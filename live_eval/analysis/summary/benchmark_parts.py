@@ -1,8 +1,7 @@
-"""Compute metrics for the items of other benchmarks: by part, by the benchmark's rule and by ours.
+"""Compute metrics for each part of other benchmarks, by the benchmark's rule and by live-eval's rule.
 
-A turn that failed because of the endpoint has no reply and counts as 0 by both rules, unlike an empty reply,
-which the benchmark's rule may count differently. Turns that failed for another reason are excluded and
-counted.
+A turn that failed because of the endpoint counts as 0 by both rules, unlike an empty reply, for which the
+benchmark's rule decides. Turns that failed for any other reason are excluded; their number is reported.
 """
 
 from __future__ import annotations
@@ -29,29 +28,29 @@ from live_eval.types import ScoringRule
 __all__ = ["PartSummary", "summarise_parts"]
 
 _RATED = {ScoringRule.RATING: ("rating", 1.0), ScoringRule.REFERENCE: ("correct", 0.0)}
-"""The output of a language model's judge, and its lowest value, by rule."""
+"""The output of a language-model judge and its lowest value, by scoring rule."""
 
 _NOT_BY_RULE = frozenset({*_RATED, ScoringRule.NONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSummary:
-    """The replies to the items of one part of a benchmark.
+    """The results of one part of a benchmark.
 
     Args:
         part: Name of the part, or the benchmark's name if it has no parts.
         items: Number of turns with an item of the part, including failed turns.
-        official: Percentage by the benchmark's rule; resampled by script. Without a value if the benchmark's
+        official: Percentage by the benchmark's rule; resampled by script. It has no value if the benchmark's
             own scorer is a language model.
-        ours: Percentage by our rule; resampled by script.
-        rated: A language model's mean rating, 1 to 5, or percentage of correct answers; None if no model
-            rates the part.
+        ours: Percentage by live-eval's rule; resampled by script.
+        rated: Mean rating (1 to 5) or percentage of correct answers according to a language model; None if no
+            model rates the part.
         failed: Number of turns without a reply due to the endpoint, which count as 0.
         excluded: Number of turns that failed for a reason unrelated to the model.
         unscored: Number of captured turns without a score.
-        reason: Why turns are unscored: the most frequent reason, or empty.
-        official_unparsed: Number of replies that the benchmark's rule cannot parse; it guesses an answer.
-        unparsed: Number of replies that our rule cannot parse; they count as wrong.
+        reason: Most frequent reason for unscored turns; empty if there are none.
+        official_unparsed: Number of replies that the benchmark's rule cannot parse and for which it guesses.
+        unparsed: Number of replies that live-eval's rule cannot parse; they count as wrong.
     """
 
     benchmark: str
@@ -87,7 +86,7 @@ class PartSummary:
 
 
 def summarise_parts(table: ScoreTable, turns: Sequence[Observation]) -> tuple[PartSummary, ...]:
-    """Return a summary of each part, in the order of the turns."""
+    """Summarise each part, in the order of the turns."""
     parts: dict[tuple[str, str, ScoringRule], list[Observation]] = {}
     for turn in turns:
         if turn.item is not None:
@@ -178,7 +177,7 @@ def _official(
     sums = np.asarray(instructions, np.float64).reshape(-1, 6)
 
     def four_shares(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean of the strict and loose shares of prompts and of instructions, in percent."""
+        """Return the mean of the strict and loose shares, of prompts and of instructions, in percent."""
         items, count, strict, loose, strict_all, loose_all = (drawn @ sums).T
         shares = strict_all / items + strict / count + loose_all / items + loose / count
         return np.asarray(25.0 * shares, np.float64)
@@ -187,7 +186,7 @@ def _official(
 
 
 def _followed(detail: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return 1, the number of instructions, how many are followed strictly and loosely, and if all are."""
+    """Return 1, the number of instructions (all, strictly and loosely followed), and if all are followed."""
     count, strict, loose = (float(detail.get(name) or 0) for name in ("instructions", "strict", "loose"))
     return 1.0, count, strict, loose, float(strict == count), float(loose == count)
 

@@ -1,9 +1,9 @@
 """Measure whether replies follow a change of the cue within a dialogue.
 
-A change is a turn whose cue differs from the previous turn's cue, if both have a cue. Its reply's scores are
-compared with the previous reply's: a model that ignores the change scores lower with cue judges. A score with
-`fits_cue_from` (C4: 4) also shows whether a single reply takes the cue into account. A neutral turn has no
-cue.
+A change is a turn whose cue differs from the cue of the previous turn. Neutral turns have no cue. The scores
+of its reply are compared with those of the previous reply: cue judges give a lower score to a model that
+ignores the change. A score with `fits_cue_from` (C4: 4) also indicates for a single reply whether it takes
+the cue into account.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _Change: TypeAlias = tuple[Observation, Observation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CueChange:
-    """A score's mean before and at cue changes, over the changes with both scores.
+    """A score's means before and at cue changes, over the changes with both scores.
 
-    `difference` is the paired difference, at minus before, resampled by script.
+    `difference` is the paired difference (at minus before), resampled by script.
     """
 
     score: str
@@ -60,12 +60,12 @@ class CueChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueSummary:
-    """The dialogues of a run, including repetitions.
+    """The metrics of a run's dialogues, including repetitions.
 
     Args:
-        changes: Number of turns whose cue differs from the previous turn's, including failed turns.
+        changes: Number of turns whose cue differs from that of the previous turn, including failed turns.
         followed: Percentage of cue changes (judged or failed) in which the reply follows the new cue.
-        scores: Change in each directional score.
+        scores: Change of each directional score.
     """
 
     dialogues: int
@@ -147,7 +147,7 @@ def _followed(table: ScoreTable, changes: Sequence[_Change]) -> Estimate:
         if at.cue is not None and at.cue.name == _NEUTRAL:
             continue
         value = table.value(at, column)
-        if value is not None or not at.captured:  # a missing reply did not follow the change
+        if value is not None or not at.captured:  # a missing reply does not follow the change
             followed.append(100.0 * (value is not None and value >= column.fits_cue_from))
             scripts.append(at.script_id)
     return estimate_share(followed, scripts)

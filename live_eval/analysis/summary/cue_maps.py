@@ -19,7 +19,8 @@ __all__ = ["CueMap", "cue_maps"]
 class CueMap:
     """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare.
 
-    A row is a cue's name, unique in the map, and its turns. `main` is the task's main score, or None.
+    A row is a cue's name, which is unique in the map, and its turns. `main` is the task's main score, or
+    None.
     """
 
     task: Task
@@ -29,7 +30,7 @@ class CueMap:
 
     @property
     def in_words(self) -> str:
-        """The cues with the worst and the best main score; empty if fewer than two cues can be compared."""
+        """The cues with the worst and the best main score, as a sentence; empty for fewer than two cues."""
         if self.main is None or self.main.higher_is_better is None:
             return ""
         found = [
@@ -65,16 +66,16 @@ class CueMap:
 
 
 def _is_thin(estimate: Estimate) -> bool:
-    """Return whether a value has too few scripts for an interval."""
+    """Return whether an estimate has too few scripts for an interval."""
     return estimate.clusters < MIN_CLUSTERS
 
 
 def cue_maps(
     groups: Sequence[Group], table: ScoreTable, main: Mapping[Task, ScoreColumn]
 ) -> tuple[CueMap, ...]:
-    """Return the maps of the tasks with labelled cues, in level order; `main` are the tasks' main scores.
+    """Return the maps of the tasks with labelled cues, in level order; `main` contains the main scores.
 
-    A map contains the directional scores, and the cues in the order of the groups; speech without a cue comes
+    A map contains the directional scores, and the cues in the order of the groups, with speech without a cue
     last.
     """
     found = (_map(task, groups, table, main.get(task)) for task in Task)

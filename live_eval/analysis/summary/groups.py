@@ -16,8 +16,8 @@ __all__ = ["LABELS_WITHOUT_CUE", "Group", "group_turns"]
 _UNLABELLED = "unlabelled"
 _NEUTRAL = "neutral"
 LABELS_WITHOUT_CUE = frozenset({_UNLABELLED, _NEUTRAL})
-"""Labels of speech without a cue, in place of a coarse or fine dimension."""
-# The turn labels shared by a group.
+"""Labels for speech without a cue, used instead of a coarse or fine dimension."""
+# The labels that the turns of a group share.
 _LEVELS = {
     "variant": slice(3, 4),
     "coarse": slice(1),
@@ -29,14 +29,14 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A task's turns that share a cue or part of a cue.
+    """The turns of a task that share a cue or part of a cue.
 
     Args:
         level: Grouping level: ``variant``, ``coarse``, ``fine``, ``attribute`` or ``attribute_variant``.
         labels: Shared values, coarsest first.
-        voice_to_voice: Median in milliseconds over turns with a certain end of speech, or over all turns if
-            `from_last_sound`.
-        from_last_sound: Whether the group has a vocal sound as its cue.
+        voice_to_voice: Median in milliseconds, over turns with a certain end of speech or, with
+            `from_last_sound`, over all turns.
+        from_last_sound: Whether the group's cue is a vocal sound.
         scores: Means of the task's scores.
     """
 
@@ -51,7 +51,7 @@ class Group:
 
 
 def group_turns(turns: Sequence[Observation], table: ScoreTable) -> tuple[Group, ...]:
-    """Return each task's turns by variant, by each dimension of the cue, and by attribute and variant."""
+    """Group each task's turns by variant, by each dimension of the cue, and by attribute and variant."""
     return tuple(
         group
         for task in Task
@@ -81,7 +81,7 @@ def _labels(turn: Observation) -> tuple[str, ...]:
     cue = turn.cue
     if cue is None:
         return _UNLABELLED, _UNLABELLED, _UNLABELLED, turn.variant.value
-    # Neutral speech has no dimension but is not unlabelled.
+    # Neutral speech has no dimension, but it is labelled.
     without = _NEUTRAL if cue.attribute == _NEUTRAL else _UNLABELLED
     coarse = cue.coarse.value if cue.coarse else without
     return coarse, cue.fine or without, cue.name, turn.variant.value

@@ -1,4 +1,4 @@
-"""The latencies of a run, summarised over its turns."""
+"""Summarise the latencies of a run over its turns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LATENCY_TITLES: Mapping[str, str] = MappingProxyType(
 LATENCIES = tuple(LATENCY_TITLES)
 
 _NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "start_delay"})
-# Both ends of a vocal sound are reported because its end of speech is unclear.
+# Latencies from both possible ends of speech, for turns with a vocal sound.
 _ALSO_UNCERTAIN = frozenset({"voice_to_voice_from_last_word", "voice_to_voice_from_last_sound"})
 
 
@@ -51,11 +51,11 @@ class LatencySummary:
     """One latency over the captured turns of a run, in milliseconds; ``connect`` also counts failed turns.
 
     Args:
-        measured: The measured turns with a certain end of speech, and the number of turns without this
-            latency, by reason.
-        without_flagged: The same, excluding turns whose lag exceeds the bound, and without intervals.
-        uncertain: The turns with an uncertain end of speech; empty for latencies that do not begin at the end
-            of speech.
+        measured: Values of turns with a certain end of speech, and the number of turns without this latency,
+            by reason.
+        without_flagged: The same, excluding turns whose lag exceeds the bound, without intervals.
+        uncertain: Values of turns with an uncertain end of speech; empty for latencies that do not begin at
+            the end of speech.
     """
 
     name: str
@@ -65,7 +65,7 @@ class LatencySummary:
 
     @property
     def n(self) -> int:
-        """Number of turns behind the percentiles."""
+        """The number of turns that the percentiles cover."""
         return self.measured.n
 
     def as_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class LatencySummary:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """live-eval's own lateness in milliseconds over captured turns: the error bar of latencies.
+    """live-eval's own lateness over captured turns, in milliseconds: the error bar of latencies.
 
     The percentiles are None without turns; `flagged` is the number of turns beyond the bound.
     """
@@ -105,7 +105,7 @@ class Lag:
 
 
 def lag_of(captured: Iterable[Latencies]) -> Lag:
-    """Return the lag of captured turns."""
+    """Summarise the lag of captured turns."""
     timings = list(captured)
     lags = [timing.lag_ns / 1e6 for timing in timings]
     return Lag(quantile(lags, 0.5), quantile(lags, 0.99), sum(timing.flagged for timing in timings))
@@ -122,17 +122,17 @@ def percentiles_json(values: Distribution) -> dict[str, Any]:
 
 
 def is_certain_only(name: str) -> bool:
-    """Return whether summaries of a latency exclude turns with an uncertain end of speech."""
+    """Return whether a latency's summaries exclude turns with an uncertain end of speech."""
     return name not in _NOT_FROM_VOICE_END | _ALSO_UNCERTAIN
 
 
 def has_uncertain_start(timing: Latencies, name: str) -> bool:
-    """Return whether summaries exclude a turn's latency, because its end of speech is uncertain."""
+    """Return whether summaries exclude a turn's latency because its end of speech is uncertain."""
     return timing.uncertain and is_certain_only(name)
 
 
 def summarise_latency(name: str, turns: Sequence[Observation]) -> LatencySummary:
-    """Return one latency over the turns of a run."""
+    """Summarise one latency over the turns of a run."""
     certain: list[tuple[float, Observation]] = []
     uncertain: list[float] = []
     missing: Counter[str] = Counter()
@@ -153,7 +153,7 @@ def summarise_values(
     missing: Mapping[str, int],
     uncertain: Sequence[float] = (),
 ) -> LatencySummary:
-    """Summarise a latency's values in milliseconds, each with its turn, and the missing ones by reason."""
+    """Summarise a latency's values in milliseconds, each given with its turn, and missing ones by reason."""
     return LatencySummary(
         name=name,
         measured=distribution(

@@ -21,7 +21,7 @@ class MainScore:
 
     Args:
         mean: Mean over all scored turns of the task.
-        missing: Headings of preferred scores that are missing.
+        missing: Headings of preferred scores that the run does not have.
     """
 
     task: Task
@@ -42,8 +42,8 @@ class MainScore:
 def main_scores(table: ScoreTable, turns: Sequence[Observation]) -> tuple[MainScore, ...]:
     """Return the main score of each task in a run, in level order; tasks without scores are omitted.
 
-    Columns by which the paper chooses the prompt come first, then columns with a heat map, then the others in
-    the order of the paper's tables.
+    Columns that the paper uses to choose the prompt have priority, then columns with a heat map, then the
+    others in the order of the paper's tables.
     """
     found = (_main_score(task, table, [turn for turn in turns if turn.task is task]) for task in Task)
     return tuple(each for each in found if each is not None)

@@ -14,7 +14,7 @@ __all__ = ["MediaSummary", "summarise_media"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaSummary:
-    """The media tracks of a run's turns, including failed turns.
+    """The metrics of a run's media tracks, including failed turns.
 
     Args:
         turns: Number of turns with a track.
@@ -22,10 +22,10 @@ class MediaSummary:
         lost: Number of packets that never arrived or arrived too late.
         lossy: Number of turns with lost packets.
         concealed_ms: Duration of audio replaced by silence.
-        jitter_ms: Median interarrival jitter over the turns.
+        jitter_ms: Median over turns of the interarrival jitter.
         sent_lost: Number of user audio packets that endpoints reported as lost; None if there are no reports.
         round_trip_ms: Median RTCP round-trip time; None if unknown.
-        setup_ms: Median duration of each connection setup step.
+        setup_ms: Median duration of each step of the connection setup.
     """
 
     turns: int
@@ -53,7 +53,7 @@ class MediaSummary:
         }
 
     def in_words(self) -> str:
-        """Return the summary as a sentence."""
+        """Describe the media tracks in a sentence."""
         sent = self.packets + self.lost
         share = f"{100 * self.lost / sent:.2g} % lost" if self.lost else "none lost"
         parts = [f"media: {self.packets} packets, {share}"]
@@ -70,7 +70,7 @@ class MediaSummary:
 
 
 def summarise_media(turns: Sequence[Observation]) -> MediaSummary | None:
-    """Return a summary of the media tracks; None if there are none."""
+    """Summarise the media tracks; None if there are none."""
     stats = [turn.media for turn in turns if turn.media is not None]
     if not stats:
         return None

@@ -1,4 +1,4 @@
-"""Read the turn data needed for statistics: everything except the timestamps."""
+"""Read the turn data that statistics need: everything except the timestamps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["Observation", "TurnKey", "latency", "read_observations"]
 _T = TypeVar("_T")
 
 TurnKey: TypeAlias = tuple[str, int]
-"""A case and its repetition, from 0; it identifies the same turn in several runs."""
+"""A case and its repetition, from 0: identifies the same turn in several runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The data of one turn needed for statistics.
+    """The data of one turn that statistics need.
 
-    `failed_by` is the cause of the turn's failure, None if captured; `speech_end_ns` is relative to the
+    `failed_by` is the cause of the turn's failure, or None if captured. `speech_end_ns` is relative to the
     recording's first sample.
     """
 
@@ -76,7 +76,7 @@ class Observation:
         return self.failed_by not in (None, FailureCause.ENDPOINT)
 
     def milliseconds(self, name: str) -> float | None:
-        """Return a latency, or None. A failed turn has none except the time to connect."""
+        """Return a latency in milliseconds, or None; a failed turn has only the time to connect."""
         ns = latency(self.timing, name).ns
         counts = self.captured or (name == "connect" and self.failed_by is not FailureCause.HARNESS)
         return ns / 1e6 if counts and ns is not None else None
@@ -90,7 +90,7 @@ def latency(timing: Latencies, name: str) -> Latency:
 
 
 def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
-    """Return a run's observations; dialogue turns skipped after a failure have the cause of that failure."""
+    """Return a run's observations; dialogue turns skipped after a failure get the cause of that failure."""
     facts: list[Observation] = []
     causes: dict[tuple[str, int], FailureCause] = {}
     followers: list[int] = []
@@ -111,7 +111,7 @@ def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
 
 
 class _Shared:
-    """Deduplicate equal values, so that a run keeps each value only once."""
+    """Deduplicates equal values, to save memory."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
@@ -155,7 +155,7 @@ def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
 
 
 def _cause(kind: FailureKind, trace: TurnTrace) -> FailureCause:
-    # Over HTTP, the request contains the turn, which may be the cause of the server's failure.
+    # Over HTTP, the request contains the turn, which may cause the server to fail.
     if kind in (FailureKind.UNAVAILABLE, FailureKind.SERVER_ERROR) and trace.t0_ns is None:
         return FailureCause.NO_SESSION
     return FAILURE_CAUSES.get(kind, FailureCause.ENDPOINT)

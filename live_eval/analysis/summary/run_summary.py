@@ -1,4 +1,4 @@
-"""The metrics of a run as a whole."""
+"""Summarise a run: facts from its manifest, and all its metrics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
     "unfinished",
 ]
 
-_LONGEST_S = 1e10  # maximum outage length, and maximum time since the Unix epoch
+_LONGEST_S = 1e10  # maximum plausible outage length, and time since the Unix epoch
 _NAMED = 5
 _NOT_IN_JSON = frozenset({"voice", "planned", "unfinished", "outages"})
 _NOT_COMPARABLE = "one request per turn: latencies are not comparable with those of realtime endpoints"
@@ -67,14 +67,14 @@ class RunFacts:
         model: Model reported by the endpoint, or else the requested model.
         conditions: Turn mode, prompt, impairment and concurrency.
         comparable: Whether the latencies are comparable with realtime endpoints.
-        state: ``running`` (or died), ``interrupted`` or ``finished``.
+        state: ``running`` (or crashed), ``interrupted`` or ``finished``.
         started_at: Start time, ISO 8601 in UTC.
         ended_at: End time, ISO 8601 in UTC; None if the run has not ended.
         planned: Number of planned turns.
-        unfinished: Note that the run has not ended; empty if it has.
-        calibration: Latency error measured at the machine's last calibration; None if never calibrated.
+        unfinished: Note on an incomplete run; empty if it has ended.
+        calibration: Latency error from the machine's last calibration; None if never calibrated.
         outages: Note on outages of the endpoint; empty if there were none.
-        nodes: Cluster machines that ran sessions or were refused; empty if there was no cluster.
+        nodes: Note on cluster machines that ran sessions or were refused; empty without a cluster.
         licence: Note on the licence of a benchmark's recordings; empty for other data.
     """
 
@@ -120,10 +120,10 @@ class RunSummary:
         retried: Number of failed attempts that were retried, by kind.
         warnings: Number of warnings, by kind.
         greetings: Greetings of the endpoint.
-        table: Scores turn by turn.
-        collected: Replies for the measurement of cue sensitivity.
-        audits: Audits of the judges, by judge.
-        lost_audio: Turns with missing or unusable stored audio, with the reason.
+        table: Scores of each turn.
+        collected: Replies from which cue sensitivity is measured.
+        audits: Audits by judge.
+        lost_audio: Turns with missing or unusable audio files, with the reason.
     """
 
     facts: RunFacts
@@ -144,7 +144,7 @@ class RunSummary:
 
     @cached_property
     def vocal_sounds(self) -> Mapping[str, LatencySummary]:
-        """Latencies of turns whose cue is a vocal sound, from the last word and from the last sound."""
+        """The latencies of turns whose cue is a vocal sound, from the last word and from the last sound."""
         return summarise_vocal_sounds(self.turns)
 
     @cached_property
@@ -199,7 +199,7 @@ class RunSummary:
 
     @cached_property
     def dialogues(self) -> DialogueSummary | None:
-        """Whether replies follow changes of the cue; None if there are no dialogues."""
+        """The metrics of the dialogues; None if there are none."""
         return summarise_dialogues(self.table, self.turns)
 
     @property
@@ -209,7 +209,7 @@ class RunSummary:
 
     @property
     def captured(self) -> int:
-        """Number of captured turns."""
+        """The number of captured turns."""
         return len(self._captured)
 
     @property
@@ -224,7 +224,7 @@ class RunSummary:
 
     @property
     def premature(self) -> int:
-        """The number of responses cancelled because the same utterance continued."""
+        """The number of responses cancelled because the user's utterance continued."""
         return sum(turn.timing.premature for turn in self._captured)
 
     @property
@@ -270,7 +270,7 @@ class RunSummary:
     def as_json(self, *, cues: bool = True) -> dict[str, Any]:
         """Return the metrics as printed by ``live-eval show --json``; its keys are stable.
 
-        Without `cues`, omit the part that `cues_json` returns, which takes half of the time.
+        Without `cues`, omit the part returned by `cues_json`, which takes half of the time.
         """
         return {
             "turns": {
@@ -306,7 +306,7 @@ class RunSummary:
         }
 
     def cues_json(self) -> dict[str, Any]:
-        """Return the cue sensitivity and the scores by cue, as part of `as_json`."""
+        """Return the cue sensitivity and the scores by cue, the slow part of `as_json`."""
         return {
             "cue_sensitivity": None if self.cue_sensitivity is None else self.cue_sensitivity.summary_json(),
             "cue_maps": [each.as_json() for each in self.cue_maps],
@@ -322,8 +322,8 @@ def summarise(
 ) -> RunSummary:
     """Read the metrics of a run, ended or not.
 
-    With `retime`, recompute the latencies with the current definitions. `seen` is called with every turn and
-    the scores, so that a caller does not need to read the turns again; paths to the data are unresolved.
+    With `retime`, the latencies are recomputed with the current definitions. `seen` is called with every turn
+    and the scores, which saves a caller from reading the turns again; paths to the data are unresolved.
     """
     table = read_scores(scores, judges_asked_for(run.manifest))
     warnings: Counter[str] = Counter()
@@ -358,7 +358,7 @@ def summarise(
 
 
 def model_of(run: RunReader) -> str | None:
-    """Return the model of a run: as the endpoint reported it, or as it was requested."""
+    """Return the model of a run, as reported by the endpoint or else as requested."""
     return " and ".join(run.models[:2]) or text_of(part_of(run.manifest, "endpoint"), "model")
 
 
@@ -385,7 +385,7 @@ def _run_facts(run: RunReader) -> RunFacts:
 
 
 def outages_in_words(kept: object) -> str:
-    """Return a note on the outages in a manifest, which may be untrusted; empty if there are none."""
+    """Describe the outages in a manifest, which may be untrusted; empty if there are none."""
     spans = outage_spans(kept)
     if not spans:
         return ""
@@ -401,7 +401,7 @@ class OutageSpan(NamedTuple):
     Args:
         began_wall_ns: Start time in nanoseconds since the Unix epoch; 0 if unknown.
         seconds: Length in seconds; 0 if unknown.
-        open_loop: Whether sessions were due during the outage.
+        open_loop: Whether sessions became due during the outage.
     """
 
     began_wall_ns: float
@@ -409,7 +409,7 @@ class OutageSpan(NamedTuple):
     open_loop: bool
 
     def overlaps(self, from_wall_ns: float, to_wall_ns: float) -> bool:
-        """Return whether the outage overlaps a time span, in nanoseconds since the Unix epoch."""
+        """Return whether the outage overlaps a time span (nanoseconds since the Unix epoch)."""
         return from_wall_ns < self.began_wall_ns + self.seconds * 1e9 and self.began_wall_ns < to_wall_ns
 
 
@@ -431,7 +431,7 @@ def outage_spans(kept: object) -> list[OutageSpan]:
 
 
 def nodes_in_words(nodes: object) -> str:
-    """Return a note on the cluster machines in a manifest; empty if there are none."""
+    """Describe the cluster machines in a manifest; empty if there are none."""
     if not isinstance(nodes, list):
         return ""
     listed = [node for node in nodes if isinstance(node, dict) and isinstance(node.get("name"), str)]
@@ -446,7 +446,7 @@ def nodes_in_words(nodes: object) -> str:
 
 
 def unfinished(run: RunReader) -> str:
-    """Return a note that the run has not ended; empty if it has."""
+    """Return a note if the run has not ended, else an empty string."""
     if run.ended:
         return ""
     planned = _planned(run)

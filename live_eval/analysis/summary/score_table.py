@@ -1,4 +1,4 @@
-"""Tabulate the scores of a run, with one cell per turn and score, and compute the means."""
+"""Tabulate a run's scores, one cell per turn and score, and compute their means."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class ScoreColumn:
         version: Judge version; empty if the judge has not run.
         output: Name of the output; empty if the judge has only one output.
         title: Description.
-        heading: Short name: the heading in the paper's tables, or the description if there is none or if it
-            begins with that heading ("C1 context fit").
-        definition: What the output measures, its range, direction, judge and source.
+        heading: Short name: the heading in the paper's tables. It is the title if there is no such heading or
+            if the title begins with it ("C1 context fit").
+        definition: Description of what the output measures, with its range, direction, judge and source.
         higher_is_better: Better direction; None if there is none or it is unknown.
         tasks: Tasks that the output applies to.
         role: Role of the judge; None if the judge has no role or is not installed.
-        fits_cue_from: Lowest value at which the reply takes the speaker's cue into account, or None.
+        fits_cue_from: Lowest value for which the reply takes the speaker's cue into account, or None.
     """
 
     name: str
@@ -69,7 +69,7 @@ class ScoreColumn:
     definition: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the description of the score for pages."""
+        """Return the description of the score for web pages."""
         return {
             "name": self.name,
             "heading": self.heading,
@@ -83,7 +83,7 @@ class ScoreColumn:
 
     @property
     def is_accuracy(self) -> bool:
-        """Whether the output is the accuracy of answers to questions."""
+        """Whether the output measures the accuracy of answers to questions."""
         return self.role is JudgeRole.MULTIPLE_CHOICE and self.output == _ACCURACY
 
 
@@ -98,7 +98,7 @@ class ScoreCell:
 
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
-    """A judge that judged turns of a run, with its models, most frequent first."""
+    """A judge of a run's turns, with its models in order of frequency."""
 
     name: str
     version: str
@@ -112,10 +112,7 @@ class JudgeFacts:
 
 
 class JudgedTurns(Mapping[str, Mapping[str, ScoreRow]]):
-    """The judgements of each turn by judge, parsed on access.
-
-    They are kept as JSON: as objects, the judgements of 30,000 turns would take hundreds of megabytes.
-    """
+    """The judgements of each turn by judge, stored as JSON and parsed on access to save memory."""
 
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
@@ -173,7 +170,7 @@ class ScoredValues:
             values.append(value)
 
     def of(self, turn_ids: Sequence[str], column: ScoreColumn) -> NDArray[np.float64]:
-        """Return the values of turns, shape (turns,)."""
+        """Return the values of the given turns, shape (turns,)."""
         places = np.fromiter((self._places.get(each, -1) for each in turn_ids), np.int64, len(turn_ids))
         return self._array(column)[places]
 
@@ -186,7 +183,7 @@ class ScoredValues:
         key = column.judge, column.output
         found = self._values.get(key)
         if found is None:
-            found = np.full(len(self._places) + 1, np.nan)  # the last index stands for an unknown turn
+            found = np.full(len(self._places) + 1, np.nan)  # the last index represents unknown turns
             places, values = self._given.pop(key, (array("q"), array("d")))
             found[np.asarray(places, np.int64)] = values
             self._values[key] = found
@@ -202,7 +199,7 @@ class ScoreTable:
         rows: Judgements by turn and judge.
         scored_values: The values in `rows`.
         problems: Judges whose last attempt did not start or did not finish.
-        answers_judged: Whether questions were judged: an answer was scored, or every turn failed.
+        answers_judged: Whether questions were judged: an answer was scored, or all turns failed.
         judges: The judges that judged turns, in column order.
     """
 
@@ -214,7 +211,7 @@ class ScoreTable:
     judges: tuple[JudgeFacts, ...]
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
-        """Return the score of a turn with this task; turns that were not judged are unscored."""
+        """Return a turn's score for its task; turns that were not judged are unscored."""
         if (value := self.scored_values.one(turn_id, column)) is not None:
             return ScoreCell("scored", value, "")
         row = self.rows.get(turn_id, {}).get(column.judge)
@@ -228,7 +225,7 @@ class ScoreTable:
         return ScoreCell("unscored", None, f"the judge returned no {column.output or 'score'}")
 
     def column(self, name: str) -> ScoreColumn | None:
-        """Return the column with a name, or None."""
+        """Return the column with this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
     def filling(self, column: BoardColumn) -> ScoreColumn | None:
@@ -248,14 +245,14 @@ class ScoreTable:
     def value(self, turn: Observation, column: ScoreColumn) -> float | None:
         """Return a turn's value for statistics, or None.
 
-        A failed turn has no value, except that a question that the endpoint did not answer counts as wrong.
+        A failed turn has no value, but a question that the endpoint failed to answer counts as wrong.
         """
         if turn.captured:
             return self.scored_values.one(turn.turn_id, column)
         return 0.0 if column.is_accuracy and turn.unanswered and self.answers_judged else None
 
     def scored(self, turns: Iterable[Observation], column: ScoreColumn) -> list[tuple[Observation, float]]:
-        """Return the turns that have a value for statistics, each with its value."""
+        """Return the turns that have a value for statistics, with their values."""
         return [(turn, value) for turn in turns if (value := self.value(turn, column)) is not None]
 
     def mean(self, turns: Iterable[Observation], column: ScoreColumn) -> Estimate:
@@ -266,7 +263,7 @@ class ScoreTable:
         ]
 
     def values(self, turns: Sequence[Observation], columns: Sequence[ScoreColumn]) -> NDArray[np.float64]:
-        """Return the values of turns for statistics, NaN where missing, shape (turns, columns)."""
+        """Return the turns' values for statistics, shape (turns, columns); NaN where missing."""
         turn_ids = [turn.turn_id for turn in turns]
         found = np.empty((len(turns), len(columns)))
         for place, column in enumerate(columns):
@@ -283,7 +280,7 @@ class ScoreTable:
         return self.row(turn_id, JudgeRole.MULTIPLE_CHOICE)
 
     def chosen(self, turn_id: str) -> str | None:
-        """Return the letter of the option that a reply chooses; None unless it chooses exactly one."""
+        """Return the letter of the option chosen by a reply; None unless it chooses exactly one."""
         row = self.answer(turn_id)
         letter = row.detail.get("chosen") if row is not None else None
         return letter if isinstance(letter, str) else None
@@ -292,10 +289,10 @@ class ScoreTable:
 def means(
     values: NDArray[np.float64], scripts: Sequence[str], columns: Sequence[ScoreColumn]
 ) -> dict[str, Estimate]:
-    """Return the mean of each score by name; `values` is the result of `ScoreTable.values`."""
+    """Return the mean of each score by name, given the result of `ScoreTable.values`."""
     found: dict[str, Estimate] = {}
     known = ~np.isnan(values)
-    alike: dict[bytes, list[int]] = {}  # columns with values for the same turns are resampled together
+    alike: dict[bytes, list[int]] = {}  # resample columns with values for the same turns together
     for place in range(len(columns)):
         alike.setdefault(known[:, place].tobytes(), []).append(place)
     for places in alike.values():
@@ -311,7 +308,7 @@ def means(
 
 
 def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the judges in a run's manifest, in order."""
+    """Return the judges listed in a run's manifest, in order."""
     names: Any = manifest
     for key in ("config", "judges", "names"):
         names = names.get(key) if isinstance(names, Mapping) else None
@@ -323,7 +320,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
 
     Args:
         scores: Stored scores.
-        order: Judges whose columns are first.
+        order: Judges whose columns are placed first.
         turn_id: Turn to read; None for all turns. The columns always cover the whole run.
     """
     versions = scores.versions()
@@ -363,7 +360,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     for judge in judges:
         spec = specs.get(judge)
         outputs = {output.name: output for output in spec.outputs} if spec is not None else {}
-        # Another version of a judge may have produced outputs that are not in its current specification.
+        # Another version of a judge may have produced outputs that its current specification does not list.
         names = list(given.get(judge, ())) or list(outputs) or [""]
         specified = list(outputs)
         names.sort(key=lambda name: specified.index(name) if name in specified else len(specified))
@@ -405,7 +402,7 @@ class ScoreSummary:
 
     Args:
         column: Column of the output.
-        mean: Mean over the scored turns; for accuracy, also over unanswered questions.
+        mean: Mean over the scored turns; for accuracy, unanswered questions are included.
         n_unscored: Number of turns without the judge's input, including failed turns.
         n_failed: Number of turns on which the judge failed.
         reasons: Number of turns without the score, by reason.
@@ -427,7 +424,7 @@ class ScoreSummary:
 
     @property
     def n(self) -> int:
-        """Number of scored turns."""
+        """The number of scored turns."""
         return self.mean.n
 
     def as_json(self) -> dict[str, Any]:
@@ -445,7 +442,7 @@ class ScoreSummary:
 
 
 def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[str, ScoreSummary]:
-    """Return each score's mean over the turns that the score applies to, by name."""
+    """Summarise each score over the turns that it applies to, by name."""
     summaries: dict[str, ScoreSummary] = {}
     for column in table.columns:
         reasons: Counter[str] = Counter()

@@ -2,9 +2,9 @@
 the parts of other benchmarks.
 
 The metrics are computed from the scores of the multiple-choice and transcription judges. A question that the
-endpoint did not answer counts as wrong; a question whose turn failed for another reason is excluded and
-counted. An utterance that the endpoint did not repeat has no word error rate. A captured turn without a score
-is excluded from all means. The counts are reported with the means.
+endpoint failed to answer counts as wrong; a question whose turn failed for another reason is excluded. An
+utterance that the endpoint did not repeat has no word error rate. Captured turns without a score are excluded
+from all means. The number of excluded turns is reported with the means.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionSummary:
-    """The answers to questions of one type or of all types.
+    """The metrics of answers to questions of one type or of all types.
 
     Args:
         kind: Question type; empty for all.
@@ -88,7 +88,7 @@ class QuestionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRates:
-    """Word error rate of the repeated text, in percent, ``normalized`` or ``raw``.
+    """The word error rate of the repeated text, in percent, with ``normalized`` or ``raw`` text.
 
     `mean` is the mean over utterances, as in EchoMind; `pooled` is the total errors divided by the total
     words.
@@ -105,9 +105,7 @@ class ErrorRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSummary:
-    """One task of a run: answers (first all question types, then each type), transcription errors, or parts
-    of other benchmarks.
-    """
+    """The metrics of a task: answers (all, then by question type), transcription errors, benchmark parts."""
 
     task: Task
     turns: int
@@ -130,7 +128,7 @@ class TaskSummary:
 
 
 def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[TaskSummary, ...]:
-    """Return a summary of each task in a run, in level order."""
+    """Summarise each task in a run, in level order."""
     by_task = {task: [turn for turn in turns if turn.task is task] for task in Task}
     return tuple(
         TaskSummary(
@@ -189,7 +187,7 @@ def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorR
     sums = np.asarray(counts, np.float64).reshape(-1, 2)
 
     def all_errors(drawn: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return total errors divided by total words, in percent; every utterance has at least one word."""
+        """Return total errors divided by total words, in percent."""
         errors, words = (drawn @ sums).T
         return np.asarray(100.0 * errors / words, np.float64)
 

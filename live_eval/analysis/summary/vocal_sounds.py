@@ -1,7 +1,7 @@
 """Measure latencies of turns whose cue is a vocal sound (a sigh, breath or sob), from two ends of speech.
 
-In such a turn, speech ends with the sound, often after the last word, so it is unclear when a listener would
-begin to answer. Both latencies are reported: from the last word and from the last sound.
+In such a turn, the sound often follows the last word, so it is unclear when a listener would begin to answer.
+Two latencies are therefore reported: from the last word and from the last sound.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def has_vocal_sound(turn: Observation | Case) -> bool:
 def vocal_sound_latencies(
     case: Case, boundaries: SpeechBoundaries | None, voice_to_voice: Latency
 ) -> dict[str, Latency]:
-    """Return both latencies of a turn, by name; missing ones for another cue."""
+    """Return both latencies of a turn by name; without a vocal sound, they are missing with a reason."""
     if not has_vocal_sound(case):
         return dict.fromkeys(VOCAL_SOUND_TITLES, Latency(None, _NO_SOUND))
     word = voice_to_voice
@@ -63,8 +63,7 @@ def vocal_sound_latencies(
 
 
 def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySummary]:
-    """Return both latencies of the turns with a vocal sound as their cue, by name; empty if there are
-    none."""
+    """Summarise both latencies by name over the turns whose cue is a vocal sound; empty if there are none."""
     concerned = [turn for turn in turns if has_vocal_sound(turn)]
     if not concerned:
         return {}
@@ -72,7 +71,7 @@ def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySum
 
 
 def vocal_sound_milliseconds(turn: Observation, name: str) -> float | None:
-    """Return one of both latencies of a turn by name, or None."""
+    """Return one of the two latencies of a turn by name, or None."""
     since_sound = turn.milliseconds("voice_to_voice") if has_vocal_sound(turn) else None
     after_word_ns = 0 if name == _FROM_LAST_SOUND else _after_last_word_ns(turn.boundaries)
     return None if since_sound is None or after_word_ns is None else since_sound + after_word_ns / 1e6

@@ -1,6 +1,6 @@
-"""Published full-duplex metrics, both as defined by their sources and with known defects corrected.
+"""Compute published full-duplex metrics, as defined by their sources and with known defects corrected.
 
-There is one module per source; docs/reference/turn-taking-metrics.md lists the metrics.
+Each source has a module; docs/reference/turn-taking-metrics.md lists the metrics.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFINITIONS: Sequence[MetricDefinition] = tuple(
 
 
 def all_metrics(conversations: Sequence[Conversation]) -> Mapping[str, MetricValue]:
-    """Return every metric of the conversations by its name; a missing value has a reason."""
+    """Return all metrics of the conversations by name; a missing value has a reason."""
     return {
         f"{source}.{name}": value
         for source, module in _MODULES.items()

@@ -1,10 +1,10 @@
-"""ServiceNow eva's turn-taking score.
+"""Compute ServiceNow eva's turn-taking score.
 
 Source: ServiceNow eva 997ae97, ``docs/metrics/turn_taking.md`` and
 ``src/eva/metrics/experience/turn_taking.py``. Each user turn scores 0 to 1: by the agent's yield time if the
-user interrupts; by overlap, number of segments and latency if the agent interrupts; otherwise by latency. A
-conversation's score is the mean over its turns. A greeting before the first turn is not scored. The source's
-longer bounds for turns with tool calls are not used.
+user interrupts; by overlap, number of agent segments and latency if the agent interrupts; otherwise by
+latency. A conversation's score is the mean over its turns. A greeting before the first turn is not scored.
+The source's longer limits for turns with tool calls are not used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DEFINITIONS = (
 
 
 class _Score(NamedTuple):
-    """A turn's score and, if the user interrupts, the yield time and whether the reply ended naturally."""
+    """A turn's score; if the user interrupts, also the yield time and whether the reply ended naturally."""
 
     score: float
     yield_ms: float | None
@@ -66,7 +66,7 @@ class _Score(NamedTuple):
 
 
 def latency_score(latency_ms: float) -> float:
-    """Return the score of a latency: 0 up to −500 ms, 1 from 500 to 2,000, 0 from 3,500; linear in between.
+    """Return the score of a latency: 0 up to −500 ms, 1 from 500 to 2,000 ms, 0 from 3,500 ms, else linear.
 
     >>> latency_score(200), latency_score(2750)
     (0.7, 0.5)
@@ -86,7 +86,7 @@ def overlap_score(overlap_ms: float) -> float:
 
 
 def count_score(segments: int) -> float:
-    """Return the score of the number of agent segments over one user turn: 0.5 for one, 0 for three.
+    """Return the score of the number of agent segments during one user turn: 0.5 for one, 0 for three.
 
     >>> count_score(2)
     0.25
@@ -104,7 +104,7 @@ def yield_score(yield_ms: float) -> float:
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the source's metrics by name; all turns are scored as turns without tool calls."""
+    """Compute the source's metrics, by name; all turns are scored as turns without tool calls."""
     defined: list[float] = []
     corrected: list[float] = []
     yields_ms: list[float] = []
@@ -145,7 +145,7 @@ def _corrected(turn: Exchange, score: _Score) -> float:
 
 
 def _score(turn: Exchange) -> _Score:
-    """Return a turn's score as computed by the source."""
+    """Score a turn as the source does."""
     end_ns = turn.speech.end_ns
     yield_ms = None if turn.over is None else (turn.over.end_ns - turn.speech.start_ns) / 1e6
     natural = yield_ms is not None and yield_ms < _HARD_MS and turn.over is not None and turn.over.natural_end

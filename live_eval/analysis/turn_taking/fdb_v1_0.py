@@ -1,12 +1,12 @@
-"""Full-Duplex-Bench v1: takeover rate (TOR), latency and backchannels.
+"""Compute the metrics of Full-Duplex-Bench v1: takeover rate (TOR), latency and backchannels.
 
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``,
 ``eval_smooth_turn_taking.py``, ``eval_user_interruption.py``, ``eval_backchannel.py``, and
 ``v1_v1.5/get_transcript/asr.py``. In the source, word timestamps come from a recogniser. Here, a response's
 words are spread evenly over its audible parts; without a transcript, only the duration is used.
 
-Each exchange is one sample. An exchange that begins while the agent speaks is a user interruption; any other
-is a sample of smooth turn-taking and of backchannels, and also of pause handling if the user pauses.
+Each exchange is one sample. An exchange that begins while the agent speaks is a user interruption. Any other
+exchange is a sample of smooth turn-taking and of backchannels, and of pause handling if the user pauses.
 """
 
 from __future__ import annotations
@@ -122,11 +122,11 @@ _MISSING = {
 }
 
 _Samples: TypeAlias = dict[str, list[float]]
-"""The sample values of each metric."""
+"""The values of each metric's samples."""
 
 
 def takes_turn(duration_ns: int, words: int) -> bool:
-    """Return whether the agent takes the turn (TOR 1) with speech of this length and number of words.
+    """Return whether speech of this length and number of words takes the turn (TOR 1).
 
     >>> takes_turn(900_000_000, 3), takes_turn(900_000_000, 4), takes_turn(1_000_000_000, 1)
     (False, True, True)
@@ -144,7 +144,7 @@ def _is_backchannel(duration_ns: int, words: int) -> bool:
 
 
 def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
-    """Return the number of a response's words between two times, if spread evenly over its audible parts."""
+    """Return the number of a response's words between two times, spread evenly over its audible parts."""
     total = sum(end - start for start, end in response.sounds)
     inside = sum(max(0, min(end, end_ns) - max(start, start_ns)) for start, end in response.sounds)
     return round(len(response.text.split()) * inside / total) if total else 0
@@ -153,12 +153,14 @@ def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
 def backchannel_jsd(
     backchannels: Sequence[Stretch], start_ns: int, end_ns: int, reference: Sequence[float]
 ) -> float:
-    """Return the Jensen–Shannon distance (nats) of backchannel times from a reference; 1 if there are none.
+    """Return the Jensen–Shannon distance of backchannel times from a reference, in nats; 1 if there are none.
 
     Args:
         backchannels: Times of the agent's backchannels.
-        start_ns: Start of the user's turn; `end_ns` is its end.
-        reference: Human backchannel frequencies over equal parts of the turn; resampled to 200 ms windows.
+        start_ns: Start of the user's turn.
+        end_ns: End of the user's turn.
+        reference: Frequencies of human backchannels in equal parts of the turn, which are resampled to
+            windows of 200 ms.
     """
     if not backchannels:
         return 1.0
@@ -176,10 +178,10 @@ def backchannel_jsd(
 def metrics(
     conversations: Sequence[Conversation], references: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, MetricValue]:
-    """Return the source's metrics by name: latencies in seconds, frequencies per second.
+    """Compute the source's metrics, by name: latencies in seconds, frequencies per second.
 
     Args:
-        references: Frequencies of human backchannels over equal parts of each case, for the JSD.
+        references: Frequencies of human backchannels in equal parts of each case, for the JSD.
     """
     defined: _Samples = {name: [] for name in _MISSING}
     corrected: _Samples = {name: [] for name in _MISSING}
@@ -235,7 +237,7 @@ def _add_interruption(
     turn: Exchange, conversation: Conversation, defined: _Samples, corrected: _Samples
 ) -> None:
     end_ns, until_ns = turn.speech.end_ns, turn.until_ns
-    # The source passes only the output after the end of the interruption to its recogniser.
+    # The source's recogniser gets only the output after the end of the interruption.
     after = [
         (max(start, end_ns), min(end, until_ns), response)
         for response in conversation.agent

@@ -1,9 +1,9 @@
-"""Full-Duplex-Bench v1.5: how long the agent talks over the user, and how soon it answers.
+"""Compute the latencies of Full-Duplex-Bench v1.5: until the agent stops, and until it answers.
 
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/get_timing.py``. The source detects segments with
-Silero VAD, and joins the user's segments at gaps up to 0.6 s and the model's at gaps up to 0.5 s; here,
-segments are the exact audible parts. The source's behaviour classes (RESPOND, RESUME, UNCERTAIN_HANDLING,
-UNKNOWN) are assigned by a language model and have no metric here.
+Silero VAD, and joins user segments across gaps of up to 0.6 s and model segments across gaps of up to 0.5 s.
+Here, segments are the exact audible parts. The source's behaviour classes (RESPOND, RESUME,
+UNCERTAIN_HANDLING, UNKNOWN) are assigned by a language model and have no metric here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = [
 
 SOURCE = "Full-Duplex-Bench d7336bd, v1_v1.5/evaluation/get_timing.py"
 _USER_GAP_NS = 600_000_000
-"""The longest gap at which user segments are joined."""
+"""The longest gap across which user segments are joined."""
 _MODEL_GAP_NS = 500_000_000
-"""The longest gap at which model segments are joined."""
+"""The longest gap across which model segments are joined."""
 
 _STOP_NS = 2_000_000_000  # a later stop does not count as a stop: cekura-bench, service/metrics.py
 
@@ -53,7 +53,7 @@ DEFINITIONS = (
 
 
 def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
-    """Return segments in order, joined at gaps of at most `gap_ns`."""
+    """Sort segments and join them across gaps of at most `gap_ns`."""
     found: list[Stretch] = []
     for start, end in sorted(stretches):
         if found and start - found[-1].end_ns <= gap_ns:
@@ -64,7 +64,7 @@ def joined(stretches: Iterable[Stretch], gap_ns: int) -> list[Stretch]:
 
 
 def overlaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Stretch]:
-    """Return the overlaps of two joined tracks (``latency_stop_list``), the shortest for each end."""
+    """Return the overlaps of two joined tracks (``latency_stop_list``): the shortest one for each end."""
     shortest: dict[int, Stretch] = {}
     i = j = 0
     while i < len(user) and j < len(model):
@@ -93,7 +93,7 @@ def response_gaps(user: Sequence[Stretch], model: Sequence[Stretch]) -> list[Str
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the source's two latencies in seconds, by name."""
+    """Compute the source's two latencies in seconds, by name."""
     stops, stops_corrected, responses, responses_corrected = [], [], [], []
     never = natural = early = 0
     for conversation in conversations:

@@ -1,7 +1,7 @@
-"""Build the conversation of a session from its recorded turns: both sides on one timeline.
+"""Build a conversation, with both sides on one timeline, from the recorded turns of a session.
 
-The user's speech is timed as spoken, using the annotated parts of each recording or else its speech
-boundaries. The endpoint's speech is timed as heard, using the playout and audibility rules of
+The user's speech is timed as spoken, from the annotated parts of each recording or else its speech
+boundaries. The endpoint's speech is timed as heard, by the playout and audibility rules of
 `live_eval.timing`.
 
 On continuous media, responses are the audible segments that the session detected; `segmentation.as_replies`
@@ -25,18 +25,18 @@ from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, gre
 __all__ = ["both_sides_of", "conversation_of"]
 
 _SECOND_NS = 1_000_000_000
-_ROUNDING_NS = 10_000_000  # an annotated end may exceed its recording by this much; it is then clamped
+_ROUNDING_NS = 10_000_000  # annotated and streamed lengths that differ by less are equal
 
 
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:
     """Return the conversation of one session's turns, with the responses that the session detected.
 
     Args:
-        run: Run of the turns, to read audio if the turns do not store the heard segments; None if they do.
+        run: Run to read audio from if the turns do not store the heard segments; None if they do.
         turns: Turns of the session in order, at least one spoken.
 
     Returns:
-        The conversation. Its lag covers the frames that contain the user's speech or could have affected the
+        The conversation. Its lag covers the frames that contain the user's speech or may have affected the
         time of the answer.
 
     Raises:
@@ -76,11 +76,12 @@ def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conve
 
 
 def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[NDArray[np.int16], int] | None:
-    """Return both sides of a whole session for drawing and playback; for the arguments see `conversation_of`.
+    """Return both sides of a session, for drawing and playback; for the arguments, see `conversation_of`.
 
     Returns:
-        The audio, int16, shape (samples, 2), user left, endpoint as heard right, sample 0 at the
-        conversation's `start_ns`; and its sample rate. None if the user's audio is missing.
+        The audio and its sample rate; None if the user's audio is missing. The audio is int16, shape
+        (samples, 2), with the user on the left and the endpoint as heard on the right; sample 0 is at the
+        conversation's `start_ns`.
 
     Raises:
         StoreError: Audio of a turn is missing, or the turns are hours apart.
@@ -92,7 +93,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
     start_ns = min(t0_ns for t0_ns, _ in spoken)
     rates = [marks.rate_hz for turn in turns for marks in turn.responses if marks.rate_hz]
     rate_hz = max([*rates, *(audio.rate_hz for _, audio in spoken)])
-    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # an utterance is cut when the next one starts
+    ends_ns = [*(t0_ns for t0_ns, _ in spoken[1:]), None]  # the next utterance cuts off the previous one
     pieces = [
         (0, t0_ns, resample(audio, rate_hz).int16()[: _samples(end_ns, t0_ns, rate_hz)])
         for (t0_ns, audio), end_ns in zip(spoken, ends_ns, strict=True)
@@ -109,7 +110,7 @@ def both_sides_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> tuple[N
 
 
 def _heard_responses(run: RunReader | None, turn: TurnRecord) -> tuple[ResponseRecord, ...]:
-    """Return a turn's responses with their audible parts, according to the current audibility rules."""
+    """Return a turn's responses with their audible parts by the current audibility rules."""
     if turn.timing_version == TIMING_VERSION and all(marks.heard_ns is not None for marks in turn.responses):
         return turn.responses
     return with_heard(turn.trace, _audio(run, turn)).responses
@@ -123,7 +124,7 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
     sounds = [Stretch(trace.onset_ns, end_ns)]
     if case.parts:
         first_ns, last_ns = case.parts[0].onset_ns, case.parts[-1].end_ns
-        # The recording may have been streamed at another speed.
+        # The recording may not have been streamed in real time.
         speed = (last_ns - first_ns) / max(1, end_ns - trace.onset_ns)
         speed = 1.0 if abs((last_ns - first_ns) - (end_ns - trace.onset_ns)) <= _ROUNDING_NS else speed
         sounds = [
@@ -137,7 +138,7 @@ def _user_speech(turn: TurnRecord) -> UserSpeech:
 
 
 def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
-    reported = not turn.trace.continuous  # otherwise, the marks are derived from the audio's energy
+    reported = not turn.trace.continuous  # on continuous media, the marks are derived from audio energy
     cancelled_ns = marks.interrupted_ns
     if cancelled_ns is None and marks.status is ResponseStatus.CANCELLED and reported:
         cancelled_ns = marks.done_ns
@@ -153,7 +154,7 @@ def _agent_speech(turn: TurnRecord, marks: ResponseRecord) -> AgentSpeech:
 
 
 def _began_ns(marks: ResponseRecord) -> int:
-    """Return the time of a response's first event or audio; 0 if there is none."""
+    """Return the time of a response's first event or audio, or 0."""
     arrivals = marks.chunk_arrival_ns[:1].tolist()
     signs = (marks.created_ns, marks.first_text_ns, marks.done_ns, *arrivals)
     return min((at_ns for at_ns in signs if at_ns is not None), default=0)
@@ -175,7 +176,7 @@ def _lag_ns(turn: TurnRecord) -> int:
 
 
 def _audio(run: RunReader | None, turn: TurnRecord) -> Sequence[NDArray[np.int16]]:
-    """Return the audio of each response in a turn, as it arrived."""
+    """Return the audio of each response in a turn, as received."""
     if run is not None and not turn.audio:
         return run.audio(turn)
     return turn.audio or [np.empty(0, np.int16)] * len(turn.responses)

@@ -1,8 +1,8 @@
-"""HumDial's full-duplex track: weighting and delays.
+"""Compute the scores of HumDial's full-duplex track: weighted total and delays.
 
 Source: HumDial-FDBench (ASLP-lab) 566f50d, ``Full-Duplex_Interaction/evaluation/readme.txt`` and
 ``interruption/compute_first_response_delay.py``; the delay score is from the challenge's results page
-(ASLP-lab/HumDial-Challenge, ``content/track2/results.md``). The behaviour classes are inputs here; in the
+(ASLP-lab/HumDial-Challenge, ``content/track2/results.md``). The behaviour classes are inputs here. In the
 source, a language model assigns them from the transcripts of a clean and a disturbed dialogue.
 """
 
@@ -35,14 +35,14 @@ INTERRUPTIONS = (
     "Topic Switching",
     "Silence/Termination",
 )
-"""The scenes in which the agent should respond to the user: the class C_RESPOND."""
+"""The scenes in which the agent should respond to the user (class C_RESPOND)."""
 REJECTIONS = (
     "User Real-time Backchannels",
     "Pause Handling",
     "Third-party Speech",
     "Speech Directed at Others",
 )
-"""The scenes in which the agent should continue: the class C_RESUME."""
+"""The scenes in which the agent should continue (class C_RESUME)."""
 
 _WEIGHTS = (0.4, 0.4, 0.2)
 _BASELINE_SCORE = 60.0
@@ -78,7 +78,7 @@ DEFINITIONS = (
 def behaviour_score(
     behaviours: Mapping[str, Sequence[str]], scenes: Sequence[str], wanted: str
 ) -> float | None:
-    """Return a behaviour class's mean share over scenes, 0 to 100; None if a scene is missing.
+    """Return the share of a behaviour class, averaged over scenes, 0 to 100; None if a scene is missing.
 
     Args:
         behaviours: Class of each dialogue, such as ``C_RESPOND``, by scene.
@@ -132,7 +132,7 @@ def total_score(
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the delays in seconds, by name; `total_score` needs additional inputs."""
+    """Compute the delays in seconds, by name; for the total score, call `total_score`."""
     delays: list[float] = []
     answers: list[float] = []
     for conversation in conversations:

@@ -1,9 +1,9 @@
-"""InteractionGym's rule-based scores: whether the agent behaved as expected, and how quickly.
+"""Compute InteractionGym's rule-based scores: whether the agent behaves as expected, and how quickly.
 
-Source: InteractionGym 283e86e, ``docs/FORMAT.md`` section 6.3, and ``src/interaction_gym/eval.py``
-(37e535e). Each utterance scores 0 to 1. A turn with pauses is scored phrase by phrase: the agent should wait
-after each phrase except the last, and answer the last. No utterance in a conversation expects an
-interruption, so the expectation ``interrupt`` has no metric.
+Source: InteractionGym 283e86e, ``docs/FORMAT.md`` section 6.3, and ``src/interaction_gym/eval.py`` (37e535e).
+Each utterance scores 0 to 1. A turn with pauses is scored phrase by phrase: the agent should wait after each
+phrase except the last, and answer the last. The expectation ``interrupt`` has no metric because no utterance
+here expects an interruption.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ DEFINITIONS = (
 
 
 class _Said(NamedTuple):
-    """A user phrase with the expected behaviour of the agent."""
+    """A user phrase and the agent's expected behaviour."""
 
     start_ns: int
     end_ns: int
@@ -80,7 +80,7 @@ class _Said(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A score and its expectation. `natural` states whether the agent's reply ended naturally."""
+    """A score and its expectation; `natural` is whether the agent's reply ended naturally."""
 
     expects: str
     score: float
@@ -88,7 +88,7 @@ class _Scored(NamedTuple):
 
 
 def latency_score(latency_ms: float) -> float:
-    """Return s(Δ) = 1 / (1 + e^((Δ − 950) / 100)), with Δ at least 0.
+    """Return the score s(Δ) = 1 / (1 + e^((Δ − 950) / 100)) of a latency Δ, clamped to at least 0 ms.
 
     >>> round(latency_score(700), 3), round(latency_score(1200), 3)
     (0.924, 0.076)
@@ -97,7 +97,7 @@ def latency_score(latency_ms: float) -> float:
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the mean score of each expectation, and overall."""
+    """Compute the mean score of each expectation, and of all of them."""
     scored = [each for conversation in conversations for each in _scores(conversation)]
     natural = sum(each.natural for each in scored)
     why = f"natural ends excluded: {natural}" if natural else ""
@@ -158,7 +158,7 @@ def _scores(conversation: Conversation) -> Iterator[_Scored]:
 
 
 def _cut(segment: AgentSegment, end_ns: int) -> bool:
-    """Return whether the agent stopped early, rather than ending naturally or with the recording."""
+    """Return whether the agent was cut off, rather than ending naturally or with the recording."""
     return not segment.natural_end and segment.end_ns < end_ns
 
 
@@ -169,7 +169,7 @@ def _reacts(
     over: AgentSegment | None,
     end_ns: int,
 ) -> bool:
-    """Return whether the agent stops for, or answers, speech that is not addressed to it."""
+    """Return whether the agent stops for or answers speech that is not addressed to it."""
     turns = [each for each in said if each.expects != "ignore"]
     if over is not None:
         if _cut(over, end_ns):
@@ -191,5 +191,5 @@ def _reacts(
 
 
 def _begins(segments: Sequence[AgentSegment], from_ns: int) -> int | None:
-    """Return the first start of the agent within 2 s after a time, or None."""
+    """Return the time at which the agent first begins to speak within 2 s of a given time, or None."""
     return next((e.start_ns for e in segments if from_ns <= e.start_ns <= from_ns + _REPLY_NS), None)

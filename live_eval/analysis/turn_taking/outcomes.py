@@ -1,6 +1,6 @@
-"""Judge the outcomes and durations of trials by rules. Pure.
+"""Determine the outcome and durations of a trial by rules. Pure.
 
-A trial is a conversation whose last utterance is the probe. The utterance determines the rule:
+A trial is a conversation whose last utterance is the probe. That utterance determines the rule:
 
 =============  ==================================================  =====================
 rule           the last utterance                                  passes with
@@ -13,11 +13,11 @@ BACKCHANNEL    expects no answer, begins over the reply            `Outcome.KEPT
 FALSE_TRIGGER  expects no answer, overlaps no reply                `Outcome.IGNORED`
 =============  ==================================================  =====================
 
-A stop is the last audible sample of the reply that was audible when the user began, regardless of what the
-endpoint reports. `YIELD_WITHIN_NS` and the idea of the ladder are from cekura-bench (``service/probes.py``,
-``service/metrics.py``), with these differences: a pause also fails if the endpoint ended the turn or began a
-response before the user had finished; silence inside audio does not count as talking; an endpoint silenced by
-a backchannel fails; and a reply that ends naturally is void, not a success.
+The time of a stop is the last audible sample of the reply that was audible when the user began, regardless of
+what the endpoint reports. `YIELD_WITHIN_NS` and the ladder of pauses are from cekura-bench
+(``service/probes.py``, ``service/metrics.py``), with these differences: a pause also fails if the endpoint
+ended the turn or began a response before the user had finished; silence inside audio does not count as
+talking; an endpoint silenced by a backchannel fails; and a reply that ends naturally is void, not a success.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ DURATIONS: Mapping[str, str] = {
     "overlap": "time in which user and endpoint are both audible",
     "trigger": "the user's audio begins → first event or audio of an unprompted response",
 }
-"""Start and end of each duration."""
+"""The start and end of each duration."""
 
 
 class Rule(StrEnum):
@@ -88,7 +88,7 @@ class Rule(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The outcome of a trial: exactly one per trial."""
+    """The outcome of a trial."""
 
     ANSWERED = "answered"
     """A reply was heard once the user had finished."""
@@ -113,7 +113,7 @@ class Outcome(StrEnum):
     NOT_OVERLAPPING = "not_overlapping"
     """No reply was audible when the user began to speak: void."""
     UNKNOWN = "unknown"
-    """It is unknown whether the reply stopped or only paused, or the recording is damaged: void."""
+    """It is unknown whether the reply stopped or paused, or the recording is damaged: void."""
     ANCHOR_MISSED = "anchor_missed"
     """The user began to speak over the reply, but not at the time set by the condition: void."""
     FAILED = "failed"
@@ -126,9 +126,9 @@ class Outcome(StrEnum):
 
     @property
     def repeats(self) -> bool:
-        """Whether the trial is repeated: the outcome is void and not unknown.
+        """Whether the trial is repeated: its outcome is void, but not `UNKNOWN`.
 
-        Repeating an unknown trial until its outcome is known would bias the results, because the outcome
+        Repeating a trial until its outcome is known would bias the results, because whether it is known
         depends on the endpoint.
         """
         return self.void and self is not Outcome.UNKNOWN
@@ -151,9 +151,10 @@ class Judgement:
     Args:
         outcome: Outcome of the trial.
         reason: Reason for the outcome, in words.
-        durations_ns: Durations listed in `DURATIONS` for the rule; None if missing.
-        marks_ns: Decisive absolute times, by name.
-        talk_ratio: Seconds of audible endpoint per second of user speech; None if the user did not speak.
+        durations_ns: Durations of `DURATIONS` that apply to the rule; None if missing.
+        marks_ns: Absolute times that determined the outcome, by name.
+        talk_ratio: Seconds of audible endpoint speech per second of user speech; None if the user did not
+            speak.
         triggers: Number of unprompted responses; None under other rules.
     """
 
@@ -166,7 +167,7 @@ class Judgement:
 
 
 def rule_of(cases: Sequence[Case]) -> Rule:
-    """Return the rule for a trial, given the cases of its utterances (at least one) in order."""
+    """Return the rule for a trial from the cases of its utterances, in order; at least one."""
     last = cases[-1]
     anchor = last.anchor.kind if last.anchor is not None else None
     over_reply = anchor is AnchorKind.REPLY_AUDIBLE
@@ -256,7 +257,7 @@ def _answering(conversation: Conversation, *, pauses: bool) -> Judgement:
 
 
 def _before_reply(conversation: Conversation) -> Judgement:
-    """Judge a sound between a question and its reply: the question should be answered exactly once."""
+    """Judge a sound between a question and the reply: the question should be answered exactly once."""
     asked, sound = conversation.user[-2:]
     replies = [each for each in conversation.agent if each.sounds and (each.began_ns or 0) >= asked.start_ns]
     onsets_ns = sorted(each.sounds[0].start_ns for each in replies)
@@ -279,7 +280,7 @@ def _before_reply(conversation: Conversation) -> Judgement:
 
 
 def _overlapping(conversation: Conversation, *, interrupts: bool) -> Judgement:
-    """Judge an utterance that begins over a reply, and either should or should not stop the reply."""
+    """Judge an utterance that begins over a reply and, depending on `interrupts`, should stop it or not."""
     last = conversation.user[-1]
     begun = [each for each in conversation.agent if each.sounds and each.sounds[0].start_ns <= last.end_ns]
     if not begun:

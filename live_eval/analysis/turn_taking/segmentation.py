@@ -1,18 +1,16 @@
-"""Group an endpoint's audio into replies if only silence separates them. Pure.
+"""Group an endpoint's audio into replies on media where only silence separates them. Pure.
 
 On continuous media, an endpoint does not report the end of a reply, and most replies contain pauses. Once the
 user has spoken over a reply, audio after a pause is either the rest of that reply or another reply:
 
-* the same reply, if it resumes before the user has finished the interruption, or after a gap between words
-  (250 ms);
-* another reply, if the endpoint reported a stop in between;
-* another reply, if the pause is longer than the endpoint's own pauses by the factor `_MARGIN`, or than the
-  silence that ends every reply of the run (`SessionLimits.silence_s`);
-* the same reply, if it resumes sooner after the user's words than the endpoint has ever answered (`_SOONER`);
-* unknown otherwise (`AgentSpeech.unsure`).
+* the same reply, if it resumes before the user has finished the interruption, or within a gap between words
+(250 ms); * another reply, if the endpoint reported a stop in between; * another reply, if the pause is longer
+than the endpoint's own pauses by the factor `_MARGIN`, or than the silence that ends every reply of the run
+(`SessionLimits.silence_s`); * the same reply, if it resumes sooner after the user's words than the endpoint
+has ever answered (`_SOONER`); * unknown otherwise (`AgentSpeech.unsure`).
 
-An endpoint's own pauses are the pauses inside its uninterrupted replies in the run, except replies that may
-be the rest of another reply (within that silence). Pauses are known up to the length that at least
+An endpoint's own pauses are those inside its uninterrupted replies in the run, except replies that follow
+another reply so closely that they may be the rest of it. Pauses are known up to the length that at least
 `LEAST_REPLIES` of these replies exceed.
 """
 
@@ -36,14 +34,14 @@ from live_eval.types import SpeechKind
 __all__ = ["LEAST_REPLIES", "OwnReplies", "as_replies", "own_replies", "segmented"]
 
 _MARGIN = 1.25
-"""Ratio of the endpoint's longest possible own pause to its longest observed pause."""
+"""Ratio of the longest pause that may be the endpoint's own to its longest observed pause."""
 _SOONER = 0.8
-"""Ratio of the endpoint's shortest possible answer time to its shortest observed answer time."""
+"""Ratio of the shortest plausible answer time to the endpoint's shortest observed answer time."""
 LEAST_REPLIES = 3
-"""Minimum number of uninterrupted replies to estimate the endpoint's own pauses and answer times."""
-_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user's onset may be a reaction
+"""Minimum number of uninterrupted replies needed to estimate the endpoint's pauses and answer times."""
+_FOLLOWS_NS = 2_000_000_000  # a pause that begins this soon after the user starts speaking may be a reaction
 _WORD_GAP_NS = 250_000_000  # between the words of one reply
-_RARE = 10  # one in this many replies may contain a stall
+_RARE = 10  # one reply in this many may contain a stall
 
 
 class _Pause(Enum):
@@ -57,9 +55,9 @@ class OwnReplies:
     """The timing of an endpoint's uninterrupted replies.
 
     Args:
-        silence_ns: Silence that ends every reply.
+        silence_ns: Length of silence that ends every reply.
         lengths_ns: Length of each reply, from its first to its last audible sample.
-        longest_pause_ns: Longest pause in these replies, leaving out one reply in ten as a possible stall.
+        longest_pause_ns: Longest pause in these replies, excluding one reply in ten as a possible stall.
         answers_ns: Time from the user's last sample to each answer.
     """
 
@@ -74,7 +72,7 @@ class OwnReplies:
         return min(max(_WORD_GAP_NS, round(_MARGIN * self.longest_pause_ns)), self.silence_ns)
 
     def knows_pauses(self, after_ns: int) -> bool:
-        """Return whether enough replies exceed `after_ns` for their pauses up to this length to be known."""
+        """Return whether enough replies are longer than `after_ns` to know pauses of this length."""
         return sum(length_ns > after_ns for length_ns in self.lengths_ns) >= LEAST_REPLIES
 
     def is_too_soon(self, after_ns: int) -> bool:
@@ -83,16 +81,16 @@ class OwnReplies:
 
 
 def as_replies(conversations: Sequence[Conversation], silence_ns: int) -> list[Conversation]:
-    """Return the conversations of a run so that each `AgentSpeech` is one reply of the endpoint.
+    """Regroup the conversations of a run so that each `AgentSpeech` is one reply of the endpoint.
 
-    `silence_ns` is the length of silence that ended a reply in the run's sessions.
+    `silence_ns` is the length of silence that ended replies in the run's sessions.
     """
     own = own_replies(conversations, silence_ns)
     return [segmented(each, own) for each in conversations]
 
 
 def own_replies(conversations: Sequence[Conversation], silence_ns: int) -> OwnReplies:
-    """Return the timing of an endpoint's uninterrupted replies; for the arguments see `as_replies`."""
+    """Measure the timing of an endpoint's uninterrupted replies; for the arguments, see `as_replies`."""
     lengths_ns: list[int] = []
     pauses_ns: list[int] = []
     answers_ns: list[int] = []
@@ -116,7 +114,7 @@ def own_replies(conversations: Sequence[Conversation], silence_ns: int) -> OwnRe
 
 
 def _answers_ns(conversation: Conversation) -> list[int]:
-    """Return the delay of each answer to an utterance without overlap."""
+    """Return the delay of each answer to an utterance that does not overlap with a reply."""
     sounds = sorted(sound for speech in conversation.agent for sound in speech.sounds)
     ends_ns = [*(each.start_ns for each in conversation.user[1:]), conversation.end_ns]
     found = []
@@ -128,9 +126,9 @@ def _answers_ns(conversation: Conversation) -> list[int]:
 
 
 def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
-    """Return a conversation in which each `AgentSpeech` is one reply.
+    """Regroup a conversation so that each `AgentSpeech` is one reply.
 
-    A conversation is returned unchanged if the endpoint itself separates its replies.
+    The conversation is unchanged if the endpoint itself separates its replies.
     """
     if not conversation.continuous:
         return conversation
@@ -165,7 +163,7 @@ def segmented(conversation: Conversation, own: OwnReplies) -> Conversation:
 
 
 def _joined(first: AgentSpeech, rest: AgentSpeech, sound: Stretch) -> AgentSpeech:
-    """Join a reply that the session split in two, up to the first part of the second half."""
+    """Join two parts of a reply that the session split, up to the first sound of the second part."""
     return replace(
         first,
         sounds=(*first.sounds, sound),
@@ -181,7 +179,7 @@ def _judged(
     """Classify the silence between a reply and the next part; return the reason if the class is unknown.
 
     Args:
-        divided: Whether the session treated the next part as another response.
+        divided: Whether the session treated the next part as a new response.
     """
     began_ns, before_ns = reply.sounds[0].start_ns, reply.sounds[-1].end_ns
     pause_ns = after.start_ns - before_ns
@@ -189,7 +187,7 @@ def _judged(
     if not over:
         return (_Pause.END if divided else _Pause.OWN), ""
     interrupts = [each for each in over if began_ns - SIMULTANEOUS_NS <= each.start_ns]
-    if not interrupts:  # the endpoint began while the user spoke, for example with a backchannel
+    if not interrupts:  # the endpoint began over the user, for example with a backchannel
         return (_Pause.OWN if not divided and pause_ns <= BREATH_NS else _Pause.END), ""
     if any(each.kind is SpeechKind.TURN and after.start_ns < each.end_ns for each in interrupts):
         return _Pause.OWN, ""

@@ -1,4 +1,4 @@
-"""A conversation on one timeline: who speaks when. Pure.
+"""Represent a conversation on one timeline: who speaks when. Pure.
 
 All times are absolute monotonic nanoseconds; the user's speech is timed as spoken, the endpoint's as heard.
 """
@@ -37,7 +37,7 @@ PAUSE_NS = 150_000_000
 """The shortest user silence that counts as a pause; shorter silences are part of fluent speech."""
 
 SIMULTANEOUS_NS = 50_000_000
-"""The maximum time by which an utterance may precede a reply and still count as overlapping."""
+"""The maximum time by which an utterance may precede a reply and still count as overlapping it."""
 _REACTION_NS = 50_000_000
 """The minimum time for a reaction to the user; a reply that falls silent sooner does so on its own."""
 
@@ -54,11 +54,11 @@ class UserSpeech:
     """One utterance of the user.
 
     Args:
-        kind: Expected treatment by the endpoint.
-        sounds: At least one audible segment, in order. Only these segments can overlap with a reply, even if
-            the silences between them are short.
+        kind: Kind of speech, which determines how the endpoint should treat it.
+        sounds: Audible segments, in order; at least one. The silences between them never overlap with a
+            reply, however short they are.
         text: Transcript; empty if unknown.
-        case_id: ID of the streamed case; empty if there is none.
+        case_id: ID of the streamed case, or empty.
     """
 
     kind: SpeechKind
@@ -97,7 +97,7 @@ class AgentSpeech:
     """One response of the endpoint.
 
     Args:
-        response_id: ID from the endpoint, or ours if the endpoint sends none.
+        response_id: ID from the endpoint, or assigned by live-eval if the endpoint sends none.
         sounds: Audible parts as heard, split at pauses of 100 ms or more; empty if the response was not
             heard.
         created_ns: Time at which the endpoint announced the response, or None.
@@ -105,7 +105,7 @@ class AgentSpeech:
         completed: Whether the endpoint reported a normal end, with nothing cancelled or dropped.
         discarded_ns: Duration of audible audio that arrived but was not heard.
         text: Transcript from the endpoint; empty if unknown.
-        unsure: Reason why the next segment may be part of the same reply; empty if it is not.
+        unsure: Reason why the next segment may belong to the same reply; empty if it does not.
     """
 
     response_id: str
@@ -136,7 +136,7 @@ class Conversation:
         speech_started_ns: Times at which the endpoint reported the start of the user's speech.
         speech_stopped_ns: Times at which the endpoint reported the end of the user's speech, or accepted a
             commit.
-        lag_ns: Our maximum lateness, the error bar of all durations.
+        lag_ns: live-eval's maximum lateness: the error bar of all durations.
         continuous: Whether only silence separates the endpoint's replies.
     """
 
@@ -150,10 +150,10 @@ class Conversation:
     continuous: bool = False
 
     def reply_at(self, at_ns: int) -> AgentSpeech | None:
-        """Return the audible reply at the time when the user begins to speak, or None.
+        """Return the reply that is audible when the user begins to speak, or None.
 
-        A reply is not audible during a pause, or if it falls silent within `_REACTION_NS`, too soon to be a
-        reaction to the user. A reply that begins within `SIMULTANEOUS_NS` counts as audible.
+        A reply is not audible during its pauses, or if it falls silent within `_REACTION_NS`, which is too
+        soon to be a reaction to the user. A reply that begins within `SIMULTANEOUS_NS` counts as audible.
         """
         sounding = (
             each
@@ -183,7 +183,7 @@ class AgentSegment(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """An utterance that expects an answer, and the time range for the answer.
+    """An utterance that expects an answer, with the time range for the answer.
 
     Args:
         speech: Utterance of the user.
@@ -216,12 +216,12 @@ def over_at(conversation: Conversation, segments: Sequence[AgentSegment], at_ns:
 
 
 def speaking_at(segments: Sequence[AgentSegment], at_ns: int) -> AgentSegment | None:
-    """Return the segment that contains a time, including its pauses, or None."""
+    """Return the segment that contains a time (pauses included), or None."""
     return next((each for each in segments if each.start_ns <= at_ns < each.end_ns), None)
 
 
 def exchanges(conversation: Conversation, segments: Sequence[AgentSegment]) -> list[Exchange]:
-    """Return an exchange for each utterance of the kind `SpeechKind.TURN`, in order."""
+    """Return an exchange for each utterance of kind `SpeechKind.TURN`, in order."""
     turns = [speech for speech in conversation.user if speech.kind is SpeechKind.TURN]
     if not turns:
         return []

@@ -1,7 +1,8 @@
-"""tau2-bench's interaction panel (τ-voice).
+"""Compute tau2-bench's interaction panel (τ-voice).
 
 Source: tau2-bench a2c0247, ``src/tau2/metrics/voice_interaction_metrics.py`` and
-``docs/interaction-metrics.md``. The values as defined equal those in tau2's own tests on its recorded calls.
+``docs/interaction-metrics.md``. The values as defined are equal to those in tau2's own tests on its recorded
+calls.
 
 tau2 divides a call into ticks of 200 ms, and each side is either speaking or silent for a whole tick. Here, a
 side speaks in every tick that contains any of its speech, so segments extend outwards to the grid: L_R is too
@@ -38,9 +39,9 @@ _LISTENING_NS = 4_000_000_000
 """The minimum listening time after the last turn before it counts as unanswered."""
 
 _YIELD_NS = 2_000_000_000  # no_yield_window_sec
-_STOP_NS = 1_000_000_000  # a stop this soon is a reaction to speech not addressed to the agent
-_REACTION_NS = 2_000_000_000  # a new reply this soon is a reaction to such speech
-_ANSWER_NS = 5_000_000_000  # a reply this soon may answer the user's open question: InteractionGym, eval.py
+_STOP_NS = 1_000_000_000  # a stop within this time is a reaction to speech not addressed to the agent
+_REACTION_NS = 2_000_000_000  # a new reply within this time is a reaction to such speech
+_ANSWER_NS = 5_000_000_000  # a reply within this time may answer an open question: InteractionGym, eval.py
 
 _GRID = "exact times are used instead of ticks"
 _NATURAL = "replies that end naturally after the user starts to speak are excluded"
@@ -132,7 +133,7 @@ class _Events:
     yields_ns: list[int] = field(default_factory=list)
     kept_talking: int = 0
     interruptions: int = 0
-    interrupted: list[bool] = field(default_factory=list)  # one value per turn
+    interrupted: list[bool] = field(default_factory=list)  # one entry per turn
     ignored: dict[SpeechKind, list[bool]] = field(
         default_factory=lambda: {kind: [] for kind in _IGNORED.values()}
     )
@@ -140,10 +141,10 @@ class _Events:
 
 
 def metrics(conversations: Sequence[Conversation], tick_ns: int = TICK_NS) -> dict[str, MetricValue]:
-    """Return L_R and L_Y in seconds, R_R, R_Y, I_A, S_BC, S_VT, S_ND and selectivity, by name.
+    """Compute L_R and L_Y (in seconds), R_R, R_Y, I_A, S_BC, S_VT, S_ND and selectivity, by name.
 
-    Turns and backchannels are tau2's user segments; vocal tics and utterances to other people are its
-    effects, which mark the segment that contains them or are separate.
+    Turns and backchannels correspond to tau2's user segments. Vocal tics and utterances to other people
+    correspond to its effects, which may lie inside a segment or outside.
     """
     defined, exact = _Events(), _Events()
     for conversation in conversations:
@@ -223,7 +224,7 @@ class _Span(NamedTuple):
 
 
 def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> None:
-    """Count events by tau2's definition: in ticks, with adjacent ticks joined."""
+    """Count events by tau2's definition: in ticks, joining adjacent ones."""
 
     def span(start_ns: int, end_ns: int, kind: SpeechKind = SpeechKind.TURN) -> _Span:
         origin = conversation.start_ns
@@ -277,7 +278,7 @@ def _count_ticks(conversation: Conversation, tick_ns: int, events: _Events) -> N
                 begun = _begins(agent, start, end + _REACTION_NS // tick_ns)
                 events.ignored[effect.kind].append(not begun)
             elif (over.end - start) * tick_ns <= _STOP_NS:
-                events.ignored[effect.kind].append(False)  # if the agent continues, tau2 counts nothing
+                events.ignored[effect.kind].append(False)  # tau2 does not count an agent that continues
 
 
 def _count_responses(user: Sequence[_Span], agent: Sequence[_Span], tick_ns: int, events: _Events) -> None:
@@ -315,7 +316,7 @@ def _begins(spans: Iterable[_Span], first: int, last: int) -> bool:
 
 
 def _outside(effect: _Span, user: Sequence[_Span]) -> list[tuple[int, int]]:
-    """Return the parts of an effect without other user speech."""
+    """Return the parts of an effect that do not overlap with other user speech."""
     found, start = [], effect.start
     for each in user:
         if each.end > start and each.start < effect.end:
@@ -383,7 +384,7 @@ def _inside_a_turn(speech: UserSpeech, conversation: Conversation) -> bool:
 def _answers_a_turn(
     reply_ns: int, speech: UserSpeech, conversation: Conversation, starts_ns: Sequence[int]
 ) -> bool:
-    """Return whether a reply may answer a turn: a turn after the effect, or an open turn before it."""
+    """Return whether a reply may answer a turn, either after the effect or still open before it."""
     turns = [each for each in conversation.user if each.kind is SpeechKind.TURN]
     if any(speech.end_ns <= each.start_ns < reply_ns for each in turns):
         return True

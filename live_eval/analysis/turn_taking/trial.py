@@ -1,4 +1,4 @@
-"""A duplex trial and its result: turns, conversation and judgement. Pure."""
+"""Represent a duplex trial and its result: turns, conversation and judgement. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SENTINEL = "sentinel"
 """The probe name of drift-check trials."""
 
 _ANCHOR_WITHIN_NS = 50_000_000
-"""Maximum deviation of the user's interruption from the condition's time; beyond it, the trial is void."""
+"""Maximum deviation of the interruption's time from the condition; beyond it, the trial is void."""
 
 BEHAVIOUR = frozenset(
     {
@@ -43,16 +43,17 @@ BEHAVIOUR = frozenset(
         FailureKind.DIALOGUE_ENDED,
     }
 )
-"""Turn failures that are endpoint behaviour and have an outcome; other failures fail the session."""
+"""Turn failures that are endpoint behaviour and yield an outcome; other failures fail the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One session of a campaign: a probe condition with the words of one variant.
+    """A planned session of a campaign: a probe condition with the words of one variant.
 
     Args:
-        trial_id: ID, unique in the campaign; the name of the trial's dialogue.
-        meant: Lower-case words that each show that a correction was understood; empty without a correction.
+        trial_id: ID, unique in the campaign; also the name of the trial's dialogue.
+        meant: Lower-case words, any of which shows that a correction was understood; empty without a
+            correction.
     """
 
     trial_id: str
@@ -67,16 +68,16 @@ class TrialResult:
 
     Args:
         facts: Definition of the trial.
-        playing: Number of the attempt, from 0; higher if earlier attempts were void.
+        playing: Number of the attempt, from 0. A trial is repeated if an attempt is void.
         rule: Rule that judges the trial.
         turns: Turns of the attempt, in order.
         conversation: Conversation of the attempt; None if no utterance was spoken.
         judgement: Outcome with its reason and durations.
         failure: Failure of the session, or None.
-        correction: Whether a correction was understood, by the text of the next ``reply`` and by the text
+        correction: Whether a correction was understood, according to the next ``reply`` and to the transcript
             that the endpoint ``heard``; None for a missing text. Empty without a correction.
         heard: Whether the trial shows that the endpoint heard the user: a reply began after a question, or
-            its transcript has a word of the user. None if the user asked nothing.
+            its transcript contains a word of the user's. None if the user asked nothing.
     """
 
     facts: Trial
@@ -101,7 +102,7 @@ class TrialResult:
 
     @property
     def lag_ns(self) -> int:
-        """Maximum lateness of live-eval itself."""
+        """live-eval's own maximum lateness."""
         return max((turn.timing.lag_ns for turn in self.turns), default=0)
 
 
@@ -129,7 +130,7 @@ def trial_result(
         turns: Turns of the attempt, in order; at least one.
         conversation: Conversation of these turns, in which each `AgentSpeech` is one reply; None if no
             utterance was spoken or the recording is damaged.
-        problem: Description of damage to the recording; empty if there is none.
+        problem: Description of damage to the recording, or empty.
     """
     rule = rule_of([turn.case for turn in turns])
     failure = next(
@@ -164,9 +165,9 @@ def trial_result(
 
 
 def unless_deaf(rule: Rule, judgement: Judgement) -> Judgement:
-    """Return the judgement; unknown for a passed trial without evidence that the endpoint heard the user.
+    """Change a pass to unknown if there is no evidence that the endpoint heard the user.
 
-    A trial that passes because the endpoint did nothing would also pass without any audio.
+    If doing nothing passes, an endpoint that receives no audio passes too.
     """
     if (
         judgement.outcome not in (Outcome.KEPT_TALKING, Outcome.IGNORED)
@@ -191,11 +192,11 @@ def _heard(turns: Sequence[TurnRecord], conversation: Conversation | None) -> bo
 
 
 def _checked_anchor(judgement: Judgement, turn: TurnRecord) -> Judgement:
-    """Return the judgement, or a void one if the user did not begin to speak at the planned time."""
+    """Return the judgement, or a void one if the user did not speak at the planned time."""
     anchor, began_ns = turn.case.anchor, judgement.durations_ns.get("anchor")
     if anchor is None or began_ns is None:
         return judgement
-    # The start of a reply is unpredictable: even an immediate reaction begins a frame or two later.
+    # A reply cannot be anticipated: even an immediate reaction begins a frame or two later.
     frames_ns = 0 if anchor.after_ns else 2 * _frame_ns(turn)
     if abs(began_ns - anchor.after_ns) <= max(_ANCHOR_WITHIN_NS, frames_ns):
         return judgement

@@ -1,6 +1,6 @@
-"""Compute trial metrics, by condition and for the endpoint as a whole.
+"""Compute the metrics of trials, by condition and for the whole endpoint.
 
-Intervals resample trials, so they apply to these stimuli only.
+Intervals resample trials, so they do not generalise to other stimuli.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 TRIALS = "trials"
-"""The resampling unit."""
+"""The resampling unit of the intervals."""
 _WHOLE = 100.0
 _MS = 3
 """Decimals of a duration in ms."""
@@ -58,10 +58,10 @@ class ConditionMetrics:
         void: Number of void attempts.
         passed: Share of the conclusive trials that passed, in per cent.
         durations: Durations in ms, excluding void trials.
-        talk_ratio: Mean ratio of audible endpoint to user speech.
+        talk_ratio: Mean ratio of audible endpoint speech to user speech.
         false_triggers_per_minute: Unprompted responses per minute of noise; None under other rules.
-        correction: Share of the corrections that were understood in the ``reply`` and as ``heard``, in per
-            cent; empty without a correction.
+        correction: Share of corrections that were understood, in per cent, according to the ``reply`` and to
+            the transcript ``heard``; empty without a correction.
     """
 
     run: str
@@ -102,7 +102,7 @@ class ConditionMetrics:
 def condition_metrics(
     run: str, probe: str, condition: str, trials: Sequence[TrialResult]
 ) -> ConditionMetrics:
-    """Return the metrics of one condition in one run, from all attempts (at least one) at its trials."""
+    """Compute the metrics of one condition in one run, from all attempts at its trials; at least one."""
     kept = last_attempts(trials)
     names = dict.fromkeys(name for trial in kept for name in trial.judgement.durations_ns)
     counted, rule = _counted(kept), kept[0].rule
@@ -185,9 +185,9 @@ def _mean(values: Mapping[str, float | None]) -> Estimate:
 
 
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
-    """Return the trials that passed or failed; return none if at least as many trials are unknown.
+    """Return the trials that passed or failed, or none if at least as many trials are unknown.
 
-    With more unknown outcomes, the known trials would be a biased selection.
+    With so many unknown outcomes, the known trials would be a biased selection.
     """
     counted = [trial for trial in trials if trial.passed is not None]
     unknown = sum(trial.outcome is Outcome.UNKNOWN for trial in trials)
@@ -200,7 +200,7 @@ def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) 
 
 
 def share_of(trials: Sequence[TrialResult], outcome: Outcome) -> Estimate:
-    """Return the percentage of the conclusive trials that have an outcome, given all attempts at them."""
+    """Return the percentage of conclusive trials with this outcome, given all attempts at them."""
     return _share(_counted(last_attempts(trials)), lambda trial: trial.outcome is outcome)
 
 
@@ -227,7 +227,7 @@ def _per_minute(trial: TrialResult) -> float | None:
 
 
 def published_metrics(trials: Sequence[TrialResult]) -> Mapping[str, MetricValue]:
-    """Return the published metrics over all successful sessions, including void trials, as in the sources.
+    """Compute the published metrics over all successful sessions, including void trials, as in the sources.
 
     Trials in which consecutive replies cannot be distinguished are excluded.
     """
@@ -248,13 +248,13 @@ def published_metrics(trials: Sequence[TrialResult]) -> Mapping[str, MetricValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointProfile:
-    """The pauses, speed and selectivity of an endpoint.
+    """The pause tolerance, speed and selectivity of an endpoint.
 
     Args:
-        longest_pause_ms: Longest survived gap of the ladder; None if no gap was survived.
-        survived: Share of trials that survived each gap of the ladder, by condition, in per cent.
-        quickness: The main durations in ms.
-        selectivity: Share of the sounds needing no response that were ignored, in per cent.
+        longest_pause_ms: Longest pause of the ladder that the endpoint tolerated, or None.
+        survived: Share of trials in which it tolerated each pause of the ladder, by condition, in per cent.
+        quickness: Main durations in ms.
+        selectivity: Share of sounds that need no response and were ignored, in per cent.
         yielding: Share of interruptions to which the endpoint yielded, in per cent.
     """
 
@@ -278,13 +278,13 @@ class EndpointProfile:
 
 
 def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, str], int]) -> EndpointProfile:
-    """Return the profile of an endpoint.
+    """Compute the profile of an endpoint.
 
     Args:
         trials: Last attempts of a run.
-        ladder: Gap in ms by probe and condition, shortest first, for the pauses.
+        ladder: Length of the pause in ms by probe and condition, shortest first.
     """
-    # A silent endpoint has no false triggers, which must not count as a merit.
+    # A silent endpoint has no false triggers, but must not get credit for that.
     heard = any(
         speech.sounds
         for trial in trials
@@ -297,7 +297,7 @@ def endpoint_profile(trials: Sequence[TrialResult], ladder: Mapping[tuple[str, s
         if heard
         and trial.facts.probe != SENTINEL
         and trial.outcome
-        not in (Outcome.NO_REPLY, Outcome.FAILED)  # these trials do not show the endpoint's behaviour
+        not in (Outcome.NO_REPLY, Outcome.FAILED)  # these trials do not reveal the endpoint's behaviour
     ]
     of_rule = {rule: _counted([trial for trial in judged if trial.rule is rule]) for rule in Rule}
     undisturbed = [trial for trial in judged if trial.rule is not Rule.BEFORE_REPLY]
@@ -332,9 +332,10 @@ def _survived(
 def _longest_pause_ms(
     survived: Mapping[tuple[str, str], Estimate], ladder: Mapping[tuple[str, str], int]
 ) -> int | None:
-    """Return the longest survived gap.
+    """Return the longest pause that the endpoint tolerated.
 
-    A gap is survived if at least half of the trials of this gap, and of every shorter one, survived.
+    The endpoint tolerates a pause if at least half of its trials, and half of the trials of every shorter
+    pause, survived.
     """
     longest: int | None = None
     for gap, share in survived.items():
@@ -345,12 +346,12 @@ def _longest_pause_ms(
 
 
 def sentinel_drift(trials: Sequence[TrialResult]) -> list[DriftCheck]:
-    """Return one drift check per part of a run, each compared with the first part."""
+    """Return a drift check for each part of a run, compared with the first part."""
     parts: dict[str, list[TrialResult]] = {}
     for trial in trials:
         if trial.facts.probe == SENTINEL:
             parts.setdefault(trial.facts.condition, []).append(trial)
-    # A question has the same turn ID in every part, so that parts can be paired.
+    # A question has the same turn ID in every part, which allows pairing.
     turns = {
         name: [
             replace(turn, turn_id=str(number)) for number, trial in enumerate(played) for turn in trial.turns

@@ -1,4 +1,4 @@
-"""Differences between the trials of two runs, paired by trial; intervals resample trials."""
+"""Compare the trials of two runs, paired by trial; intervals resample trials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MS = 3
 
 @dataclass(frozen=True, slots=True)
 class DurationDifference:
-    """A duration in ms over the trials with a value on both sides: medians and mean difference."""
+    """The medians and mean difference of a duration in ms, over the trials with a value in both runs."""
 
     first_p50: float | None
     second_p50: float | None
@@ -37,11 +37,11 @@ class DurationDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionDifference:
-    """The differences between two runs in one condition, second minus first.
+    """The differences between two runs in one condition (second minus first).
 
     Args:
         pairs: Number of pairs of conclusive trials.
-        outcomes: Number of these pairs by the outcomes of both trials.
+        outcomes: Number of these pairs, by the outcomes of both trials.
         passed: Difference of the pass rates, in percentage points.
     """
 
@@ -65,10 +65,10 @@ class ConditionDifference:
 
 
 def differences(first: Sequence[TrialResult], second: Sequence[TrialResult]) -> list[ConditionDifference]:
-    """Return the difference between the trials of two runs, second minus first, for each condition.
+    """Compare the trials of two runs (second minus first) in each condition.
 
-    The last attempts of each run are paired by trial name; void trials are excluded. Conditions are in the
-    order of their first trial in `first`.
+    The last attempts at each trial are paired by name; void trials are excluded. Conditions are in the order
+    of their first trial in `first`.
     """
     others = {trial.facts.trial_id: trial for trial in second}
     groups: dict[tuple[str, str], list[tuple[TrialResult, TrialResult]]] = {}

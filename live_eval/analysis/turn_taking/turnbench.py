@@ -1,4 +1,4 @@
-"""TurnBench: recall and false-positive rate of end-of-turn and interruption events.
+"""Compute TurnBench's recall and false-positive rate of end-of-turn and interruption events.
 
 Source: TurnBench (SesameAILabs/turnbench) 5456220, ``turnbench/README.md`` and ``turnbench/score.py``. A
 prediction is an event sent by the endpoint, as in the source's baseline for OpenAI's detector: the end of the
@@ -21,11 +21,11 @@ __all__ = ["AFTER_NS", "BEFORE_NS", "DEFINITIONS", "TaskScore", "metrics", "scor
 
 SOURCE = "TurnBench 5456220, turnbench/score.py"
 BEFORE_NS = 250_000_000
-"""The maximum time by which a matching prediction may precede its event: TurnBench's annotation tolerance."""
+"""The maximum time by which a matching prediction may precede its event (the annotation tolerance)."""
 AFTER_NS = 3_000_000_000
 """The maximum time by which a matching prediction may follow its event."""
 _BUDGET = 0.1
-"""The false-positive rate up to which the leaderboard ranks by recall."""
+"""The maximum false-positive rate for a rank by recall on the leaderboard."""
 
 _EXACT = "there is no tolerance before an event, because the boundaries are exact"
 _TASKS = {"eot": "ends of turns", "int": "interruptions"}
@@ -77,7 +77,7 @@ DEFINITIONS = tuple(
 
 @dataclass(slots=True)
 class TaskScore:
-    """Counts for one task over events and negative spans, with the delay of each detected event."""
+    """The counts for one task over events and negative spans, and the delay of each detected event."""
 
     tp: int = 0
     fn: int = 0
@@ -113,15 +113,14 @@ def score_task(
 ) -> TaskScore:
     """Match a conversation's predictions with its events, one to one.
 
-    Each event is matched with the earliest unmatched prediction in its window, which ends at the next event
-    at the latest. A prediction outside all windows and within a negative span makes that span a false
-    positive.
+    Each event is matched with the earliest unmatched prediction in its window, which never extends past the
+    next event. A prediction outside all windows and inside a negative span makes that span a false positive.
 
     Args:
         events_ns: Events to detect.
         negatives: Spans that should contain no prediction.
         predictions_ns: Times of the endpoint's predictions.
-        before_ns: Maximum earliness of a prediction; `AFTER_NS` is the maximum delay.
+        before_ns: Maximum time by which a prediction may precede its event.
     """
     events, free = sorted(events_ns), sorted(predictions_ns)
     score, windows = TaskScore(), []
@@ -146,7 +145,7 @@ def score_task(
 
 
 def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
-    """Return the source's metrics by name; latencies in ms."""
+    """Compute the source's metrics, by name; latencies are in ms."""
     found = {}
     for task in _TASKS:
         defined, exact = TaskScore(), TaskScore()
@@ -186,8 +185,8 @@ def _task(conversation: Conversation, task: str) -> tuple[list[int], list[Stretc
 
 
 def _values(score: TaskScore) -> dict[str, tuple[float | None, int]]:
-    """Return the value of each metric, with its number of events."""
-    from live_eval.analysis.statistics.intervals import quantile  # loads numpy
+    """Return the value and the number of events of each metric."""
+    from live_eval.analysis.statistics.intervals import quantile  # imports numpy
 
     events = score.tp + score.fn
     in_budget = score.fp_rate is not None and score.fp_rate <= _BUDGET

@@ -433,7 +433,7 @@ def test_the_report_and_show_contain_it(run: Path, summary: RunSummary) -> None:
         assert f"## {title}" in text
         assert title in page
     assert "too few: 6 attributes, expected at least 8" in text
-    assert "Human against synthetic speech" in text
+    assert "Human and synthetic speech" in text
     told = json.loads(CliRunner().invoke(cli, ["show", str(run), "--json"]).output)
     assert told["tasks"]["understanding"]["n"] == 3 * SCRIPTS
     assert told["levels"]["speech_source"]
