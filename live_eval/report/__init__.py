@@ -1,4 +1,4 @@
-"""Reports: a page that opens offline, or its tables as Markdown, CSV or JSON."""
+"""Build reports: a page that works offline, or its tables as Markdown, CSV or JSON."""
 
 from live_eval.report.build import ReportFormat, open_runs, write_report
 

@@ -1,4 +1,4 @@
-"""Draw row charts with one axis: each row has bars, marks and values."""
+"""Draw charts whose rows share an axis; each row has bars, marks and values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live_eval.report.plots import Axis, AxisTick, evenly_spaced
 __all__ = ["MOST_ROWS", "Bar", "BarChart", "BarRow", "Mark", "bar", "difference_chart", "waterfall"]
 
 MOST_ROWS = 36
-"""Maximum number of turns in a waterfall."""
+"""The maximum number of turns in a waterfall chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class BarRow:
-    """A row with its name, bars, marks and values."""
+    """A row of a chart."""
 
     label: Cell
     bars: tuple[Bar, ...]
@@ -52,9 +52,9 @@ class BarChart:
     """Rows that share an axis.
 
     Args:
-        what: Noun for a row.
+        what: Noun for a row, such as "turn".
         axis: Quantity on the axis, with unit.
-        legend: Styles and their names.
+        legend: Each style and its name.
     """
 
     what: str
@@ -83,8 +83,8 @@ def difference_chart(
     """Draw differences with intervals.
 
     Args:
-        what: Noun for a row.
-        rows: Each row's name, difference in `unit`, and additional values.
+        what: Noun for a row, such as "turn".
+        rows: Each row's name, difference in `unit`, and further values.
     """
     ends = [
         end
@@ -124,7 +124,7 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
     """Draw the stages of voice-to-voice latency for turns, fastest first.
 
     Args:
-        keys: Page key of each turn.
+        keys: Key of each turn on the page.
 
     Returns:
         At most 36 rows, evenly spaced by rank; None if no turn has a voice-to-voice latency.
@@ -167,7 +167,7 @@ def waterfall(summary: RunSummary, keys: dict[str, str]) -> BarChart | None:
 
 
 def _stages(turn: Observation) -> list[tuple[str, float, float]]:
-    """Return a turn's stages; a stage whose end is missing or out of order is merged with the next."""
+    """Return a turn's stages; a stage with a missing or out-of-order end is merged with the next stage."""
     ends = [
         (style, value)
         for latency, (style, _) in _STAGES.items()

@@ -1,4 +1,4 @@
-"""Build a report: summarise runs and write a page or tables."""
+"""Build a report: summarise runs, and write a page or tables."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _page(
     opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str], *, short: bool
 ) -> Iterator[str]:
     runs = [run.view for run in opened]
-    # Turns with the same case in different runs are adjacent.
+    # Place turns of different runs with the same case next to each other.
     ordered = sorted(
         ((run, turn) for run in opened for turn in run.view.summary.turns),
         key=lambda pair: (turn_order(pair[1]), pair[0].view.index),
@@ -204,7 +204,7 @@ def _page(
 
 
 def _cue_maps(view: RunView, runs: Sequence[RunView]) -> str:
-    """Return a run's heat map data for the page's script."""
+    """Return a run's heat maps as JSON for the page's script."""
     maps = [each.as_json() for each in view.summary.cue_maps]
     return script_json({"maps": maps, "run": str(view.index), "label": view.label if len(runs) > 1 else ""})
 
@@ -214,7 +214,7 @@ def _keys_of(keys: Mapping[tuple[int, str], str], index: int) -> dict[str, str]:
 
 
 def _scores_shown(runs: Sequence[RunView]) -> list[str]:
-    """Return the scores for the turn table: each judge's first output, if any."""
+    """Return the scores in the turn table: the first output of each judge."""
     shown: dict[str, str] = {}
     for view in runs:
         for score in view.summary.scores.values():
@@ -268,21 +268,21 @@ def _rows(
 def _audio_files(
     opened: Sequence[OpenRun], keys: Mapping[tuple[int, str], str], scores: Sequence[str]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield each turn's key and audio file, most useful turns first."""
+    """Yield each turn's key and audio file, the most useful turns first."""
     by_key = [{turn.key: turn.turn_id for turn in run.view.summary.turns} for run in opened]
     files = [run.reader.both_files() for run in opened]
     for turn_key in turns_to_hear([run.view for run in opened], scores):
         for run, turn_ids, of_run in zip(opened, by_key, files, strict=True):
             turn_id = turn_ids.get(turn_key)
             file = of_run.get(turn_id) if turn_id is not None else None
-            # The folder may be untrusted, so embed only its own files: no recordings of the data set, no link
-            # targets.
+            # The folder may be untrusted, so embed only files inside it: neither the data set's recordings
+            # nor link targets.
             if turn_id is not None and file is not None and is_own_file(run.reader.path, file):
                 yield keys[run.view.index, turn_id], file
 
 
 def _settings(opened: Sequence[OpenRun]) -> list[tuple[str, list[str], bool]]:
-    """Return the runs' settings: each name, its value in each run, and whether the values differ."""
+    """Return each setting's name, its value in each run, and whether the values differ."""
     flat = [
         {
             name: _setting(value)

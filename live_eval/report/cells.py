@@ -1,4 +1,4 @@
-"""Represent tables as data, and format the numbers and estimates in cells."""
+"""Represent tables as data, and format numbers and estimates for their cells."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NONE = "–"
 DIRECTIONS: Mapping[bool | None, tuple[str, str]] = MappingProxyType(
     {True: ("↑", "higher is better"), False: ("↓", "lower is better"), None: ("", "")}
 )
-"""Arrow for a score and its meaning, by `higher_is_better`."""
+"""The arrow for a score and its meaning, by `higher_is_better`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; numeric columns are right-aligned. A page shows the heading and definition of `score`."""
+    """A column's heading; a page shows the heading and definition of `score` instead, if it is set."""
 
     label: str
     numeric: bool = True
@@ -44,14 +44,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell.
+    """A cell of a table.
 
     Args:
-        run: Number of the run whose colour marks the cell, or None.
-        indent: Depth in a hierarchy.
+        run: Index of the run whose colour marks the cell, or None.
+        indent: Depth of the row in a hierarchy.
         note: Additional details, as a tooltip.
         href: Link, relative to the page; empty for none.
-        score: Score named in the cell; a page shows its heading and definition.
+        score: Name of a score, of which a page shows the heading and definition.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `note` is a text below it."""
+    """A table; `note` is displayed below it."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -74,7 +74,7 @@ class Table:
 
 
 def number(value: float | None, digits: int = 0, *, signed: bool = False) -> str:
-    """Format a number with fixed decimals and a true minus sign; a dash for None."""
+    """Format a number with fixed decimals and a Unicode minus sign; a dash for None."""
     if value is None:
         return NONE
     text = f"{value:+z.{digits}f}" if signed else f"{value:z.{digits}f}"
@@ -104,17 +104,17 @@ def interval(estimate: Estimate, digits: int = 0) -> str:
 
 
 def median_and_n(values: Distribution) -> str:
-    """Return the median and n as text."""
+    """Format the median and n."""
     return f"{number(values['p50'].value)} (n {values.n})"
 
 
 def missing_cell(values: Distribution) -> Cell:
-    """Return the number of missing values with reasons."""
+    """Return a cell with the number of missing values; a tooltip shows the reasons."""
     return Cell(str(values.n_missing), note="; ".join(f"{why}: {n}" for why, n in values.missing.items()))
 
 
 def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False) -> Cell:
-    """Return a signed difference with its interval; the tooltip shows n and the reason for missing ones."""
+    """Return a cell with a signed difference and its interval; a tooltip shows n and reasons for gaps."""
     text = ranged(estimate.value, estimate.interval, digits, signed=True)
     return Cell(text, strong=strong, note=f"n {estimate.n} {estimate.reason}".strip())
 
@@ -122,6 +122,6 @@ def difference_cell(estimate: Estimate, digits: int = 0, *, strong: bool = False
 def estimate_cell(
     estimate: Estimate, digits: int = 0, *, signed: bool = False, strong: bool = False, href: str = ""
 ) -> Cell:
-    """Return an estimate with its interval; a tooltip shows the reason for a missing one."""
+    """Return a cell with an estimate and its interval; a tooltip shows the reason if one is missing."""
     text = ranged(estimate.value, estimate.interval, digits, signed=signed)
     return Cell(text, strong=strong, note=estimate.reason, href=href)

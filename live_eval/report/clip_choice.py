@@ -1,4 +1,4 @@
-"""Choose which turns get audio on a page of limited size: the most useful ones first."""
+"""Choose the turns whose audio is embedded in a page of limited size."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _T = TypeVar("_T")
 
 
 def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[TurnKey]:
-    """Yield the keys of all turns, most useful to hear first.
+    """Yield the keys of all turns, those most useful to hear first.
 
-    Failed turns, flagged turns, the slowest turns, the turns with each score's worst values, and turns with
-    each cue alternate, so that even a small page contains every kind. A case precedes its repetitions. A key
-    selects the same turn in every run, so that runs can be compared by ear.
+    Failed turns, flagged turns, the slowest turns, the worst turns by each score, and turns with each cue
+    alternate, so that even a small page contains all kinds. A case precedes its repetitions. A key selects
+    the same turn in every run, so that runs can be compared by ear.
 
     Args:
-        scores: Names of the scores.
+        scores: Names of the scores to consider.
     """
     rankings = [ranking for view in runs for ranking in _rankings(view, scores)]
     yield from dict.fromkeys(turn.key for turn in _alternating(rankings))
@@ -50,6 +50,6 @@ def _sorted(valued: Sequence[tuple[float, Observation]], *, descending: bool) ->
 
 
 def _alternating(rankings: Sequence[Iterable[_T]]) -> Iterator[_T]:
-    """Yield each ranking's first item, then each one's second, and so on."""
+    """Yield the first item of each ranking, then the second item of each, and so on."""
     for place in zip_longest(*rankings):
         yield from (each for each in place if each is not None)

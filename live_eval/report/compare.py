@@ -1,4 +1,4 @@
-"""Compare runs with the first one: paired by case, then averaged and bootstrapped by script."""
+"""Compare runs with the first run: paired by case, then averaged and bootstrapped by script."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class RunDifferences:
 
     Args:
         latencies: Differences in milliseconds by latency; empty if latencies are not comparable.
-        without_flagged: Differences excluding turns that are flagged in either run.
-        flagged: Number of flagged turns.
+        without_flagged: Differences that exclude turns flagged in either run.
+        flagged: Number of turns flagged in either run.
         boundaries: Differences between speech boundaries; None if the runs are not comparable.
-        scores: Differences by score, excluding scores from different judge versions.
+        scores: Differences by score; scores from different judge versions are omitted.
         notes: Remarks on unpaired or flagged turns and on excluded comparisons.
         problem: Reason why the runs are not comparable; empty if they are.
     """
@@ -65,7 +65,7 @@ class RunDifferences:
 def compare(
     runs: tuple[ComparedRun, ComparedRun], summaries: tuple[RunSummary, RunSummary]
 ) -> RunDifferences:
-    """Compare a run with the first one; each score covers all its tasks."""
+    """Compare a run with the first run; each score covers all its tasks."""
     first, other = (
         replace(run, series=series_of(each.turns, each.table, by_task=False))
         for run, each in zip(runs, summaries, strict=True)
@@ -101,7 +101,7 @@ def compare(
 
 
 def prompts_in_words(runs: Sequence[ComparedRun]) -> tuple[str, ...]:
-    """Describe the prompt's effect if the runs differ only in the prompt; otherwise, return nothing."""
+    """Describe the prompt's effect in sentences, if the runs differ only in the prompt."""
     try:
         for other in runs[1:]:
             check_same_data(runs[0], other, common=True)

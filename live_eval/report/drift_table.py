@@ -1,4 +1,4 @@
-"""Tabulate a campaign's drift, measured with the same recordings throughout."""
+"""Tabulate the drift checks of a campaign."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _TITLES = {**LATENCY_TITLES, "lag": "lag (error bar)"}
 
 
 def drift_table(checks: Sequence[DriftCheck], link: Callable[[str], str]) -> Table:
-    """Return the medians of each drift check, with their differences from the first.
+    """Return a table of each drift check's medians and their differences from the first check.
 
-    `link` takes a drift check's name and returns the link to its turns.
+    `link` maps a drift check's name to the link to its turns.
     """
     dated = any(check.started_at for check in checks)
     texts = ("metric", "drift check", *(["started"] if dated else []))

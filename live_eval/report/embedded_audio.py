@@ -1,4 +1,4 @@
-"""Embed audio in a page, lossless or compressed to fit a size limit, and draw envelopes."""
+"""Encode audio for embedding in a page, compressed if necessary to fit a size limit, and draw envelopes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from live_eval.recording import read_sound
 __all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope"]
 
 MOST_STEPS = 1000
-"""Length of a detailed envelope."""
-_AT_A_TIME = 4  # at most this many clips beyond the limit are encoded in vain
+"""Number of steps in a detailed envelope."""
+_AT_A_TIME = 4  # small, because clips beyond the limit are encoded for nothing
 _STEP_S = PEAK_NS / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Both sides of a turn in stereo.
+    """The audio of both sides of a turn in stereo.
 
     Args:
         key: Key of the turn on the page.
@@ -43,14 +43,14 @@ class Clip:
 
 
 def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
-    """Yield turns' audio until the size limit is reached.
+    """Yield the audio of turns until the size limit is reached.
 
-    If all FLAC files fit, they are embedded unchanged. Otherwise, each is converted to Ogg Vorbis, which is
-    about a third of the size.
+    If all FLAC files fit, they are embedded unchanged. Otherwise, all are converted to Ogg Vorbis, at about a
+    third of the size.
 
     Args:
-        files: Each turn's key and audio file, in order of priority. Missing files are skipped.
-        budget_bytes: Limit for all audio together, in base64.
+        files: Key and audio file of each turn, by priority. Missing files are skipped.
+        budget_bytes: Maximum total size of the audio in base64.
 
     Raises:
         StoreError: A file is damaged.
@@ -61,7 +61,7 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(existing), _AT_A_TIME):
             if room <= budget_bytes / 1000:
-                return  # skip encoding if the result cannot fit
+                return  # the next clip cannot fit, so do not encode it
             some = existing[start : start + _AT_A_TIME]
             read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
             contents = pool.map(read, [file for _, file in some])
@@ -88,11 +88,11 @@ def _vorbis(file: Path) -> bytes:
 
 
 def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = MOST_STEPS) -> dict[str, Any]:
-    """Return both sides' envelopes for the page's script.
+    """Return the envelopes of both sides for the page's script.
 
     Args:
         peaks: Result of `live_eval.audio.peaks.peaks`, uint8, shape (n, 2).
-        steps: Maximum length of the envelopes.
+        steps: Maximum number of steps per envelope.
     """
     together = -(-len(peaks) // steps) or 1
     padded = np.pad(peaks, ((0, -len(peaks) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)

@@ -1,4 +1,4 @@
-"""Names of files that reports write to run and campaign folders."""
+"""Name the files that reports write to run and campaign folders."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ RUN_PAGE = "report.html"
 CAMPAIGN_PAGE = "latency.html"
 DUPLEX_PAGE = "duplex.html"
 SOUNDS = "sounds"
-"""The folder for trial audio in a duplex campaign folder."""
+"""Name of the folder for trial audio inside a duplex campaign folder."""
 SOUND_FORMS = FolderForms(re.compile(r"[a-z0-9-]*\.(both|user|endpoint)\.flac(\.part)?"))

@@ -1,4 +1,4 @@
-"""Definitions and notes for reports and latency campaign pages."""
+"""Define the terms in reports and on the pages of latency campaigns."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ DEFINITIONS = (
         "cue sensitivity",
         "how much replies differ between styles of a script, beyond their difference between repeats of one "
         "recording, relative to replies to other scripts: 0 if another style changes no more than a repeat, "
-        "1 if it changes as much as other words. Styles are permuted for the test; the interval resamples "
-        "scripts",
+        "1 if it changes as much as different words. Styles are permuted for the test; the interval "
+        "resamples scripts",
     ),
     (
         "by cue",
@@ -155,12 +155,12 @@ CAMPAIGN_DEFINITIONS = (
 
 
 def defined_terms() -> dict[str, str]:
-    """Return a one-sentence definition of each term in a report."""
+    """Return the definitions of the terms in a report, one sentence each."""
     return {name: f"{text[0].upper()}{text[1:]}." for name, text in DEFINITIONS}
 
 
 def term_id(name: str) -> str:
-    """Return the ID of a definition on a page.
+    """Return the element ID of a term's definition on a page.
 
     >>> term_id("n, missing"), term_id("voice to voice")
     ('term-n', 'term-voice-to-voice')

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "InlineScript", "inline_script", "page_template", "script_json", "write_page"]
 
 COLOURS = 6
-"""Number of theme colours for runs and conditions."""
+"""The number of colours in the theme for runs and conditions."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _UNSAFE = re.compile("[<>&\u2028\u2029]")
@@ -35,10 +35,10 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True)
 class InlineScript:
-    """A page's script.
+    """The inline script of a page.
 
     Args:
-        sha256: Base64 digest of the script, the only one that the page's policy allows.
+        sha256: Base64 digest of the script, for the page's content security policy, which allows no other.
     """
 
     text: Markup
@@ -46,7 +46,7 @@ class InlineScript:
 
 
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
-    """Return a page template that extends ``page.html`` and may include the kit's styles."""
+    """Load a page template, which extends ``page.html`` and may include the kit's styles."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -63,7 +63,7 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
 
 
 def direction(higher_is_better: bool | None) -> Markup:
-    """Return an arrow for a score's better direction, with text for screen readers."""
+    """Return an arrow for the better direction of a score, with text for screen readers."""
     arrow, words = DIRECTIONS[higher_is_better]
     if not arrow:
         return Markup("")
@@ -71,23 +71,23 @@ def direction(higher_is_better: bool | None) -> Markup:
 
 
 def _printable(value: Any) -> Any:
-    """Remove control characters, which untrusted data may contain."""
+    """Remove control characters from a template value, which may be untrusted."""
     if isinstance(value, Markup):
-        return Markup(printable(value))  # escaped before
+        return Markup(printable(value))  # already escaped
     return printable(value) if isinstance(value, str) else value
 
 
 def inline_script(name: str) -> InlineScript:
-    """Return a page's script, including the kit modules that it imports."""
+    """Return the script of a page, including the kit modules that it imports."""
     text = bundle(_TEMPLATES / name)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return InlineScript(Markup(text), digest)  # files of this package
+    return InlineScript(Markup(text), digest)  # trusted: files of this package
 
 
 def script_json(value: Any) -> Markup:
-    """Return JSON that cannot end its script element (HTML standard, section 4.12.1.3)."""
+    """Return a value as JSON that cannot end its script element (HTML standard, section 4.12.1.3)."""
     text = orjson.dumps(value).decode()
-    return Markup(_UNSAFE.sub(_escaped, text))  # every HTML special character is escaped
+    return Markup(_UNSAFE.sub(_escaped, text))  # all HTML special characters are escaped
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -95,7 +95,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def write_page(page: Path, pieces: Iterable[str], *, links: bool = False) -> Path:
-    """Write a page and return its path.
+    """Write the pieces of a page, and return its path.
 
     Args:
         links: Whether the user chose the path; see `live_eval.files.atomic_write`.

@@ -1,7 +1,7 @@
 """Draw plots: paths and dots over two axes.
 
-Paths are SVG in a box that the page stretches. Labels are HTML text, so that they stay readable on a small
-screen and are available to screen readers.
+Paths are SVG in a box that the page stretches. Labels are HTML text, so that they remain readable on small
+screens and are available to screen readers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 WIDTH, HEIGHT = 1000, 400
-"""Size of the path coordinate system."""
+"""The size of the coordinate system for paths."""
 
 _MOST_STEPS = 400
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class AxisTick:
-    """An axis label; `at` is in percent from the start of the axis."""
+    """A label on an axis; `at` is in percent from the start of the axis."""
 
     at: float
     label: str
@@ -71,7 +71,7 @@ class Axis:
         return 100 * (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> tuple[AxisTick, ...]:
-        """Return the axis labels."""
+        """Return the labels of the axis."""
         count = round((self.high - self.low) / self.step)
         values = [self.low + index * self.step for index in range(count + 1)]
         return tuple(
@@ -79,11 +79,11 @@ class Axis:
         )
 
     def x(self, value: float) -> str:
-        """Return a value's horizontal path coordinate."""
+        """Return the horizontal path coordinate of a value."""
         return f"{WIDTH * self.percent(value) / 100:.1f}"
 
     def y(self, value: float) -> str:
-        """Return a value's vertical path coordinate."""
+        """Return the vertical path coordinate of a value."""
         return f"{HEIGHT * (1 - self.percent(value) / 100):.1f}"
 
 
@@ -112,7 +112,7 @@ class Plot:
 
     Args:
         right_ticks: Labels on the right; if present, they determine the grid.
-        legend: Names for the colours (`Cell.run`).
+        legend: Name of each colour (`Cell.run`).
     """
 
     title: str
@@ -130,7 +130,7 @@ _PERCENTILES = (AxisTick(95, "p95"), AxisTick(50, "p50"))
 
 
 def curve_style(colour: int) -> str:
-    """Return a curve's style."""
+    """Return the CSS classes of a curve."""
     return f"curve c{colour % COLOURS}"
 
 
@@ -142,7 +142,7 @@ def evenly_spaced(items: Sequence[_T], most: int) -> list[_T]:
 
 
 def curve_axis(values: Sequence[float]) -> Axis:
-    """Return an axis for distributions, excluding outliers that would compress the other values."""
+    """Return an axis for distributions, without outliers that would compress the other values."""
     ascending = sorted(values)
     end = ascending[-1]
     usual = ascending[math.ceil(0.98 * len(ascending)) - 1]
@@ -157,9 +157,9 @@ def curve_plot(
     """Draw empirical distributions in milliseconds.
 
     Args:
-        series: Each curve's name with colour, values and number of turns; a curve ends below the top if
+        series: Name (with colour), values and number of turns of each curve. A curve ends below the top if
             turns have no value.
-        dots: Function that takes the axis and returns dots on the curves.
+        dots: Function that returns the dots on the curves, given the axis.
 
     Returns:
         The plot; None without values.
@@ -198,10 +198,10 @@ def _steps(values: Sequence[float], total: int, axis: Axis) -> str:
 
 
 def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
-    """Plot the levels against each other as in the paper, with a dot for each vocal attribute.
+    """Plot levels against each other as in the paper, with a dot for each vocal attribute.
 
     Args:
-        levels: Each run's name with colour, and its task levels.
+        levels: Name (with colour) and task levels of each run.
 
     Returns:
         A plot for each pair of columns that the paper plots and that correlates in at least one run.

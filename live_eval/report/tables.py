@@ -53,11 +53,11 @@ GroupKey: TypeAlias = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunView:
-    """A run as the report shows it.
+    """A run in a report.
 
     Args:
-        index: Position among the runs, and colour number on the page.
-        comparison: Differences from the first run; None for the first one.
+        index: Position among the runs, which determines the colour on the page.
+        comparison: Differences from the first run; None for the first run itself.
     """
 
     index: int
@@ -67,7 +67,7 @@ class RunView:
 
 
 def latency_table(runs: Sequence[RunView]) -> Table:
-    """Return each run's latencies in milliseconds."""
+    """Return a table of each run's latencies in milliseconds."""
     headings = ("p50", "95 % interval", "p95", "p99", "n", "p50 without flagged", "p50 of uncertain turns")
     columns = columns_of(runs, ["latency, ms"], [*headings, "missing"])
     columns += _difference_column(runs)
@@ -172,7 +172,7 @@ def score_columns(runs: Sequence[RunView]) -> dict[str, ScoreColumn]:
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Describe the judges with versions and models, once if they are the same in all runs, else per run."""
+    """Describe the judges with versions and models, grouping runs that have the same judges."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:
@@ -186,10 +186,10 @@ def _of(labels: Sequence[str], runs: Sequence[RunView]) -> str:
 
 
 def audit_table(runs: Sequence[RunView]) -> Table:
-    """Return the audits of every run's judges."""
+    """Return a table of the audits of every run's judges."""
     texts = ("repeatability", "sees", "does not see", "order", "human labels", "other judge")
     columns = [*columns_of(runs, ["judge"], []), *(Column(label, numeric=False) for label in texts)]
-    # in score order, followed by judges without per-turn scores
+    # judges in score order, then judges without scores of single turns
     scored = [score.column.judge for view in runs for score in view.summary.scores.values()]
     audited = [name for view in runs for name in view.summary.audits]
     names = list(dict.fromkeys([*(name for name in scored if name in audited), *audited]))
@@ -212,7 +212,7 @@ def audit_table(runs: Sequence[RunView]) -> Table:
 
 
 def cue_tables(runs: Sequence[RunView]) -> list[Table]:
-    """Return each run's turns for each task by variant and by cue, from coarse to fine."""
+    """Return tables of each task's turns, by variant and by cue (from coarse to fine)."""
     present = {summary.task for view in runs for summary in view.summary.tasks}
     return [_cue_table(task, runs) for task in Task if task in present]
 
@@ -236,7 +236,7 @@ def _cue_table(task: Task, runs: Sequence[RunView]) -> Table:
 
 
 def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
-    """Yield groups in order, with label and depth and without duplicates."""
+    """Yield each group once, in order, with its label and depth."""
     below = Counter((level, labels[:-1]) for level, labels in keys)
     for level, labels in sorted(keys, key=_cue_order):
         label, depth = labels[-1], len(labels) - 1
@@ -244,9 +244,9 @@ def _outline(keys: Sequence[GroupKey]) -> Iterator[tuple[GroupKey, str, int]]:
             yield (level, labels), f"all {label}", 0
             continue
         if depth and label == labels[-2]:
-            continue  # unlabelled speech repeats its placeholder at every level
+            continue  # the labels of unlabelled speech are the same at every level
         if level == "fine" and below["attribute", labels] == 1:
-            continue  # its only attribute's row contains the same values
+            continue  # the row of its only attribute has the same values
         if level == "attribute_variant" and below[level, labels[:-1]] == 1:
             continue
         if level == "attribute" and below[level, labels[:-1]] == 1 and labels[1] != labels[0]:
@@ -259,7 +259,7 @@ def _group_key(group: Group) -> GroupKey:
 
 
 def _cue_order(key: GroupKey) -> tuple[object, ...]:
-    """Sort variants first, in their order, then cues under their dimensions, unlabelled cues last."""
+    """Return a sort key: variants in their order, then cues by dimension, unlabelled speech last."""
     level, labels = key
     variants = {"target": 0, "neutral": 1, "alternative": 2}
     if level == "variant":
@@ -291,7 +291,7 @@ def _cue_value(group: Group, estimate: Estimate, digits: int, since: str = "") -
 
 
 def failure_table(runs: Sequence[RunView]) -> Table:
-    """Count failed turns, retried attempts and warnings by kind."""
+    """Return a table of failed turns, retried attempts and warnings, by kind."""
     columns = [Column("kind", numeric=False), Column("outcome", numeric=False)]
     columns += [Column(view.label if len(runs) > 1 else "count") for view in runs]
     outcomes = (
@@ -308,13 +308,13 @@ def failure_table(runs: Sequence[RunView]) -> Table:
 
 
 def columns_of(runs: Sequence[RunView], texts: Sequence[str], values: Sequence[str]) -> list[Column]:
-    """Return text columns, preceded by a run column if there are several runs, and numeric columns."""
+    """Return a run column (if there are several runs), text columns, and numeric columns."""
     named = [*texts, "run"] if len(runs) > 1 else texts
     return [*(Column(label, numeric=False) for label in named), *map(Column, values)]
 
 
 def run_cell(view: RunView, runs: Sequence[RunView]) -> list[Cell]:
-    """Return the cell with the run's name, if there are several runs."""
+    """Return a cell with the run's name if there are several runs, else no cell."""
     return [Cell(view.label, run=view.index)] if len(runs) > 1 else []
 
 
@@ -323,7 +323,7 @@ def _is_compared(runs: Sequence[RunView]) -> bool:
 
 
 def _is_flagged(runs: Sequence[RunView]) -> bool:
-    """Return whether any run with compared latencies has flagged turns."""
+    """Return whether flagged turns affect any comparison of latencies."""
     return any(
         view.comparison is not None and view.comparison.flagged and view.comparison.latencies for view in runs
     )

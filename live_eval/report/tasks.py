@@ -1,4 +1,4 @@
-"""Build the tables for tasks and relations between levels."""
+"""Build the tables of tasks and of relations between levels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SOURCE_NOTE = "Human minus synthetic recordings, paired by script, variant and 
 
 
 def task_tables(runs: Sequence[RunView], levels: Sequence[TaskLevels]) -> list[Table]:
-    """Return the non-empty tables: accuracy, transcription, and relations between levels."""
+    """Return the non-empty tables of accuracy, transcription, benchmarks and relations between levels."""
     related = list(zip(runs, levels, strict=True))
     tables = [
         question_table(runs),
@@ -68,7 +68,7 @@ def _summaries(runs: Sequence[RunView], task: Task) -> list[tuple[RunView, TaskS
 
 
 def question_table(runs: Sequence[RunView]) -> Table:
-    """Return each run's accuracy by task and question type."""
+    """Return a table of each run's accuracy by task and question type."""
     headings = ("asked", "n", "failed", "excluded", "accuracy, %", "95 % interval", "unparsed", "refused")
     found = {task: _summaries(runs, task) for task in (Task.UNDERSTANDING, Task.REASONING)}
     rows = [
@@ -110,7 +110,7 @@ def _of_answered(figures: QuestionSummary) -> str:
 
 
 def transcription_table(runs: Sequence[RunView]) -> Table:
-    """Return each run's word error rates."""
+    """Return a table of each run's word error rates."""
     headings = ("turns", "n", "mean", "95 % interval", "pooled", "95 % interval")
     rows = [
         (
@@ -132,7 +132,7 @@ def transcription_table(runs: Sequence[RunView]) -> Table:
 
 
 def benchmark_table(runs: Sequence[RunView]) -> Table:
-    """Return each run's scores on parts of other benchmarks."""
+    """Return a table of each run's scores on other benchmarks, by part."""
     headings = (
         *("items", "n", "failed", "official, %", "95 % interval", "guessed"),
         *("ours, %", "95 % interval", "unparsed"),
@@ -169,7 +169,7 @@ def _part_row(part: PartSummary, view: RunView, runs: Sequence[RunView]) -> tupl
 
 
 def _by_model(part: PartSummary) -> Iterator[Cell]:
-    """Yield a language model's value with unit, and its interval."""
+    """Yield a cell with a language model's value, and a cell with its interval."""
     if part.rated is None:
         yield from (Cell(NONE), Cell(NONE))
         return
@@ -242,13 +242,13 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
             *run_cell(view, runs),
             *(Cell(number(mean, 2)) for mean in (each.synthesis, each.human)),
             *_with_interval(each.difference),
-            Cell(str(each.difference.n), note=f"{each.unpaired} without a partner" if each.unpaired else ""),
+            Cell(str(each.difference.n), note=f"{each.unpaired} unpaired" if each.unpaired else ""),
         )
         for key in keys
         for view, each in gaps
         if (each.task, each.score) == key and each.difference.value is not None
     ]
-    # Scores that are missing for the same reason share one row.
+    # Scores that are missing for the same reason share a row.
     missing = [(view, each) for view, each in gaps if each.difference.value is None]
     alike = Counter(
         (view.index, each.task, each.difference.reason, each.difference.n) for view, each in missing
@@ -264,7 +264,7 @@ def _sources(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunVie
         )
         for (index, task, reason, pairs), count in alike.items()
     ]
-    return Table(tuple(columns), tuple(rows), _SOURCE_NOTE, "Human against synthetic speech")
+    return Table(tuple(columns), tuple(rows), _SOURCE_NOTE, "Human and synthetic speech")
 
 
 def _changes(runs: Sequence[RunView]) -> Table:
@@ -302,6 +302,6 @@ def _changes(runs: Sequence[RunView]) -> Table:
 
 
 def _with_interval(estimate: Estimate) -> Iterator[Cell]:
-    """Yield a value and its interval, or the reason why it is missing."""
+    """Yield a cell with a value, and a cell with its interval or the reason why it is missing."""
     yield Cell(number(estimate.value, 2, signed=True), strong=True)
     yield Cell(interval(estimate, 2) if estimate.interval is not None else estimate.reason or NONE)

@@ -28,7 +28,7 @@ __all__ = ["as_csv", "as_json", "as_markdown"]
 
 
 def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
-    """Return each run's ``show --json`` values, their differences, and scores against latency."""
+    """Return each run's ``show --json`` values, their differences, and trade-offs with latency, as JSON."""
     value = {
         "runs": [{"label": view.label, **_values(view)} for view in runs],
         "comparisons": [view.comparison.as_json() for view in runs if view.comparison is not None],
@@ -38,7 +38,7 @@ def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
 
 
 def as_csv(runs: Sequence[RunView]) -> str:
-    """Return every value in `as_json` as a row: run, dotted path, value."""
+    """Return every value of `as_json` as a CSV row: run, dotted path, value."""
     lines = [csv_line(["run", "figure", "value"])]
     for view in runs:
         for figure, value in _leaves(_values(view)):
@@ -65,7 +65,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
-    """Return the report's tables."""
+    """Return the tables of the report as Markdown."""
     parts = [f"# {' and '.join(markdown_text(view.label) for view in runs)}"]
     for view in runs:
         facts, summary = view.summary.facts, view.summary
@@ -108,7 +108,7 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
 
 
 def _notes(runs: Sequence[RunView], of: Callable[[RunView], Iterable[str]]) -> str:
-    """Return the notes on each run as a list."""
+    """Return the notes on each run as a Markdown list."""
     return "\n".join(f"- {markdown_text(view.label)}: {note}" for view in runs for note in of(view))
 
 

@@ -20,11 +20,11 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], link: Callable[[int
     """Plot a score against `voice_to_voice`, with a large dot per run and a small dot per turn.
 
     Args:
-        link: Function that returns the link to a turn, given its run's index.
+        link: Function that returns the link to a turn, given the run's index and the turn's ID.
     """
     latencies, scores = zip(*((turn.latency_ms, turn.score) for turn in found.turns), strict=True)
     across, up = Axis.around(min(latencies), max(latencies)), Axis.between(min(scores), max(scores))
-    drawn = evenly_spaced(found.turns, _MOST_TURNS)  # turns on the front get separate dots
+    drawn = evenly_spaced(found.turns, _MOST_TURNS)  # turns on the front have dots of their own
     best_turns = sorted((turn for turn in found.turns if turn.on_front), key=lambda turn: turn.latency_ms)
     best_runs = sorted((run for run in found.runs if run.on_front), key=lambda run: run.latency.value or 0)
     clouds = {
@@ -73,7 +73,7 @@ def _point(run: RunTradeOff) -> tuple[float, float]:
 
 
 def _run_dot(run: RunTradeOff, found: TradeOff, runs: Sequence[RunView], across: Axis, up: Axis) -> Dot:
-    """Return a run's dot at its median latency and mean score."""
+    """Return the dot of a run, at its median latency and mean score."""
     latency, score = _point(run)
     return Dot(
         f"dot run c{run.run % COLOURS}",
@@ -85,7 +85,7 @@ def _run_dot(run: RunTradeOff, found: TradeOff, runs: Sequence[RunView], across:
 
 
 def _intervals(run: RunTradeOff, across: Axis, up: Axis) -> str:
-    """Return path data for a run's latency and score intervals."""
+    """Return path data for the latency and score intervals of a run."""
     latency, score = _point(run)
     bars = ""
     if run.latency.interval is not None:
@@ -102,7 +102,7 @@ def _clipped(found: Interval, axis: Axis) -> tuple[float, float]:
 
 
 def _stairs(front: Sequence[tuple[float, float]], across: Axis, up: Axis) -> str:
-    """Return path data for a front, starting at the fastest point; empty for a single point."""
+    """Return path data for a front, from its fastest point; empty for a single point."""
     if len(front) < 2:
         return ""
     (latency, score), *rest = front

@@ -1,4 +1,4 @@
-"""Present a turn on the page: its row and details."""
+"""Present a turn on the page: its row in the table, and its details."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from live_eval.types import Cue, Variant
 __all__ = ["TurnRow", "turn_order", "turn_row"]
 
 _EXCERPT = 110
-_COARSE = 60  # waveform steps if the page has no audio
+_COARSE = 60  # waveform steps for a turn without audio on the page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRow:
-    """A turn's row in the page's table.
+    """The row of a turn in the page's table.
 
     Args:
         key: Key of the turn on the page.
-        kinds: The turn's status and badge kinds, for filtering the table.
+        kinds: Status and badge kinds, for filtering the table.
         badges: Kind and text of each badge.
         values: Text and sort key of each value.
         search: Searchable text.
-        details: The turn's details as JSON.
+        details: Details of the turn as JSON.
     """
 
     key: str
@@ -55,20 +55,20 @@ class TurnRow:
 
 
 def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str, int]:
-    """Return a turn's sort key: script, variant, case, repetition. Numbers in names sort numerically."""
+    """Return a turn's sort key: script, variant, case, repetition, with numbers in names sorted by value."""
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
 def turn_row(
     view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str], *, heard: bool
 ) -> TurnRow:
-    """Return a turn's row.
+    """Return the row of a turn.
 
     Args:
-        facts: The turn's observation in the run's summary.
+        facts: Observation of the turn in the run's summary.
         key: Key of the turn on the page.
         shown: Scores that have a column.
-        heard: Whether the page has the turn's audio; if not, the waveform is coarse.
+        heard: Whether the page contains the turn's audio; otherwise, the waveform is coarse.
     """
     turn, scores = view.record, view.scores
     values: list[tuple[str, float | None]] = [

@@ -1,4 +1,4 @@
-"""A duplex campaign's page: outcomes, durations, and every trial on two tracks with audio."""
+"""Build a duplex campaign's page: outcomes, durations, and every trial on two tracks with audio."""
 
 from live_eval.report.duplex.page import write_comparison_page, write_duplex_page
 

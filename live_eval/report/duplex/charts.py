@@ -25,13 +25,13 @@ _FURTHER: Mapping[str, tuple[Callable[[ConditionMetrics], Estimate | None], int]
     "false triggers per minute": (lambda metrics: metrics.false_triggers_per_minute, 1),
     "talk ratio": (lambda metrics: metrics.talk_ratio, 1),
 }
-"""Additional values of a condition by heading, with number of decimals."""
+"""Further metrics of a condition and their number of decimals, by heading."""
 _BEFORE_MS, _AFTER_MS = -4_000.0, 9_000.0
-"""A timeline's limits, relative to its trials' alignment time."""
+"""The ends of a timeline, relative to the time at which its trials are aligned."""
 
 
 def outcome_chart(conditions: Sequence[ConditionView]) -> BarChart:
-    """Draw the share of each outcome among a condition's valid trials."""
+    """Draw the share of each outcome in the valid trials of each condition."""
     present = [outcome for outcome in Outcome if any(condition.count(outcome) for condition in conditions)]
     further = [
         title
@@ -57,7 +57,7 @@ def _further(condition: ConditionView, title: str) -> Cell:
 
 
 def _kind(outcome: Outcome, conditions: Sequence[ConditionView]) -> str:
-    """Return an outcome's style, which depends on whether it passes in any condition."""
+    """Return an outcome's style, which reflects whether the outcome passes in any condition."""
     passes = any(outcome in condition.metrics.rule.passes for condition in conditions)
     return f"o-{outcome}" + (" passed" if passes else "")
 
@@ -89,7 +89,7 @@ def _outcomes(
 
 
 def duration_chart(name: str, conditions: Sequence[ConditionView]) -> BarChart | None:
-    """Draw one duration for every trial, with median and interval, by condition.
+    """Draw a duration of every trial, by condition, with the median and its interval.
 
     Returns:
         The chart; None if no trial has the duration.
@@ -157,7 +157,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
     """Draw every trial of a condition on two tracks: the user above, the endpoint (as heard) below.
 
     Trials are aligned at the tested event: the start of the user's interruption or sound, the start of the
-    first pause, or the end of the user's speech.
+    first pause, or the end of the user's speech, depending on the rule.
 
     Returns:
         The chart; None if no trial was recorded.
@@ -193,7 +193,7 @@ def timelines(condition: ConditionView) -> BarChart | None:
 
 
 def timeline_legend(conditions: Iterable[ConditionView]) -> list[tuple[str, str]]:
-    """Return the styles and names of bars and marks in the conditions' timelines."""
+    """Return the style and name of each kind of bar and mark in the conditions' timelines."""
     marked = {
         name
         for condition in conditions
@@ -216,7 +216,7 @@ _ALIGNED = {
     Rule.FALSE_TRIGGER: "seconds after the sound begins",
 }
 _SHOWN = {"provider_stop", "gave_up", "trigger"}
-"""Marks that are not the end of a bar."""
+"""Marks that do not coincide with an end of a bar."""
 
 
 def _zero_ns(rule: Rule, conversation: Conversation) -> int:

@@ -1,4 +1,4 @@
-"""Definitions of the names on a duplex campaign's page."""
+"""Define the terms on a duplex campaign's page."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ DUPLEX_DEFINITIONS = (
 
 
 def spelt(name: str) -> str:
-    """Return a name with spaces instead of underscores."""
+    """Replace underscores in a name with spaces."""
     return name.replace("_", " ")

@@ -42,12 +42,11 @@ __all__ = ["write_comparison_page", "write_duplex_page"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """A run of a campaign.
+    """A run of a campaign, as the source of a side of the page.
 
     Args:
         run: Run folder, relative to the campaign folder.
-        note: Remark, or empty.
-        base: Link from the page to the campaign folder; empty, or with a trailing slash.
+        base: Link from the page to the campaign folder, with a trailing slash; empty if they are the same.
         place: Folder for the page's audio files.
     """
 
@@ -76,8 +75,8 @@ def write_duplex_page(summary: DuplexSummary, place: Path | None = None) -> Path
 
     Args:
         summary: Metrics of the campaign.
-        place: Alternative folder for the page and its audio; if set, nothing is written to the campaign
-            folder, and reports are omitted.
+        place: Folder for the page and its audio, instead of the campaign folder; the reports are then
+            omitted.
 
     Raises:
         StoreError: The audio folder is a link.
@@ -95,10 +94,10 @@ def write_duplex_page(summary: DuplexSummary, place: Path | None = None) -> Path
 
 
 def write_comparison_page(page: Path, comparison: DuplexComparison) -> Path:
-    """Write a page with the clean runs of two campaigns side by side.
+    """Write a page that compares the clean runs of two campaigns.
 
     Args:
-        page: Output file; the page plays the audio in the campaign folders.
+        page: Output file; the page refers to the audio in the campaign folders.
         comparison: Differences between the campaigns.
 
     Raises:
@@ -116,7 +115,7 @@ def write_comparison_page(page: Path, comparison: DuplexComparison) -> Path:
 
 
 def _link(here: Path, folder: Path) -> str:
-    """Return a relative link from one folder to another."""
+    """Return the relative link from one folder to another."""
     parts = Path(os.path.relpath(folder.resolve(), here.resolve())).parts
     return "".join(f"{quote(part, safe='')}/" for part in parts)
 
@@ -177,7 +176,7 @@ def _page(
 
 
 def _probe(name: str, sides: Sequence[Side], pairs: Sequence[ConditionDifference]) -> Mapping[str, Any]:
-    """Return a probe's section of the page, for the template."""
+    """Return the template's values for a probe's section of the page."""
     conditions = conditions_of(sides, name)
     rules = list(dict.fromkeys(condition.metrics.rule for condition in conditions))
     main = list(dict.fromkeys(each for rule in rules for each in TELLING[rule]))
@@ -204,7 +203,7 @@ def _probe(name: str, sides: Sequence[Side], pairs: Sequence[ConditionDifference
 
 
 def _passes(rules: Sequence[Rule]) -> str:
-    """Return the passing outcomes, by rule if the rules differ."""
+    """Describe the outcomes that pass, by rule if the rules differ."""
     passes = {rule: " or ".join(map(spelt, rule.passes)) for rule in rules}
     if len(set(passes.values())) == 1:
         return passes[rules[0]]
@@ -212,7 +211,7 @@ def _passes(rules: Sequence[Rule]) -> str:
 
 
 def _views(sources: Sequence[_Source]) -> list[TrialView]:
-    """Return all trials with repetitions, alternating between the sides."""
+    """Return all trials and repetitions, alternating between the sides."""
     order = [(each.probe, each.condition) for source in sources for each in source.summary.conditions]
     order.sort(key=lambda asked: [*PROBES, asked[0]].index(asked[0]))
     places = {asked: place for place, asked in reversed(list(enumerate(order)))}
@@ -237,7 +236,7 @@ def _views(sources: Sequence[_Source]) -> list[TrialView]:
 def _rows(
     views: Sequence[TrialView], sources: Sequence[_Source], readers: Sequence[RunReader]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the trials' rows and write their audio."""
+    """Yield the trials' rows, and write their audio files."""
     for view in views:
         both, problem = None, ""
         try:
@@ -252,7 +251,7 @@ def _rows(
 
 
 def _facts(sources: Sequence[_Source]) -> list[str]:
-    """Return a line of facts for each side."""
+    """Describe each side in a line."""
     return [
         " · ".join(
             str(part)
@@ -269,7 +268,7 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
 
 
 def _lag(side: Side) -> str:
-    """Describe the event-loop lag in a side's trials."""
+    """Describe live-eval's lag in a side's trials."""
     lags = [view.played.lag_ns / 1e6 for view in side.trials]
     late = sum(lag > LAG_BOUND_MS for lag in lags)
     p50, p99 = (number(quantile(lags, share), 1) for share in (0.5, 0.99))
@@ -285,7 +284,7 @@ def _drift(sources: Sequence[_Source]) -> list[tuple[int, Table]]:
 
 
 def _settings(sources: Sequence[_Source]) -> list[tuple[str, list[str]]]:
-    """Return the campaign-level settings, from the campaigns' documents."""
+    """Return the names and values of the campaign-level settings, from the campaigns' documents."""
     flat = [
         {
             name: str(value)

@@ -1,4 +1,4 @@
-"""A page's sides: a clean and an impaired run, or two endpoints."""
+"""Represent a page's sides: a clean and an impaired run, or two endpoints."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class Side:
     """A run of a campaign.
 
     Args:
-        index: Position on the page, and colour number.
+        index: Position on the page, which determines the colour.
         note: Remark, such as the impairment; empty for none.
-        trials: Trials with repetitions.
-        profile: The endpoint's profile.
+        trials: Trials and their repetitions.
     """
 
     index: int
@@ -37,10 +36,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionView:
-    """One side's results for a probe condition.
+    """The results of one side for a probe condition.
 
     Args:
-        alone: Whether this is the page's only side; its name is then omitted.
+        alone: Whether this is the page's only side, whose name is then omitted.
     """
 
     side: Side
@@ -69,7 +68,7 @@ class ConditionView:
 
     @property
     def trials(self) -> list[TrialView]:
-        """The condition's trials with repetitions."""
+        """The condition's trials and their repetitions."""
         return [
             view
             for view in self.side.trials
@@ -77,16 +76,16 @@ class ConditionView:
         ]
 
     def count(self, outcome: Outcome) -> int:
-        """Return the number of trials with an outcome, including repetitions."""
+        """Return the number of trials and repetitions with an outcome."""
         return sum(view.played.outcome is outcome for view in self.trials)
 
     def link(self, outcome: Outcome | None = None) -> str:
-        """Return the link to the list of the condition's trials, optionally only those with an outcome."""
+        """Return the link to a list of the condition's trials, optionally filtered by outcome."""
         only = {} if outcome is None else {"outcome": outcome.value}
         return _listed(probe=self.probe, condition=self.name, side=str(self.side.index), **only)
 
     def values(self, duration: str) -> list[tuple[float, TrialView]]:
-        """Return one duration in ms for each non-void trial that has it."""
+        """Return a duration in ms for each trial that has it and is not void."""
         return [
             (ms, view)
             for view in self.trials
@@ -95,7 +94,7 @@ class ConditionView:
 
 
 def sentinel_link(side: int, part: str) -> str:
-    """Return the link to the list of a drift check's trials."""
+    """Return the link to a list of the trials in a drift check."""
     return _listed(probe=SENTINEL, condition=part, side=str(side))
 
 
@@ -104,7 +103,7 @@ def _listed(**asked: str) -> str:
 
 
 def conditions_of(sides: Sequence[Side], probe: str) -> list[ConditionView]:
-    """Return a probe's conditions in summary order, with the sides of each condition adjacent."""
+    """Return a probe's conditions in the order of the summary, with both sides of a condition adjacent."""
     found = [
         ConditionView(side, metrics, len(sides) == 1)
         for side in sides

@@ -1,4 +1,4 @@
-"""Write trials' audio files next to the page: both sides in stereo, and each side alone."""
+"""Write the audio files of trials next to the page: both sides in stereo, and each side alone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def write_sounds(folder: Path, name: str, both: NDArray[np.int16], rate_hz: int)
 
     Args:
         name: Base name of the files, unique in the campaign.
-        both: Audio of both sides, int16, shape (samples, 2), left: user, right: endpoint as heard.
+        both: Audio, int16, shape (samples, 2), with the user on the left and the endpoint as heard on the
+            right.
 
     Returns:
-        Each file's side, and the link to it from the page.
+        The side of each file, and the link from the page to the file.
 
     Raises:
         StoreError: The folder `SOUNDS` is a link.

@@ -1,4 +1,4 @@
-"""Campaign-level values: profiles, differences, metrics."""
+"""Build the tables of a duplex campaign: profiles, differences, and published metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUICK = (
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A headline value; `axis` is the quality it measures: patient, quick or selective."""
+    """A headline value; `axis` is the quality that it measures: patient, quick or selective."""
 
     axis: str
     what: str
@@ -42,7 +42,7 @@ class MetricRow:
     Args:
         values: Value by the published definition, corrected value, and difference, as text.
         n: Number of events for each of the first two values.
-        why: Effect of the correction, or reason why a value is missing.
+        why: Effect of the correction, or the reason why a value is missing.
     """
 
     definition: MetricDefinition
@@ -53,7 +53,7 @@ class MetricRow:
 
 
 def tiles(side: Side) -> list[Tile]:
-    """Return the headline values: tolerance of pauses, quickness, and selectivity."""
+    """Return the headline values of a side: tolerance of pauses, quickness, and selectivity."""
     profile = side.profile
     found = []
     if profile.survived:
@@ -79,7 +79,7 @@ def _interval_and_n(estimate: Estimate) -> str:
 
 
 def pair_table(pairs: Sequence[ConditionDifference]) -> Table:
-    """Return the differences between two sides for each condition."""
+    """Return a table of the differences between two sides for each condition."""
     columns = [Column("probe", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("pairs", "other outcome", "passed, points"))
     columns += (Column(f"{DURATION_TITLES[name]}, ms") for name, _ in _QUICK)
@@ -145,7 +145,7 @@ def pair_charts(
 
 
 def _changes(pairs: ConditionDifference) -> Cell:
-    """Return the number of pairs with different outcomes, with the outcomes in a tooltip."""
+    """Return a cell with the number of pairs whose outcomes differ; a tooltip lists the outcomes."""
     changed = {(one, other): count for (one, other), count in pairs.outcomes.items() if one is not other}
     return Cell(
         str(sum(changed.values())),
@@ -160,7 +160,7 @@ def _difference(estimate: Estimate) -> Cell:
 def metric_rows(
     sides: Sequence[Side], metrics: Sequence[Mapping[str, MetricValue]]
 ) -> dict[str, list[MetricRow]]:
-    """Return the published metrics that have an event, by source; `metrics` are by side and name."""
+    """Return rows for the published metrics that have events, by source; `metrics` has a map per side."""
     rows: dict[str, list[MetricRow]] = {}
     for name, definition in DEFINITIONS.items():
         if any(name in each and each[name].n + each[name].n_corrected for each in metrics):

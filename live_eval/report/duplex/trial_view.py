@@ -1,4 +1,4 @@
-"""Present a trial on the page: its row and, once opened, its details on one time axis."""
+"""Present a trial on the page: its row in the list, and its details on one time axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TELLING = {
     Rule.BACKCHANNEL: ("audible_stop", "provider_stop", "resume"),
     Rule.FALSE_TRIGGER: ("trigger",),
 }
-"""A trial's most informative durations by rule, main one first."""
+"""The most informative durations of a trial, by rule, the main one first."""
 
 _NEAR_S = 1.0
 
@@ -40,11 +40,11 @@ class TrialView:
     """A trial or a repetition.
 
     Args:
-        key: The row's key on the page.
-        side: Number of the side and its colour.
+        key: Key of the row on the page.
+        side: Index of the side, which determines the colour.
         number: Position in the run.
         run: Run folder, relative to the campaign folder.
-        base: Link from the page to the campaign folder; empty, or with a trailing slash.
+        base: Link from the page to the campaign folder, with a trailing slash; empty if they are the same.
     """
 
     key: str
@@ -56,7 +56,7 @@ class TrialView:
 
     @property
     def name(self) -> str:
-        """The trial's name with the repetition number."""
+        """The trial's name and the repetition number, if any."""
         again = self.played.playing
         return self.played.facts.trial_id + (f", repetition {again}" if again else "")
 
@@ -85,17 +85,17 @@ def trial_row(
     sounds: Sequence[tuple[str, str]] = (),
     problem: str = "",
 ) -> Mapping[str, Any]:
-    """Return a trial's row for the template.
+    """Return the template's values for a trial's row.
 
     Args:
-        both: Audio of both sides on the trial's axis, int16, shape (samples, 2), with its rate; None if
-            missing.
-        sounds: Each audio file's side, and the link to it from the campaign folder.
+        both: Audio of both sides on the trial's time axis, int16, shape (samples, 2), and its sample rate;
+            None if missing.
+        sounds: Side of each audio file, and the link from the campaign folder to the file.
         problem: Reason for missing audio; empty if there is none.
 
     Returns:
-        The template's values: `values` are pairs of text and sort key, `measured` is the first one's name,
-        `search` is the searchable text, and `details` is JSON.
+        The template's values. `values` contains pairs of text and sort key, `measured` is the name of the
+        first one, `search` is the searchable text, and `details` is JSON.
     """
     played = view.played
     name = TELLING[played.rule][0]
@@ -157,7 +157,7 @@ def _details(
 
 
 def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
-    """Return the marks that determine the outcome, in order, in seconds on the trial's axis."""
+    """Return the marks that determine the outcome, in order, in seconds on the trial's time axis."""
     moments = sorted(played.judgement.marks_ns.items(), key=lambda mark: mark[1])
     return [
         [name.replace("_", "-"), MARK_TITLES.get(name, spelt(name)), _seconds(conversation, at)]
@@ -166,7 +166,7 @@ def _marks(played: TrialResult, conversation: Conversation) -> list[list[Any]]:
 
 
 def _seconds(conversation: Conversation, at_ns: int) -> float:
-    """Return a time on the trial's axis."""
+    """Convert an absolute time to seconds on the trial's time axis."""
     return (at_ns - conversation.start_ns) / 1e9
 
 
@@ -178,7 +178,7 @@ def _zoom(moments: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
 
 
 def _shades(conversation: Conversation) -> list[list[Any]]:
-    """Return each side's audible segments and their overlaps."""
+    """Return the audible segments of each side and their overlaps, for the page's script."""
 
     def shade(lane: int | None, kind: str, sound: Stretch) -> list[Any]:
         start, end = (_seconds(conversation, at) for at in sound)
@@ -207,7 +207,7 @@ def _in_words(conversation: Conversation) -> str:
 
 
 def _texts(played: TrialResult) -> list[list[str]]:
-    """Return both sides' texts in chronological order, and the endpoint's transcript of the user."""
+    """Return the texts of both sides in chronological order, and the endpoint's transcript of the user."""
     conversation = played.conversation
     said: list[tuple[int, str, str]]
     if conversation is None:

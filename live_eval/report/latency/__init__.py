@@ -1,4 +1,4 @@
-"""A latency campaign's page, with links from values to turns."""
+"""Build a latency campaign's page, with links from values to turns."""
 
 from live_eval.report.latency.page import campaign_page, write_campaign_page
 

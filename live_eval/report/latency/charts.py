@@ -82,7 +82,7 @@ def _percentiles(point: PointView, ascending: Sequence[tuple[float, str]], metri
 
 
 def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
-    """Draw each step's mean duration for each condition; the bars add up to the mean total."""
+    """Draw the mean duration of each step by condition; the bars add up to the mean total."""
     drawn = [point for point in points if point.metrics.waterfall]
     if not drawn:
         return None
@@ -101,7 +101,7 @@ def mean_waterfall(points: Sequence[PointView]) -> BarChart | None:
 
 
 def turn_waterfall(point: PointView) -> BarChart | None:
-    """Draw the steps of up to 36 turns of a condition, evenly spaced from fastest to slowest.
+    """Draw the steps of up to 36 turns of a condition, evenly spaced from the fastest to the slowest.
 
     Returns:
         The chart; None if no turn has steps.
@@ -152,7 +152,7 @@ def _axis_of(steps: Iterable[Mapping[str, float]]) -> Axis:
 
 
 def _placed(parts: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """Return the start and end of consecutive steps; a negative step extends backwards."""
+    """Place steps one after another, and return their starts and ends; a negative step extends backwards."""
     placed, at = [], 0.0
     for name, ms in parts.items():
         placed.append((name, at, at + ms))

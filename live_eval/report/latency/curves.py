@@ -1,4 +1,4 @@
-"""Draw a latency campaign's distributions: step curves with links to turns, and tails."""
+"""Draw the latency distributions of a campaign: step curves with links to turns, and tails."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _SLOWEST = 10
 
 
 def latency_curves(title: str, metric: str, points: Sequence[PointView]) -> Plot | None:
-    """Draw a latency's distribution for each condition, with dots linked to turns.
+    """Draw the distribution of a latency for each condition, with dots that link to turns.
 
-    A curve ends below the top if turns have no value: they failed or the endpoint does not report the step.
+    A curve ends below the top if turns have no value, because they failed or the endpoint does not report the
+    step.
 
     Returns:
         The plot; None if no turn has a value.
@@ -55,7 +56,7 @@ def _total(point: PointView, metric: str) -> int:
 
 
 def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float, str]]]:
-    """Return up to 60 turns with their ranks: the slowest ones, and evenly spaced others."""
+    """Return up to 60 turns with their ranks: the slowest turns, and others at even distances."""
     count = len(values)
     if count <= _MOST_DOTS:
         return list(enumerate(values))
@@ -66,7 +67,7 @@ def _spread(values: Sequence[tuple[float, str]]) -> list[tuple[int, tuple[float,
 
 
 def latency_tails(title: str, metric: str, points: Sequence[PointView]) -> Plot | None:
-    """Draw latency by percentile on a logarithmic axis of nines, as HdrHistogram does.
+    """Draw a latency by percentile on a logarithmic axis (90 %, 99 %, 99.9 %, …), as HdrHistogram does.
 
     Returns:
         The plot; None if no turn has a value.
@@ -79,7 +80,7 @@ def latency_tails(title: str, metric: str, points: Sequence[PointView]) -> Plot 
     if not tails:
         return None
     nines = max(_nines(percentile) for _, values in tails for percentile, _ in values if percentile < 100)
-    end = max(1.0, nines * 1.08)  # room for the maximum, whose percentile is 100
+    end = max(1.0, nines * 1.08)  # leave space for the maximum, whose percentile is 100
     up = Axis.around(min(values[0][1] for _, values in tails), max(values[-1][1] for _, values in tails))
     marked = [each for each in (0, 50, 90, 99, 99.9, 99.99) if _nines(each) <= end]
     return Plot(

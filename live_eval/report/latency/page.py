@@ -1,4 +1,4 @@
-"""Write a latency campaign's page, and the linked reports on its runs."""
+"""Write a latency campaign's page, and the reports that it links to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write_campaign_page(summary: CampaignSummary) -> Path:
 
 
 def campaign_page(summary: CampaignSummary) -> Iterator[str]:
-    """Yield a campaign's page in pieces; see `write_campaign_page`."""
+    """Render a campaign's page in pieces; see `write_campaign_page`."""
     campaign, views = summary.campaign, _views(summary)
     swept = [view for view in views if view.record.stored.role == PointRole.SWEEP]
     measured = [view for view in views if view.record.stored.role != PointRole.SENTINEL]
@@ -105,7 +105,7 @@ def _plots(
     points: Sequence[PointView],
     metrics: Sequence[str],
 ) -> list[Plot]:
-    """Return plots of some metrics, each with at most one condition per colour."""
+    """Plot some metrics, splitting the conditions so that no plot uses a colour twice."""
     plots = [
         draw(f"{tables.METRIC_TITLES[metric].capitalize()}{suffix}", metric, points[start : start + COLOURS])
         for metric in metrics
@@ -121,6 +121,6 @@ def _calibration(campaign: CampaignRecord) -> str:
 
 
 def _settings(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the campaign-level settings, from `campaign.json`."""
+    """Return the names and values of the campaign-level settings, from `campaign.json`."""
     whole = {name: value for name, value in facts.items() if name not in ("points", "notes", "plan")}
     return [(name, str(value)) for name, value in flattened(whole) if value not in (None, "", [])]

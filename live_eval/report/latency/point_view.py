@@ -1,4 +1,4 @@
-"""The conditions on a latency campaign's page, with links to their turns."""
+"""Present the conditions on a latency campaign's page, with links to their turns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class PointView:
     """A condition on the page.
 
     Args:
-        colour: Position in the sweep, or None outside it.
-        metrics: The condition's metrics.
+        colour: Position in the sweep, which determines the colour; None outside the sweep.
     """
 
     colour: int | None
@@ -38,7 +37,7 @@ class PointView:
 
     @property
     def link(self) -> str:
-        """The run report's path relative to the campaign folder; empty if the run cannot be read."""
+        """The link to the run's report from the campaign folder; empty if the run cannot be read."""
         return "" if self.record.error else f"{quote(self.record.path.name, safe='')}/{RUN_PAGE}"
 
     def link_to(self, turn_id: str) -> str:
@@ -52,12 +51,12 @@ class PointView:
 
 
 def turn_at(ascending: Sequence[tuple[float, str]], share: float) -> str:
-    """Return the turn at a percentile's nearest rank; the percentile is a share between 0 and 1."""
+    """Return the turn nearest to a percentile, given as a share between 0 and 1."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)][1]
 
 
 def load_in_words(point: StoredPoint) -> str:
-    """Return the settings that vary by condition: concurrency, arrivals, input, detector, session kind."""
+    """Describe the settings that vary by condition: concurrency, arrivals, input, detector, session kind."""
     parts = [
         f"{counted(point.concurrency or 1, 'concurrent session')}",
         "" if point.arrivals in (None, "closed") else point.arrivals,
@@ -70,5 +69,5 @@ def load_in_words(point: StoredPoint) -> str:
 
 
 def detector_in_words(point: StoredPoint) -> str:
-    """Return the endpoint's detector settings; "default" without settings."""
+    """Describe the endpoint's detector settings; "default" if there are none."""
     return ", ".join(f"{key}={value}" for key, value in (point.turn_detection or {}).items()) or "default"

@@ -1,4 +1,4 @@
-"""The tables on a latency campaign's page."""
+"""Build the tables on a latency campaign's page."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ METRIC_TITLES = {
     "connect": LATENCY_TITLES["connect"],
     "start_delay": "start delay",
 }
-"""A campaign's latencies in page order."""
+"""The titles of a campaign's latencies, in page order."""
 
 _SHARES = {**PERCENTILES, "max": 1.0}
 _REMARKS = ("premature", "early", "flagged", "uncertain")
 
 
 def sweep_table(points: Sequence[PointView]) -> Table:
-    """Return the conditions with load, failures and voice-to-voice latency."""
+    """Return a table of the conditions with load, failures and voice-to-voice latency."""
     columns = [Column("condition", numeric=False), Column("load", numeric=False)]
     columns += map(Column, ("turns", "failed", "p50", "p95", "p99", "max", "lag, p99"))
     columns.append(Column("remarks", numeric=False))
@@ -83,7 +83,7 @@ def _errors(points: Sequence[PointView]) -> Iterator[str]:
 
 
 def point_table(point: PointView) -> Table:
-    """Return every latency of a condition, with percentiles linked to the turns at their ranks."""
+    """Return a table of a condition's latencies, with percentiles linked to the turns at their ranks."""
     columns = [Column("latency, ms", numeric=False)]
     columns += map(Column, ("n", "mean", "p50", "p90", "p95", "p99", "max", "p50 without flagged"))
     columns += map(Column, ("uncertain", "missing"))
@@ -129,7 +129,7 @@ def _percentiles(point: PointView, metric: str, statistics: Sequence[str]) -> li
 
 
 def step_table(points: Sequence[PointView]) -> Table:
-    """Return each step's duration for each condition: mean, median and share."""
+    """Return a table of step durations by condition: mean, median and share."""
     names = list(dict.fromkeys(step.part for point in points for step in point.metrics.waterfall))
     columns = [Column("step", numeric=False), Column("condition", numeric=False)]
     columns += map(Column, ("mean, ms", "median, ms", "share of the mean total"))
@@ -150,7 +150,7 @@ def step_table(points: Sequence[PointView]) -> Table:
 
 
 def stall_table(points: Sequence[PointView]) -> Table:
-    """Return each condition's playout stalls by jitter-buffer depth."""
+    """Return a table of each condition's playout stalls by jitter-buffer depth."""
     depths = [stall.buffer_ms for stall in points[0].metrics.stalls] if points else []
     columns = [Column("condition", numeric=False), *(Column(f"{depth} ms") for depth in depths)]
     columns += [Column("delivery rate, median"), Column("p05")]
@@ -176,7 +176,7 @@ def _stalled(ms: float | None) -> str:
 
 
 def cost_table(points: Sequence[PointView]) -> Table | None:
-    """Return the cost per minute of conversation; None if the endpoint reports no usage."""
+    """Return a table of the cost per minute of conversation; None if the endpoint reports no usage."""
     if not any(point.metrics.cost.minutes for point in points):
         return None
     columns = [Column("condition", numeric=False)]
@@ -196,7 +196,7 @@ def cost_table(points: Sequence[PointView]) -> Table | None:
 
 
 def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]) -> BarChart | None:
-    """Draw each detector's endpointing cost."""
+    """Draw the endpointing cost of each detector setting."""
     if not costs:
         return None
     links = {point.name: point.link for point in points}
@@ -229,7 +229,7 @@ def endpointing_chart(costs: Sequence[DetectorCost], points: Sequence[PointView]
 
 
 def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]) -> BarChart | None:
-    """Draw the difference of each published definition from `OURS`."""
+    """Draw the difference between each published definition and `OURS`."""
     if not definitions.latencies:
         return None
     link = next((point.link for point in points if point.record.stored.run == definitions.run), "")
@@ -257,7 +257,7 @@ def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]
 
 
 def assert_table(asserts: Sequence[CheckedAssertion]) -> Table:
-    """Return the campaign's assertions and their results."""
+    """Return a table of the campaign's assertions and their results."""
     columns = [Column(name, numeric=False) for name in ("assertion", "condition", "holds")]
     columns += [Column("n"), Column("value, ms"), Column("error bar, ms"), Column("", numeric=False)]
     rows = [

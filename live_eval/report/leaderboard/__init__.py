@@ -1,4 +1,4 @@
-"""The paper's three tables with rows for your own runs, and heat maps by attribute and by question type."""
+"""Build leaderboards: the paper's three tables with rows for the user's runs, and heat maps."""
 
 from live_eval.report.leaderboard.board import build_board
 from live_eval.report.leaderboard.render import BoardFormat, render

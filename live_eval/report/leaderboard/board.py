@@ -1,8 +1,8 @@
-"""Build the board: tables with published rows and the runs' rows with intervals, and heat maps.
+"""Build the board: tables with published rows and rows for runs, and heat maps.
 
-The runs' values are means over the task's scored turns, with 95 % intervals bootstrapped by script.
+The values of a run are means over the task's scored turns, with 95 % intervals bootstrapped by script.
 Unanswered questions count as wrong. As in the paper, a model with several prompts is represented by its best
-prompt (by C4 for text, by VES for audio), with a note on the choice. If no scores rank the prompts, every
+prompt (by C4 for text, by VES for audio), with a note on the choice. If no score can rank the prompts, every
 prompt has a row.
 """
 
@@ -59,9 +59,9 @@ class BoardCell:
     """A value with its estimate; published values have no estimate.
 
     Args:
-        judge: The value's judge; None for latencies and for published or missing values.
+        judge: Judge of the value; None for latencies and for published or missing values.
         mark: Letter of the judge; empty if not needed.
-        best: Whether this is the best of the runs' comparable values.
+        best: Whether this is the best comparable value of the runs.
         digits: Number of decimals to show.
     """
 
@@ -89,13 +89,13 @@ class BoardCell:
 
     @property
     def share(self) -> float:
-        """Share of turns with a value, from 0 to 1."""
+        """The share of turns with a value, from 0 to 1."""
         return self.estimate.n / self.turns if self.estimate is not None and self.turns else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """A model's row."""
+    """A row for a model."""
 
     source: Source
     cells: tuple[BoardCell, ...]
@@ -118,7 +118,7 @@ class BoardTable:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A column for each run, broken down by attribute or question type."""
+    """A heat map with a column for each run and a row for each attribute or question type."""
 
     title: str
     column: BoardColumn
@@ -129,7 +129,7 @@ class HeatMap:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Letter of each run's judge; empty if not needed."""
+        """The letter of each run's judge; empty if not needed."""
         return tuple(max(cell.mark for cell in column) for column in zip(*self.cells, strict=True))
 
 
@@ -171,7 +171,7 @@ _LATENCIES = {
     "voice to voice p95": ("voice_to_voice", "p95"),
     "first byte p50": ("first_byte", "p50"),
 }
-"""Latency and percentile by column."""
+"""The latency and percentile in each column."""
 _TABLES = (
     ("Understanding and reasoning", LeaderboardTable.UNDERSTANDING),
     ("Response: audio", LeaderboardTable.RESPONSE_SOUND),
@@ -180,10 +180,10 @@ _TABLES = (
 
 
 def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
-    """Return a board for some runs.
+    """Build a board for runs.
 
     Args:
-        all_prompts: Whether every prompt gets a row, instead of each model's best one.
+        all_prompts: Whether every prompt has a row, instead of only the best prompt of each model.
 
     Raises:
         UsageError: A run is repeated.
@@ -200,7 +200,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
 
 
 def _paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardTable]:
-    """Return the paper's tables with rows for the runs; see `build_board` for `all_prompts`."""
+    """Return the paper's tables with rows for the runs; for `all_prompts`, see `build_board`."""
     everything = Chosen(tuple(entries), ())
     columns = leaderboard_columns()
     return [
@@ -214,7 +214,7 @@ def _paper_tables(entries: Sequence[Entry], *, all_prompts: bool) -> list[BoardT
 
 
 def tables_with_runs(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]]) -> list[BoardTable]:
-    """Return the paper's tables for which runs have values, with a row for every run.
+    """Return those of the paper's tables for which runs have values, with a row for every run.
 
     Args:
         read: See `entries_of`.
@@ -258,7 +258,7 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
         *chosen.notes,
         *_without_best(best),
         _SHORT_NOTE if any(cell.n_of_turns for row in ours for cell in row.cells) else "",
-        f"no row, since they have no values in this table: {', '.join(without)}" if without else "",
+        f"omitted, without values in this table: {', '.join(without)}" if without else "",
     ]
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 
@@ -281,7 +281,7 @@ def _latencies(entries: Sequence[Entry]) -> BoardTable:
 
 
 def _cell(entry: Entry, column: BoardColumn, turns: Sequence[Observation]) -> BoardCell:
-    """Return the value over these turns of a run."""
+    """Return the cell with a run's value over the given turns."""
     estimate = entry.mean(column, turns)
     judge = entry.judge(column) if estimate.value is not None else None
     return BoardCell(estimate.value, estimate, len(turns), judge)
@@ -296,7 +296,7 @@ def _marked(cell: BoardCell, judged: _JudgeLabels) -> BoardCell:
 
 
 def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCell]) -> Best:
-    """Return the runs' best row, excluding rows whose prompt states the cue."""
+    """Find the best row of the runs, excluding rows whose prompt states the cue."""
     rivals = [
         Rival(row, cell.value, cell.share, (entry.data, entry.cases(column.task)), cell.judge)
         for row, (entry, cell) in enumerate(zip(entries, cells, strict=True))
@@ -307,7 +307,7 @@ def _best(column: BoardColumn, entries: Sequence[Entry], cells: Sequence[BoardCe
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A candidate for a column's best row; `heard` identifies its data and cases."""
+    """A candidate for the best row of a column; `heard` identifies its data and cases."""
 
     row: int
     value: float
@@ -318,11 +318,11 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A column's best rows: several if their values are equal up to rounding.
+    """The best rows of a column: several if their values are equal up to rounding.
 
     Args:
         rows: Positions of the best rows, if any.
-        reason: Why none of several rows is the best; empty otherwise.
+        reason: Reason why no row is the best; empty if there is one.
     """
 
     rows: frozenset[int]
@@ -330,7 +330,7 @@ class Best:
 
 
 def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
-    """Return the best of the candidates, if they are comparable."""
+    """Find the best candidates, if all are comparable."""
     if len(rivals) < 2:
         return Best(frozenset())
     if len({rival.heard for rival in rivals}) > 1:
@@ -359,7 +359,7 @@ def _maps(entries: Sequence[Entry]) -> list[HeatMap]:
 
 
 def _map(column: BoardColumn, entries: Sequence[Entry]) -> HeatMap | None:
-    """Return a heat map, or None if no run has a value."""
+    """Return a heat map of a column, or None if no run has a value."""
 
     def row_of(turn: Observation) -> str | None:
         if column.task.asks:
@@ -407,9 +407,9 @@ class _JudgeLabels:
 
 
 def _name_judges(columns: Iterable[tuple[BoardColumn, Iterable[JudgeFacts]]]) -> _JudgeLabels:
-    """Return a note on each heading's judges, and the judges' letters.
+    """Return a note on the judges of each heading, and a letter for each judge.
 
-    Judges get letters if a column has several, or if a model judged the published values.
+    Judges have letters if a column has several judges, or if a model judged the published values.
     """
     titles: dict[tuple[tuple[JudgeFacts, ...], str], list[str]] = {}
     for column, judges in columns:
@@ -428,6 +428,6 @@ def _name_judges(columns: Iterable[tuple[BoardColumn, Iterable[JudgeFacts]]]) ->
 
 
 def _letter(place: int) -> str:
-    """Return a, b, …, z, aa, bb, …"""
+    """Return the letters for a position: a, b, …, z, aa, bb, …"""
     turn, letter = divmod(place, len(ascii_lowercase))
     return ascii_lowercase[letter] * (turn + 1)

@@ -1,4 +1,4 @@
-"""The runs on the board: names, values, and which prompt represents each model."""
+"""Represent the runs on a board: names, values, and the prompt that represents each model."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ __all__ = [
 ]
 
 RUN_COLUMNS = ("run", "folder", "endpoint", "prompt", "data", "turns", "differences from the paper")
-"""Headings of the run table."""
+"""The headings of the run table."""
 
 _BUNDLED = {SAMPLE: "the bundled sample", SAMPLE_DIALOGUES: "the bundled dialogues"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRun:
-    """A run.
+    """A run, as a row of the run table.
 
     Args:
         folder: Run folder, unique on the board.
-        endpoint: Endpoint, with its address, model, voice and turn mode if recorded.
-        source: Comma-separated data kinds (``synthesis``, ``human``, ``manifest``, ``folder``).
+        endpoint: Endpoint with address, model, voice and turn mode, as far as recorded.
+        source: Comma-separated kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``).
         total: Number of turns, including failed turns.
-        unfinished: Note on a run that has not ended; empty otherwise.
+        unfinished: Note on an incomplete run; empty if it has ended.
         differences: Differences from the paper's protocol.
     """
 
@@ -88,8 +88,8 @@ class Entry:
     """A run on the board, with its scores.
 
     Args:
-        label: Model, or else endpoint, with the address if the user specified one.
-        model: Identity of the model and the data.
+        label: Model or else endpoint, with the address if the user gave one.
+        model: Identity of the model and its data.
         prompt: Conversation prompt, with its hash if different prompts share a name.
         states_cue: Whether the prompt states the cue.
     """
@@ -107,7 +107,7 @@ class Entry:
         return [turn for turn in self.summary.turns if turn.task is column.task]
 
     def mean(self, column: BoardColumn, turns: Iterable[Observation]) -> Estimate:
-        """Return a column's mean over the scored turns and unanswered questions among these turns."""
+        """Return a column's mean over those of the turns that were scored or left a question unanswered."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -119,12 +119,12 @@ class Entry:
         score = self.summary.table.filling(column)
         if score is None:
             return None
-        # If no turn was captured, no judge ran, but unanswered questions still count as wrong.
+        # Without captured turns, no judge ran, but unanswered questions still count as wrong.
         unasked = JudgeFacts(score.judge, score.version, ())
         return next((judge for judge in self.summary.judges if judge.name == score.judge), unasked)
 
     def series(self, column: BoardColumn) -> Series | None:
-        """Return the column's scores by turn, or None if no turn is scored."""
+        """Return the scores of a column by turn, or None if no turn is scored."""
         table = self.summary.table
         score = table.filling(column)
         if score is None:
@@ -139,12 +139,12 @@ class Entry:
 
     @property
     def scripts(self) -> Mapping[TurnKey, str]:
-        """Each turn's script."""
+        """The script of each turn."""
         return {turn.key: turn.script_id for turn in self.summary.turns}
 
 
 def read_entries(paths: Sequence[Path]) -> list[Entry]:
-    """Read runs.
+    """Read runs for a board.
 
     Raises:
         UsageError: A run is repeated.
@@ -161,7 +161,7 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
 
 
 def entries_of(read: Sequence[tuple[Path, RunSummary, Mapping[str, Any]]]) -> list[Entry]:
-    """Return entries for runs, each given by its folder, summary and manifest."""
+    """Return the entries for runs that are given as folder, summary and manifest."""
     folders = Counter(path.resolve().name for path, _, _ in read)
     prompts = prompt_names([manifest for _, _, manifest in read])
     entries: list[Entry] = []
@@ -178,7 +178,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
     base_url = given if isinstance(given, str) else ""
     address = host_of(base_url)
     at = f" @ {address}" if address else ""
-    # unrecorded data never equals other data
+    # unrecorded data is never equal to other data
     known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
     endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
     turn_mode = facts.conditions.turn_mode
@@ -217,9 +217,9 @@ class Source:
     """A source of values: a run or the paper.
 
     Args:
-        model: Model, or else endpoint; with the address if the user specified one.
+        model: Model or else endpoint, with the address if the user gave one.
         run: The run; None for the paper.
-        prompt: Conversation prompt; empty if not relevant.
+        prompt: Conversation prompt; empty if irrelevant.
         states_cue: Whether the prompt states the cue.
         alone: Whether the name is unique among the sources.
     """
@@ -237,7 +237,7 @@ class Source:
 
     @property
     def remark(self) -> str:
-        """Remark next to the name: "published", or the run's number and special conditions."""
+        """The remark next to the name: "published", or the run's number and special conditions."""
         if self.run is None:
             return "published"
         prompt = f"prompt {self.prompt}" if self.prompt else ""
@@ -246,7 +246,7 @@ class Source:
 
 
 def sources_of(entries: Sequence[Entry], *, prompted: bool) -> list[Source]:
-    """Return the runs' sources."""
+    """Return the source for each run."""
     prompts = [entry.prompt if prompted else "" for entry in entries]
     count = Counter((entry.label, prompt) for entry, prompt in zip(entries, prompts, strict=True))
     return [
@@ -264,7 +264,7 @@ class Chosen:
 
 
 def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chosen:
-    """Return the runs to show in a table: only each model's best prompt if the table chooses prompts."""
+    """Return the runs to display in a table; if the table chooses prompts, only each model's best one."""
     for column in leaderboard_columns():
         if column.table is table and column.picks_prompt:
             return _choose_prompts(entries, column)
@@ -272,11 +272,11 @@ def choose_prompts_of(table: LeaderboardTable, entries: Sequence[Entry]) -> Chos
 
 
 def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
-    """Return each model's runs with its best prompt, as in the paper's tables.
+    """Return the runs with the best prompt of each model, as in the paper's tables.
 
-    The best prompt has the highest mean over scripts, counting only turns that have a value under every
-    prompt. Prompts that state the cue (an upper bound) and unrecorded prompts get their own rows and do not
-    compete. Runs without turns for the task are omitted.
+    The best prompt has the highest mean over scripts, on the turns that have a value under every prompt.
+    Prompts that state the cue (an upper bound) and unrecorded prompts have rows of their own and are not
+    ranked. Runs without turns for the task are omitted.
     """
     shown: list[Entry] = []
     notes: list[str] = []
@@ -303,14 +303,14 @@ def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
 
 
 def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str], str]:
-    """Return the best prompt, or else all prompts and the reason why none is best."""
+    """Return the best prompt, or all prompts with the reason why none is best."""
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
     series = [(entry.prompt, entry.series(column)) for entry in runs]
     if unscored := [prompt for prompt, found in series if found is None]:
         return prompts, f"{column.title} is missing for {', '.join(dict.fromkeys(unscored))}"
     if len({entry.judge(column) for entry in runs}) > 1:
         return prompts, f"{column.title} is from different judges, judge models or judge versions"
-    # Average over a prompt's runs, so that each prompt counts once.
+    # Average the runs of a prompt, so that each prompt counts once.
     of_prompt = {
         prompt: averaged([found for name, found in series if name == prompt and found is not None])
         for prompt in prompts

@@ -1,4 +1,4 @@
-"""The paper's level-against-level plots, with the runs' models added."""
+"""Build the paper's plots of one level against another, with the runs' models added."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ModelDot:
 
 @dataclass(frozen=True, slots=True)
 class LevelPlot:
-    """Two levels plotted against each other over models, as in the paper.
+    """A plot of two levels against each other over models, as in the paper.
 
     Args:
         correlation: Spearman correlation over all models; None if undefined.
-        published: Spearman correlation over published models only.
+        published: Spearman correlation over the published models alone.
     """
 
     across: BoardColumn
@@ -45,8 +45,8 @@ class LevelPlot:
 def level_plots(entries: Sequence[Entry]) -> tuple[LevelPlot, ...]:
     """Return the paper's plots.
 
-    Each model has one dot, from its replies under the prompt shown in the table and its first run with
-    questions. Means over too few scripts are omitted.
+    Each model has one dot: its replies with the prompt in the table, and its first run with questions. Means
+    over too few scripts are omitted.
     """
     columns = {column.title: column for column in related_columns()}
     ours = [_figures(entries, model) for model in dict.fromkeys(entry.model for entry in entries)]

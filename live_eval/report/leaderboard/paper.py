@@ -1,4 +1,4 @@
-"""The paper's published values: Zhou et al., "EchoMind" (ICLR 2026, arXiv 2510.22758)."""
+"""List the paper's published values: Zhou et al., "EchoMind" (ICLR 2026, arXiv 2510.22758)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ COLUMNS = (
     *("WER", "SemSim", "understanding", "reasoning", "NISQA", "DNSMOS", "EmoAlign", "VES"),
     *("BLEU", "ROUGE-L", "METEOR", "BERTScore", "C1", "C2", "C3", "C4"),
 )
-"""Headings of the paper's columns, in the order of the values below."""
+"""The headings of the paper's columns, in the order of the values below."""
 
 JUDGES: Mapping[str, str] = MappingProxyType(
     {**dict.fromkeys(("C1", "C2", "C3", "C4"), "GPT-4o"), "VES": "Gemini 2.5 Pro"}
 )
-"""Judge models by column; the other columns are computed."""
+"""The judge model of each column; columns without one are computed."""
 
 _ROWS = """
 GPT-4o-Audio          10.74 98.47 66.25 68.04 4.91 4.23 51.31 3.34 2.54 19.91 18.37 82.70 4.37 4.67 4.21 3.42
@@ -45,4 +45,4 @@ def _rows() -> dict[str, Mapping[str, float]]:
 
 
 PUBLISHED: Mapping[str, Mapping[str, float]] = MappingProxyType(_rows())
-"""Published values by model and column."""
+"""The published values by model and column."""

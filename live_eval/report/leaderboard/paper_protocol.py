@@ -1,4 +1,4 @@
-"""Differences between a run and the paper's protocol, based on the run's manifest and turns."""
+"""Find the differences between a run and the paper's protocol, from its manifest and turns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ _PAPER_CASES: Mapping[Task, tuple[int, str]] = MappingProxyType(
         Task.CONVERSATION: (3_356, "conversations"),
     }
 )
-"""Number of cases in the paper (arXiv 2510.22758) by task."""
+"""The number of cases in the paper (arXiv 2510.22758), with their name, by task."""
 
 
 def differences_from_paper(manifest: Mapping[str, Any], turns: Sequence[Observation]) -> Iterator[str]:
-    """Yield the differences in recordings, prompt, impairment and judges.
+    """Yield a run's differences from the paper in recordings, prompt, impairment and judges.
 
-    Judge models are compared below each table instead. A manifest may be incomplete; unrecorded settings are
-    not compared.
+    Unrecorded settings are not compared. Judge models are compared below each table instead.
     """
     sources = {turn.source for turn in turns}
     if sources != {_SYNTHESIS}:

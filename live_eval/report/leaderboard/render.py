@@ -26,7 +26,7 @@ _NONE = "–"
 
 
 def render(board: Board, form: BoardFormat) -> str:
-    """Render a board in this format."""
+    """Render a board in the given format."""
     forms: Mapping[BoardFormat, Callable[[Board], str]] = {
         "html": _html,
         "md": _markdown,
@@ -46,7 +46,7 @@ def _value(cell: BoardCell) -> str:
 
 
 def _extras(cell: BoardCell) -> list[str]:
-    """Return the interval (or else n) for a run's value, then "n of total" if needed."""
+    """Return the interval or else n of a run's value, then "n of total" if turns are missing."""
     between = cell.estimate.interval if cell.estimate is not None else None
     if between is None:
         return [cell.count] if cell.count else []
@@ -76,7 +76,7 @@ def board_helpers() -> dict[str, Callable[[BoardCell], Any]]:
 
 
 def table_in_words(table: BoardTable) -> dict[str, Any]:
-    """Return a table as JSON values with formatted numbers for a page's script."""
+    """Return a table with formatted numbers as JSON values, for a page's script."""
     return {
         "title": table.title,
         "columns": [
@@ -112,7 +112,7 @@ def _cell_note(cell: BoardCell) -> str:
 
 
 def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
-    """Return a value's position on the map's scale in percent; empty for a missing value."""
+    """Return a value's position on the map's scale, in percent; empty for a missing value."""
     if cell.value is None:
         return ""
     return f"{min(100.0, max(0.0, heat_map.column.along(cell.value))):.0f}"
@@ -187,7 +187,7 @@ def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
         ]
         for plot in plots
     ]
-    return _first_left(["levels", "Spearman over models", "models", "published alone"], rows)
+    return _first_left(["levels", "Spearman over models", "models", "published only"], rows)
 
 
 def _first_left(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -219,7 +219,7 @@ def _csv(board: Board) -> str:
 
 
 def _csv_row(title: str, source: Source, figure: str, cell: BoardCell, paper: str = "") -> list[object]:
-    """Return a value's row; `paper` is the judge of published values."""
+    """Return the row for a value; `paper` is the judge of published values."""
     run, judge = source.run, cell.judge
     tells_cue = source.states_cue if source.prompt else ""
     return [
@@ -356,18 +356,18 @@ _TEX = str.maketrans(
 
 
 def _tex(text: str) -> str:
-    """Escape text for LaTeX, on one line, because an empty line would end a paragraph."""
+    """Escape text for LaTeX and put it on one line, because an empty line would end the paragraph."""
     return one_line(text).translate(_TEX)
 
 
 _ACROSS = 8
-"""Maximum number of runs per heat map part; more would shrink the text."""
+"""The maximum number of runs in one part of a heat map; more would make the text too small."""
 
 
 def _latex(board: Board) -> str:
     parts = [
-        "% Needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}; XeLaTeX or LuaLaTeX for",
-        "% names with other than Latin letters. Intervals are 95 %, resampled by script.",
+        "% Requires \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}; XeLaTeX or LuaLaTeX for",
+        "% names with non-Latin letters. Intervals are 95 %, resampled by script.",
     ]
     parts += [_latex_table(table) for table in board.tables]
     parts.append(_latex_runs(board))
@@ -385,7 +385,7 @@ def _latex_table(table: BoardTable) -> str:
             lines.append(_latex_row(_tex(_label(row.source)), figures))
             continue
         lines.append(_latex_row(_tex(row.source.name), [_latex_figure(cell) for cell in row.cells]))
-        # Intervals go below their values, because the table would be too wide with both in one row.
+        # Place intervals below their values; side by side, the table would be too wide.
         below = zip_longest([row.source.remark], *(_extras(cell) for cell in row.cells), fillvalue="")
         lines += [
             _latex_row(small[0], small[1:]) for small in (list(map(_latex_small, texts)) for texts in below)
@@ -408,12 +408,12 @@ def _latex_small(text: str) -> str:
 
 
 def _latex_row(head: str, cells: Sequence[str]) -> str:
-    # In braces, because LaTeX interprets a bracket after a row end as row spacing.
+    # Use braces, because LaTeX interprets a bracket after a row end as row spacing.
     return f"{{{head}}} & {' & '.join(cells)} \\\\"
 
 
 _RUN_WIDTHS = (0.13, 0.21, 0.1, 0.16, 0.14, 0.15)
-"""Widths of the columns after the run number, relative to the page width."""
+"""The widths of the columns after the run number, relative to the page width."""
 
 
 def _latex_runs(board: Board) -> str:
@@ -428,7 +428,7 @@ def _latex_runs(board: Board) -> str:
 
 
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:
-    """Yield a table for every `_ACROSS` runs, with run numbers as headings and run names below."""
+    """Yield a table for every `_ACROSS` runs, with the run numbers as headings and the run names below."""
     heads = [
         f"{source.run.number if source.run else ''}{_latex_mark(mark)}"
         for source, mark in zip(heat_map.columns, heat_map.marks, strict=True)

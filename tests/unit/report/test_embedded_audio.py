@@ -42,7 +42,7 @@ def test_audio_beyond_the_limit_is_compressed_then_omitted_with_a_note(run_folde
     assert sum(len(base64.b64encode(data)) for _, data in sounds) <= 100_000
     samples, _ = soundfile.read(io.BytesIO(sounds[0][1]))
     assert samples.shape[1] == 2
-    assert f"audio of {len(sounds)} of 24 recorded turns; the rest exceeds its limit" in " ".join(
+    assert f"audio of {len(sounds)} of 24 recorded turns; the rest exceeds the page's limit" in " ".join(
         small.text.split()
     )
     none = page_of(run_folder, audio_mb=0)

@@ -148,7 +148,7 @@ def test_every_prompt_has_a_row_without_scores_to_rank_them(runs: Mapping[str, P
     assert [prompt for _, prompt in ours(three, 2)] == ["basic", "enhance"]
     notes = " ".join(build_board(three).tables[2].notes)
     assert "every prompt has a row, since C4 is missing for no" in notes
-    assert "no row, since they have no values in this table" in notes
+    assert "omitted, without values in this table" in notes
 
 
 def test_heat_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
