@@ -1,4 +1,4 @@
-"""The studio's responses: JSON computed in a thread, and errors with status, kind and message."""
+"""Build the studio's responses: JSON computed in a thread, and errors with status, kind and message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BusyError(LiveEvalError):
 
 
 class NotFoundError(LiveEvalError):
-    """The requested object does not exist, or no longer exists."""
+    """The requested object does not exist (any more)."""
 
 
 async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
@@ -38,7 +38,7 @@ async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON without secrets; non-finite numbers become null."""
+    """Serialise a value as JSON without secrets; non-finite numbers become null."""
     try:
         text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=str).decode()
     except orjson.JSONEncodeError:  # a file name that is not UTF-8
@@ -48,12 +48,12 @@ def json_text(value: Any) -> str:
 
 
 def as_file(name: str) -> dict[str, str]:
-    """Return headers that make browsers save a response under a name."""
+    """Return headers that make browsers save a response as a file with this name."""
     return {"Content-Disposition": f'attachment; filename="{_UNSAFE.sub("_", name)}"'}
 
 
 def _in_unicode(value: Any) -> Any:
-    """Replace surrogates in all strings in JSON values."""
+    """Replace surrogates in all strings of a JSON value."""
     match value:
         case str() | Path():
             return str(value).encode(errors="replace").decode()
@@ -77,8 +77,8 @@ def refusal(request: web.Request, status: int, kind: str, message: str) -> web.R
 async def explain_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Convert errors to responses with status, kind and message.
 
-    The kinds: ``missing`` (404), ``request`` (400), ``busy`` (409), ``schema`` (409: written by another
-    version), ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and HTTP's own errors.
+    The kinds are ``missing`` (404), ``request`` (400), ``busy`` (409), ``schema`` (409: written by another
+    version), ``unreadable`` (422: damaged, or deleted meanwhile), ``failed`` (500), and those of HTTP errors.
     """
     try:
         return await handler(request)

@@ -1,4 +1,4 @@
-"""The studio as an aiohttp application, and its server."""
+"""Build the studio's aiohttp application, and serve it."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ PARTS: tuple[Part, ...] = (
 )
 
 _MAX_BODY_BYTES = 256 * 1024
-"""Maximum size of a request body."""
+"""The maximum size of a request body."""
 
 _LOAD_AFTER_S = 2.0
-"""Delay of imports that the first turn does not need and would compete with."""
+"""The delay of imports that the first turn does not need and that would slow it down."""
 
 _MOST_CONNECTIONS = 512
-"""Maximum number of concurrent connections, below the usual limit on open files."""
+"""The maximum number of concurrent connections, below the usual limit on open files."""
 
 
 def application(
@@ -70,7 +70,7 @@ def application(
     """Return the studio application.
 
     Args:
-        folders: Runs and campaigns, or folders that contain them.
+        folders: Run and campaign folders, or folders that contain them.
         talk: Conversation settings; None for the endpoints' default addresses.
         data: See `Library`.
     """
@@ -101,9 +101,9 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     most_connections: int = _MOST_CONNECTIONS,
 ) -> None:
-    """Serve an application on an address; see `live_eval.http.connections.serve`.
+    """Serve an application; see `live_eval.http.connections.serve`.
 
-    Returns without waiting for threads that are still computing responses; Python joins them at exit.
+    Threads that are still computing responses are not awaited; Python joins them at exit.
     """
     asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())
@@ -113,7 +113,7 @@ async def serve(
         return LimitedSite(runner, host, port, most=most_connections, connections=connections, tls=tls)
 
     def announced(port: int) -> None:
-        gc.freeze()  # collecting garbage while a run is read would visit all modules again and again
+        gc.freeze()  # otherwise, every garbage collection during the reading of a run would visit all modules
         announce(port)
         loop = asyncio.get_running_loop()
         loop.call_later(_LOAD_AFTER_S, loop.run_in_executor, None, _load)
@@ -122,5 +122,5 @@ async def serve(
 
 
 def _load() -> None:
-    """Import the modules for the first intervals before a run is opened."""
+    """Import the modules that compute intervals, before a run is opened."""
     import scipy.special  # noqa: F401  (only loaded)

@@ -27,7 +27,7 @@ _ROWS = 128
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve audio."""
+    """Add the routes for audio."""
     turn = "/api/runs/{run}/turns/{turn}"
     app.router.add_get(f"{turn}/audio/{{side}}", _audio)
     app.router.add_get(f"{turn}/clip.wav", _clip)
@@ -51,7 +51,7 @@ async def _audio(request: web.Request) -> web.StreamResponse:
 
 
 async def _clip(request: web.Request) -> web.Response:
-    """Return an interval of one or both sides as a WAV download."""
+    """Serve an interval of one side or both sides as a WAV download."""
     side = request.query.get("side", _BOTH)
     if side != _BOTH and side not in SIDES:
         raise UsageError(f"side: expected {_BOTH}, {' or '.join(SIDES)}, got {side[:40]!r}")
@@ -112,7 +112,7 @@ def _file(request: web.Request) -> Path:
 
 
 def _both_sides(request: web.Request) -> tuple[NDArray[np.int16], int]:
-    """Return the requested turn's audio, int16, shape (samples, 2), and its rate."""
+    """Return the requested turn's audio, int16, shape (samples, 2), and its sample rate."""
     with open_turn(request) as (run, turn_id):
         both = run.both_sides(turn_id)
         if both is None:
@@ -121,7 +121,7 @@ def _both_sides(request: web.Request) -> tuple[NDArray[np.int16], int]:
 
 
 def _part_of(request: web.Request, data: bytes) -> web.Response:
-    """Return the requested range of a WAV file (RFC 9110, section 14), or the whole file."""
+    """Respond with the requested range of a WAV file (RFC 9110, section 14), or with the whole file."""
     headers = {"Accept-Ranges": "bytes", "Content-Type": "audio/wav"}
     try:
         wanted = request.http_range

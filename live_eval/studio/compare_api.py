@@ -1,4 +1,4 @@
-"""Serve comparisons of runs: values, and turns side by side."""
+"""Serve comparisons of runs: their values, and their turns side by side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_RUNS = 6
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve comparisons."""
+    """Add the routes for comparisons."""
     app.router.add_get("/api/compare", _compare)
     app.router.add_get("/api/compare/turns", _turns)
 

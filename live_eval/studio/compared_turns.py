@@ -1,4 +1,4 @@
-"""Compare several runs' turns side by side, one row per case, sorted by difference. Pure."""
+"""Compare the turns of several runs side by side, one row per case, sorted by difference. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from live_eval.studio.turn_rows import ListedTurn
 __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
 
 ORDERS = ("size", "higher", "lower", "recorded")
-"""Sort by size of difference, by the last run's value (highest or lowest first), or in recording order."""
+"""The sort orders: by size of difference, by the last run's value (highest or lowest first), as recorded."""
 _MEANS = 6
 _TEXTS = ("cue", "variant", "task", "text")
 _OF_A_TURN = ("status", "failure", "reply_text", "seconds", "flagged")
@@ -29,7 +29,7 @@ class CaseQuery:
     """A query for one page of the compared cases.
 
     Args:
-        turns: Turn filters; a case matches if its turn in any run does. The sort key is ignored.
+        turns: Turn filters; a case matches if its turn in any run matches. The sort key is ignored.
         metric: A latency, or a score that all runs have.
     """
 
@@ -39,10 +39,11 @@ class CaseQuery:
 
 
 def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]:
-    """Return a page of several runs' cases, each with its turn in every run.
+    """Return a page of the runs' cases, each with its turn in every run.
 
-    A case's difference is the last run's value minus the first run's or, for more than two runs, the range of
-    their values. Cases without a difference come last. For invalid expressions, see `RunIndex.select`.
+    The difference of a case is the last run's value minus the first run's or, for more than two runs, the
+    range of their values. Cases without a difference are last. For invalid expressions, see
+    `RunIndex.select`.
 
     Raises:
         UsageError: The metric or the order is unknown.
@@ -94,11 +95,7 @@ def _means(
     query: CaseQuery,
     main: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Return each run's means over the cases with a value in every run.
-
-    The means are those of a query's cue by metric (its own and the `main` ones) or, without a cue in the
-    query, of its metric by cue.
-    """
+    """Return each run's means over the cases with a value in every run."""
     if "cue" in query.turns.choices:
         shown = dict.fromkeys((query.metric, *main))
         return [{"metric": metric, **_mean(rows, cases, metric)} for metric in shown]
@@ -112,7 +109,7 @@ def _means(
 def _mean(
     rows: Sequence[Mapping[str, ListedTurn]], cases: Sequence[Mapping[str, Any]], metric: str
 ) -> dict[str, Any]:
-    """Return the means of a metric; for two runs, with the interval of their paired difference by script."""
+    """Return each run's mean of a metric; for two runs, also the interval of their paired difference."""
     values, scripts = [], []
     for case in cases:
         turns = [each.get(case["turn_id"]) for each in rows]
@@ -136,7 +133,7 @@ def _has(run: RunIndex, score: str) -> bool:
 
 
 def _value(turn: ListedTurn | None, metric: str) -> float | None:
-    """Return a turn's value; None, as in the summaries, if it begins at an uncertain end of speech."""
+    """Return a turn's value; None if it begins at an uncertain end of speech, as in the summaries."""
     if turn is None:
         return None
     if metric not in turn["latency_ms"]:

@@ -25,7 +25,7 @@ _TYPES = {
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve the page and its files."""
+    """Add the routes for the page and its files."""
     app.router.add_get("/", _page)
     app.router.add_get("/stage", _stage)
     app.router.add_get("/static/{name:.+}", _file)

@@ -1,4 +1,4 @@
-"""Find the studio's run and campaign folders, including each campaign's runs, and give each an ID."""
+"""Find the run and campaign folders in the studio, including the runs of campaigns, and assign IDs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListedFolder:
 
     Args:
         id: Identifier in requests.
-        campaign: Campaign ID if the run belongs to a campaign, else None.
+        campaign: ID of the campaign that the run belongs to, or None.
     """
 
     id: str
@@ -37,10 +37,11 @@ class ListedFolder:
 class Library:
     """The runs and campaigns in the studio's folders. Call the methods in a thread, because they block.
 
-    Requests refer to folders only by ID. An ID is looked up among the folders found, never joined to a path.
+    Requests refer to folders only by ID. For security, an ID is looked up among the folders found and never
+    used as a path.
 
     Args:
-        folders: Runs and campaigns, or folders that contain them.
+        folders: Run and campaign folders, or folders that contain them.
         data: Data sets available to runs; their recordings may be played to listeners.
     """
 
@@ -56,16 +57,16 @@ class Library:
 
     @property
     def data_choices(self) -> list[str]:
-        """Data sets that a page may choose."""
+        """The data sets that a page may choose."""
         return [SAMPLE, SAMPLE_DIALOGUES, *map(str, self.data)]
 
     @property
     def recordings(self) -> tuple[Path, ...]:
-        """Folders, in addition to a run's, whose recordings may be played to listeners."""
+        """The folders, besides a run's own, whose recordings may be played to listeners."""
         return tuple(path if path.is_dir() else path.parent for path in self.data)
 
     def folders(self) -> list[ListedFolder]:
-        """Return the existing folders, in descending order by name."""
+        """Return the existing folders, sorted by name in descending order."""
         found = [_listed(each) for each in find_folders(self._roots)]
         self._known = {each.id: each for each in found}
         return found
@@ -100,7 +101,7 @@ class Library:
         return [each for each in self.folders() if each.campaign == campaign.id]
 
     def new_run(self, name: str) -> ListedFolder:
-        """Return an unused folder for a new run, in the first root that is not a run or campaign itself.
+        """Return an unused folder for a new run, in the first root that is not itself a run or campaign.
 
         Raises:
             UsageError: Every root is a run or campaign.

@@ -29,7 +29,7 @@ __all__ = ["add_routes", "routes"]
 
 _LONGEST_NAME = 60
 _MOST_CASES = 10_000
-_MOST_SEED = 2**53 - 1  # representable exactly by every JSON reader
+_MOST_SEED = 2**53 - 1  # the largest integer that every JSON reader represents exactly
 _STRICT = ConfigDict(extra="forbid")
 _T = TypeVar("_T")
 
@@ -59,20 +59,20 @@ _LISTENER = TypeAdapter(_Listener)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve listening tests."""
+    """Add the routes for listening tests."""
     routes(app, SystemClock())
 
 
 def routes(app: web.Application, clock: Clock) -> None:
-    """Return a function that serves listening tests with this clock."""
+    """Add the routes for listening tests that use this clock."""
     ListeningApi(app[LIBRARY], clock).add_to(app)
 
 
 class ListeningApi:
-    """The request handlers for listening tests.
+    """The request handlers of listening tests.
 
-    Before a vote, no response reveals which run a reply is from: clips and trials have random names, and a
-    test file is named after its kind.
+    Before a vote, no response reveals which run a reply is from: clips and trials have random names, and test
+    files are named after their kind.
     """
 
     def __init__(self, library: Library, clock: Clock) -> None:
@@ -98,7 +98,7 @@ class ListeningApi:
             rows = [_test_json(file) for file in self._files().values()]
             if not is_listener(request):
                 return rows
-            # hide other listeners and paths of unreadable files
+            # hide the names of other listeners and the paths of unreadable files
             return [{**row, "listeners": []} for row in rows if row["problem"] is None]
 
         return await answer(lambda: {"tests": tests(), "scales": _scales_json()})
@@ -188,7 +188,7 @@ class ListeningApi:
         return web.Response(text=text, content_type="text/csv", headers=as_file(f"{name}.csv"))
 
     def _trial(self, file: VoteFile, listener: str, key: str) -> dict[str, Any]:
-        """Return a listener's progress and next trial."""
+        """Return a listener's progress and next trial as JSON values."""
         ballots, given = self._desk.next(file, listener, key)
         return {
             "listener": listener,
@@ -206,7 +206,7 @@ class ListeningApi:
         return found
 
     def _files(self) -> dict[str, VoteFile]:
-        """Return the tests in the runs' parent folders by ID, latest first."""
+        """Return the tests in the parent folders of the runs, by ID, the latest first."""
         places = {*self._library.roots, *(each.path.parent for each in self._library.folders())}
         paths = [
             path for place in places for path in (place / FOLDER).glob("*.jsonl") if is_own_file(place, path)
@@ -220,7 +220,7 @@ def _id_of(path: Path) -> str:
 
 
 def _test_json(file: VoteFile) -> dict[str, Any]:
-    """Return a test without run names, or the error if it cannot be read."""
+    """Return a test as JSON values without run names, or the error if it cannot be read."""
     row: dict[str, Any] = {
         "id": _id_of(file.path),
         "name": file.path.stem,
@@ -266,7 +266,7 @@ def _scales_json() -> list[dict[str, Any]]:
 
 
 def _key(request: web.Request) -> str:
-    """Return the key of the listener's browser; `OWNER` for the owner's."""
+    """Return the key of the listener's browser, or `OWNER`."""
     if not is_listener(request):
         return OWNER
     key = browser_key(request)

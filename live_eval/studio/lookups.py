@@ -1,4 +1,4 @@
-"""Look up a request's turn and numbers."""
+"""Look up the turn and the numbers in a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["count_in", "number_in", "open_turn"]
 
 @contextmanager
 def open_turn(request: web.Request) -> Iterator[tuple[RunReader, str]]:
-    """Open the requested turn's run; yield the run and the turn ID.
+    """Open the run of the requested turn, and yield the run and the turn ID.
 
     Raises:
         NotFoundError: The run or the turn does not exist.
@@ -31,7 +31,7 @@ def open_turn(request: web.Request) -> Iterator[tuple[RunReader, str]]:
 
 
 def number_in(request: web.Request, name: str, default: float, low: float, high: float) -> float:
-    """Return a number in the request's query."""
+    """Return a number from the request's query."""
     text = request.query.get(name)
     if text is None:
         return default
@@ -45,7 +45,7 @@ def number_in(request: web.Request, name: str, default: float, low: float, high:
 
 
 def count_in(request: web.Request, name: str, default: int, high: int) -> int:
-    """Return an integer in the request's query, from 0 to `high`."""
+    """Return an integer from the request's query, 0 to `high`."""
     value = number_in(request, name, default, 0, high)
     if value != int(value):
         raise UsageError(f"{name}: expected a whole number, got {value:g}")

@@ -1,8 +1,8 @@
-"""Serve the pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``, rendered for the studio.
+"""Render and serve the pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``.
 
-Pages in a run folder may be untrusted, so they are rendered again instead of being served. A page runs only
-its own script and cannot send requests. Nothing is written to run folders: a duplex page and its audio are
-written to a temporary folder.
+Pages stored in a run folder may be untrusted, so they are rendered again instead. A page runs only its own
+script and cannot send requests. Nothing is written to run folders; a duplex page and its audio are written to
+a temporary folder.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "media-src 'self' blob:; connect-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""Policy for all pages; each page also allows only its own script, by hash."""
+"""The policy for all pages; the policy in each page also restricts scripts to its own, by hash."""
 _FOLDER = web.AppKey("pages", Path)
 _MOST_RUNS = 20
 _KEPT_PAGES = 4
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve pages."""
+    """Add the routes for pages."""
     app.cleanup_ctx.append(_place)
     app.router.add_get("/pages/report.html", _report)
     app.router.add_get("/pages/leaderboard.html", _leaderboard)
@@ -54,7 +54,7 @@ def add_routes(app: web.Application) -> None:
 
 
 async def _place(app: web.Application) -> AsyncIterator[None]:
-    """Provide a temporary folder for pages that have audio files."""
+    """Provide a temporary folder for pages with audio files."""
     folder = await asyncio.to_thread(
         tempfile.TemporaryDirectory, prefix="live-eval-studio-", ignore_cleanup_errors=True
     )
@@ -73,7 +73,7 @@ async def _leaderboard(request: web.Request) -> web.Response:
 
 
 def _of_runs(request: web.Request, render: Callable[[tuple[Path, ...], tuple[Stamp, ...]], str]) -> str:
-    """Return a page on the runs in the query."""
+    """Render a page on the runs in the query."""
     run_ids = tuple(dict.fromkeys(request.query.getall("run", [])))
     if not 1 <= len(run_ids) <= _MOST_RUNS:
         raise UsageError(f"run: expected the IDs of 1 to {_MOST_RUNS} runs, got {len(run_ids)}")
@@ -151,6 +151,6 @@ def _latency_of(folder: Path, _stamps: tuple[Stamp, ...]) -> str:
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _duplex_of(folder: Path, place: Path, _stamps: tuple[Stamp, ...]) -> str:
-    """Render the page in the studio's temporary folder, next to its audio files."""
+    """Render a duplex page in the studio's temporary folder, next to its audio files."""
     place.mkdir(mode=0o700, exist_ok=True)
     return write_duplex_page(duplex_summary(read_duplex(folder)), place).read_text("utf-8")

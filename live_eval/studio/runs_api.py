@@ -1,4 +1,4 @@
-"""Serve runs and campaigns: list, values and progress."""
+"""Serve the list of runs and campaigns, their values, and their progress."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["add_routes", "folder_facts"]
 _LATEST = 5
 _INTERVAL_S = 0.5
 _QUIET_INTERVALS = 30
-"""Number of intervals without change after which a comment is sent, to detect a closed page."""
+"""The number of intervals without a change after which a comment is sent, to detect a closed page."""
 
 _KEPT = 32
 _KEPT_KEYS = 1_000
@@ -50,7 +50,7 @@ _STOPPING = web.AppKey("stopping", asyncio.Event)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve runs with their values and progress."""
+    """Add the routes for runs, their values and their progress."""
     app.router.add_get("/api/runs", _runs)
     app.router.add_get("/api/runs/{run}", _run)
     app.router.add_get("/api/runs/{run}/cues", _cues)
@@ -104,7 +104,7 @@ def _listing(library: Library) -> list[dict[str, Any]]:
 
 
 def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
-    """Return a folder's list row, its manifest, and the values that the command for its kind prints."""
+    """Return a folder's row in the list, its manifest, and the values that its command prints."""
     folder = library.find(run_id)
     facts = folder_facts(folder)
     if folder.kind == "run":
@@ -115,7 +115,7 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
         return {**values, "titles": dict(TITLES_OF_A_TURN), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        # without words, because recognising them is slow
+        # omit words, because recognising them is slow
         values = campaign_summary(read_campaign(folder.path), words=False).as_json()
     else:
         values = duplex_summary(read_duplex(folder.path)).as_json()
@@ -124,22 +124,22 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=_KEPT)
 def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the output of ``live-eval show --json``, without cues."""
+    """Return the output of ``live-eval show --json`` without cues."""
     summary = read_summary(folder)
     return {**summary.as_json(cues=False), "levels": relate_levels(summary).as_json()}
 
 
 @lru_cache(maxsize=_KEPT)
 def _cues_of(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the cues of ``live-eval show --json``; computing them takes as long as everything else."""
+    """Return the cues in ``live-eval show --json``, whose computation takes as long as all the rest."""
     return read_summary(folder).cues_json()
 
 
 @lru_cache(maxsize=_KEPT)
 def _paper_of(folder: Path, run_id: str, _stamp: Stamp) -> dict[str, Any]:
-    """Return the run's row in the paper's tables, and its main scores against latency.
+    """Return the run's row in the paper's tables, and its trade-offs between main scores and latency.
 
-    The page requests them last, so the summary is not needed afterwards.
+    The page requests them last, so the summary is forgotten afterwards.
     """
     summary = read_summary(folder)
     with RunReader.open(folder) as run:
@@ -168,7 +168,7 @@ async def _key(request: web.Request) -> web.Response:
 
 @lru_cache(maxsize=_KEPT_KEYS)
 def _key_values(folder: Path, _stamp: Stamp) -> dict[str, Any]:
-    """Return the values shown in the run list, defined as on the run's page."""
+    """Return the values displayed in the run list, as defined on the run's page."""
     with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
         summary = summarise(run, scores)
     return {
@@ -198,7 +198,7 @@ async def _keep_note(request: web.Request) -> web.Response:
 
 
 def folder_facts(folder: ListedFolder) -> dict[str, Any]:
-    """Return a row for the run list, with the error if the folder cannot be read."""
+    """Return the row for a folder in the run list, with the error if the folder cannot be read."""
     row: dict[str, Any] = {
         "id": folder.id,
         "name": folder.path.name,
@@ -262,7 +262,7 @@ def run_progress(folder: Path, latest: int) -> dict[str, Any]:
 def _run_facts(run: RunReader) -> dict[str, Any]:
     endpoint = part_of(run.manifest, "endpoint")
     planned = run.manifest.get("turns")
-    # A killed run's database still contains the state "running".
+    # The database of a killed run still contains the state "running".
     died = run.state == "running" and not is_being_written(run.path)
     return {
         "endpoint": text_of(endpoint, "name"),
@@ -299,11 +299,11 @@ async def _stop(app: web.Application) -> None:
 async def _progress(request: web.Request) -> web.StreamResponse:
     """Send server-sent events (HTML standard, section 9.2) about a run in progress.
 
-    Events are ``progress`` for every change, ``problem`` if the run becomes unreadable, and ``end``, after
-    which the page closes the stream instead of reconnecting.
+    The events are ``progress`` for every change, ``problem`` if the run becomes unreadable, and ``end``,
+    after which the page must close the stream instead of reconnecting.
     """
     library, run_id = request.app[LIBRARY], request.match_info["run"]
-    state = await asyncio.to_thread(_read, library, run_id)  # raises an error for an unknown run
+    state = await asyncio.to_thread(_read, library, run_id)  # raises if the run is unknown
     stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await stream.prepare(request)
     with suppress(ConnectionError):  # the page was closed

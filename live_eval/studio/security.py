@@ -1,11 +1,11 @@
-"""Control access: serve only clients that have a token, and only requests from the studio's own pages.
+"""Control access to the studio: require a token, and refuse requests from other sites' pages.
 
 Every request must name this server as its host, which prevents DNS rebinding, and contain a token, which is
-moved from the link to a cookie. Requests from pages with another origin are refused. The studio's pages load
-nothing from other hosts.
+moved from the link to a cookie. Requests from pages with a different origin are refused. The studio's pages
+load nothing from other hosts.
 
 The owner's token grants full access; the listeners' token grants access only to handlers marked with
-`for_listeners`. A listener's browser also gets a random cookie that identifies it.
+`for_listeners`. A listener's browser also receives a random cookie that identifies it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 TOKEN_PARAMETER = "token"
-"""Query parameter that contains the token in the link."""
+"""The query parameter of the link that contains the token."""
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -58,22 +58,22 @@ _HEADERS = {
 
 
 def _cookie_name(port: int, who: str = "studio") -> str:
-    """Return a cookie name with the port, because browsers share cookies across a host's ports."""
+    """Return a cookie name that includes the port, because browsers share cookies across a host's ports."""
     return f"live-eval-{who}-{port}"
 
 
 def for_listeners(handler: _T) -> _T:
-    """Admit listeners to a handler."""
+    """Mark a handler as open to listeners."""
     handler.__dict__["for_listeners"] = True
     return handler
 
 
 class Guard:
-    """Check access: admit requests that have a token and are from the studio's own pages.
+    """Admits only requests that have a token and are from the studio's own pages.
 
     Args:
         host: The studio's bind address.
-        listeners: Listeners' token; None for no listener access.
+        listeners: Token of listeners; None to admit no listeners.
     """
 
     def __init__(self, token: Secret, host: str = "127.0.0.1", listeners: Secret | None = None) -> None:
@@ -109,11 +109,11 @@ class Guard:
         return await handler(request)
 
     def is_owner(self, request: web.Request) -> bool:
-        """Return whether a request has the owner's token."""
+        """Return whether a request contains the owner's token."""
         return _equal(request.cookies.get(_cookie_name(_port_of(request)), ""), self._token)
 
     def serves(self, host: str, port: int, scheme: str = "http") -> bool:
-        """Return whether a request's host is one of this server's names."""
+        """Return whether a request's host and port refer to this server."""
         named = host_of(host)
         # Browsers omit the default port.
         if named is None or (named[1] or _DEFAULT_PORTS[scheme]) != port:
@@ -125,7 +125,7 @@ class Guard:
         return name in (*_LOCAL_NAMES, self._host.lower()) or is_address(name)
 
     def _welcome(self, request: web.Request, port: int) -> web.StreamResponse:
-        """Move the token from the link into a cookie."""
+        """Move the token from the link into a cookie, and redirect to the page."""
         token = request.query[TOKEN_PARAMETER]
         is_owner = _equal(token, self._token)
         if not is_owner and not _equal(token, self._listeners):
@@ -158,7 +158,7 @@ def is_listener(request: web.Request) -> bool:
 def browser_key(request: web.Request) -> str | None:
     """Return a hash of the cookie that the link set in a listener's browser; None without a cookie.
 
-    The hash may be stored, because the cookie cannot be derived from it.
+    The hash can be stored safely, because the cookie cannot be derived from it.
     """
     own = request.cookies.get(_BROWSER_COOKIE)
     return hashlib.sha256(own.encode(errors="surrogatepass")).hexdigest() if own else None
@@ -176,6 +176,6 @@ def _port_of(request: web.Request) -> int:
 
 
 async def set_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the default headers to every response."""
+    """Add the default security headers to a response."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)

@@ -1,4 +1,4 @@
-"""Start runs on request: serve the page's choices, the equivalent command, progress, stop and resume."""
+"""Serve requests to start, follow, stop and resume runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STARTED = web.AppKey("started", StartedRuns)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve requests to start runs."""
+    """Add the routes for starting runs."""
     app[_STARTED] = StartedRuns()
     app.on_shutdown.append(_close)
     app.router.add_get("/api/start", _choices)
@@ -88,7 +88,7 @@ async def _command(request: web.Request) -> web.Response:
 
 
 async def _start(request: web.Request) -> web.Response:
-    """Start a run. Responds with ``busy`` (409) while another one is in progress."""
+    """Start a run; respond with ``busy`` (409) while another one is in progress."""
     given = await _body(request)
     library = request.app[LIBRARY]
     prepared = await asyncio.to_thread(_prepared, given, library, request.app[TALK])
@@ -127,14 +127,14 @@ def _prepared(
 
 
 def _check_idle(library: Library) -> None:
-    """Raise a `BusyError` if another process is writing a run in the studio's folders."""
+    """Raise a `BusyError` if any process is writing a run in the studio's folders."""
     for folder in library.folders():
         if folder.kind == "run" and is_being_written(folder.path):
             raise BusyError(f"{folder.path.name} is in progress, and a second run would disturb its timing")
 
 
 def _row(run: StartedRun) -> dict[str, Any]:
-    """Return a started run, with its run list row once its folder exists."""
+    """Return a started run as JSON values, with its row in the run list once its folder exists."""
     facts = folder_facts(run.folder) if run.folder.path.exists() else None
     return {
         "id": run.folder.id,

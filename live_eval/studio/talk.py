@@ -1,4 +1,4 @@
-"""Serve conversations over the browser's microphone; a page's SDP offer starts one."""
+"""Serve conversations with the browser's microphone, which a page starts with an SDP offer."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["add_routes"]
 
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",), "judges": ("names",)}
-"""Run-file settings that a page may choose; addresses and environment variables are excluded."""
+"""The run-file settings that a page may choose; addresses and environment variables are excluded."""
 _PERFORM = ("data", "scripts", "consent")
-"""Settings for a performance: one of the studio's data sets, number of scripts, and the person's name."""
+"""The settings for a performance: data set, number of scripts, and the person's name."""
 _MOST_SCRIPTS = 2_000
 _STOP_TIMEOUT_S = 10.0
 _CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
 
 
 class _Talks:
-    """The pages' conversations, at most one of which is connected.
+    """The conversations of all pages, of which at most one is connected.
 
-    A page that is closed while connecting cannot report this, so a later offer replaces an unconnected
-    conversation.
+    A later offer replaces a conversation that is not yet connected, because a page that is closed while
+    connecting cannot report this.
     """
 
     def __init__(self) -> None:
@@ -48,11 +48,11 @@ class _Talks:
 
     @property
     def taken(self) -> bool:
-        """Whether a page is connected or its conversation is still being stored."""
+        """Whether a page is connected, or its conversation is still being stored."""
         return any(talk.connected for talk in self._running.values())
 
     async def begin(self, talk: PageConversation, offer: str) -> str:
-        """Start a conversation, replacing unconnected ones; return the SDP answer.
+        """Start a conversation that replaces unconnected ones, and return the SDP answer.
 
         Raises:
             UsageError: The SDP offer is refused.
@@ -70,7 +70,7 @@ class _Talks:
         return answer
 
     async def stop(self) -> None:
-        """End all conversations and wait until the connected one is stored."""
+        """End all conversations, and wait until the connected one is stored."""
         for task, talk in self._running.items():
             if talk.connected:
                 talk.stop()
@@ -84,7 +84,7 @@ _TALKS = web.AppKey("talks", _Talks)
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve conversations."""
+    """Add the routes for conversations."""
     app[_TALKS] = _Talks()
     app.on_shutdown.append(_stop)
     app.router.add_get("/api/talk", _endpoints)
@@ -96,7 +96,7 @@ async def _stop(app: web.Application) -> None:
 
 
 async def _endpoints(request: web.Request) -> web.Response:
-    """Return the endpoints, the default endpoint, the judges, and whether a page is connected."""
+    """Serve the list of endpoints, the default endpoint, the judges, and whether a page is connected."""
     found = {"default": EndpointTable().name, "taken": request.app[_TALKS].taken}
     addresses, library = request.app[TALK].addresses, request.app[LIBRARY]
     performs = request.query.get("perform") == "1"
@@ -122,7 +122,7 @@ async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
     The request body contains ``offer``, the run-file tables ``endpoint``, ``turns`` and ``judges``, and for a
-    performance also ``perform``. Responds with ``busy`` (409) while another page is connected.
+    performance also ``perform``. The response is ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
     offer, tables = _parts(await request.read())
@@ -140,10 +140,10 @@ async def _begin(request: web.Request) -> web.Response:
 def _prepare(
     tables: dict[str, dict[str, Any]], library: Library, settings: TalkSettings
 ) -> Callable[[], PageConversation]:
-    """Do the slow part of preparing a conversation.
+    """Do the slow part of preparing a conversation; call it in a thread.
 
     Returns:
-        A function that creates the conversation; call it on the event loop.
+        A function that creates the conversation, to be called on the event loop.
     """
     from live_eval.studio.talking.page_conversation import PageConversation
 
@@ -167,7 +167,7 @@ def _prepare(
 
 
 def _chosen_data(perform: Mapping[str, Any], library: Library) -> str:
-    """Return the studio's data set that a page has chosen."""
+    """Return the data set that a page has chosen among the studio's."""
     choices = library.data_choices
     if perform.get("data") not in choices:
         raise UsageError(f"perform.data: expected one of {', '.join(choices)}")
@@ -189,7 +189,7 @@ def _consent(perform: Mapping[str, Any], library: Library, at: datetime) -> Cons
 
 
 def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> dict[str, dict[str, Any]]:
-    """Return a page's settings with the address from the studio's command line."""
+    """Add the endpoint's address from the studio's command line to a page's settings."""
     endpoint = tables["endpoint"]
     name = endpoint.get("name", EndpointTable().name)
     if not isinstance(name, str):
@@ -199,7 +199,7 @@ def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> 
 
 
 def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Return a request's SDP offer and settings tables."""
+    """Parse a request into its SDP offer and its settings tables."""
     try:
         given = orjson.loads(body)
     except ValueError:

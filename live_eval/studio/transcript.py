@@ -1,6 +1,6 @@
-"""Return a turn's transcript, timed as heard.
+"""Build the transcript of a turn, timed as heard.
 
-Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
+Times are in seconds from the first sample of the audio or, for a turn without audio, from dialling.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["seconds_after", "transcript_of", "zero_ns_of"]
 
 
 def zero_ns_of(turn: TurnRecord) -> int:
-    """Return a turn's time origin."""
+    """Return the time origin of a turn."""
     return turn.trace.t0_ns if turn.trace.t0_ns is not None else turn.trace.dial_ns
 
 
@@ -27,12 +27,12 @@ def seconds_after(zero_ns: int, at_ns: int | None) -> float | None:
 
 
 def transcript_of(run: RunReader, turn: TurnRecord) -> tuple[list[dict[str, Any]], str | None]:
-    """Return both sides' transcript lines in chronological order.
+    """Return the transcript lines of both sides in chronological order.
 
     Without a script, as in a live run, the user's text is the endpoint's transcript.
 
     Returns:
-        The lines as JSON values and None or, if audio is missing, no lines and the problem.
+        The lines as JSON values and None or, if the audio is missing, no lines and the problem.
     """
     try:
         conversation = conversation_of(run, [turn])

@@ -1,4 +1,4 @@
-"""Return a turn's audio: either side as WAV, its peaks and its spectrogram. Pure."""
+"""Convert the audio of a turn for the browser: excerpts, peaks and spectrograms. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SIDES: Mapping[str, int] = {"user": 0, "reply": 1}
 """The channel of each side."""
 
 LOW_DB = -90.0
-"""Levels up to this one appear as silence in a spectrogram."""
+"""The lowest level in a spectrogram; levels below it appear as silence."""
 HIGH_HZ = 8_000
-"""Highest frequency in a spectrogram."""
+"""The highest frequency in a spectrogram."""
 
 _WINDOW_S = 0.025
 _HOP_S = 0.005
@@ -31,19 +31,19 @@ _SECOND_NS = 1_000_000_000
 
 
 def excerpt(both: NDArray[np.int16], rate_hz: int, start_s: float, end_s: float) -> NDArray[np.int16]:
-    """Return an interval of both sides' audio, int16, shape (samples, 2)."""
+    """Return an interval of the audio of both sides, int16, shape (samples, 2)."""
     return both[round(start_s * rate_hz) : round(min(end_s, len(both) / rate_hz) * rate_hz)]
 
 
 def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, Any]:
-    """Return both sides' peaks in at most `bins` bins.
+    """Return the peaks of both sides in at most `bins` bins.
 
     Args:
         both: Audio of both sides, int16, shape (samples, 2).
 
     Returns:
-        The bin length in seconds, and each side's peaks from 0 to 255, on a square-root scale that makes
-        quiet speech visible.
+        The bin length in seconds, and the peaks of each side from 0 to 255 on a square-root scale, which
+        makes quiet speech visible.
     """
     step = max(1, math.ceil(len(both) / bins))
     found = peaks(both, rate_hz, -(-step * _SECOND_NS // rate_hz))
@@ -54,7 +54,7 @@ def drawn_peaks(both: NDArray[np.int16], rate_hz: int, bins: int) -> dict[str, A
 
 
 def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -> dict[str, Any]:
-    """Return the spectrogram of one side.
+    """Compute the spectrogram of one side.
 
     Args:
         pcm: Audio, int16 mono, shape (samples,).
@@ -62,14 +62,14 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
         rows: Number of equally wide bands, up to `HIGH_HZ` or half the sample rate.
 
     Returns:
-        The column length in seconds, the highest frequency, and the levels in base64: one byte per band,
-        column by column from the lowest band, from 0 at `LOW_DB` to 255 at full scale.
+        The column length in seconds, the highest frequency, and the levels in base64. Each level is a byte
+        from 0 (`LOW_DB`) to 255 (full scale); levels are stored column by column, from the lowest band.
     """
-    # Not scipy.signal: importing it would delay the studio's first turn by more than all its values.
+    # Without scipy.signal, whose import would take longer than the rest of the studio's first turn.
     length = round(_WINDOW_S * rate_hz)
     window = np.hanning(length + 1)[:-1]  # periodic
     hop = max(1, round(_HOP_S * rate_hz))
-    # at least one spectral line per band
+    # at least one FFT bin per band
     points = max(length, 2 * math.ceil(rows * rate_hz / min(2 * HIGH_HZ, rate_hz)))
     samples = int16_to_float(pcm)
     frames = max(1, -(-max(len(samples), length) // hop))
@@ -81,7 +81,7 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
     magnitude = magnitude[frequencies <= high_hz]
     together = math.ceil(magnitude.shape[1] / columns)
     loudest = _loudest(_loudest(magnitude, rows).T, math.ceil(magnitude.shape[1] / together))
-    level = 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # a sine's power is in two spectral lines
+    level = 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # the power of a sine is in two FFT bins
     drawn = np.rint(np.clip(1 - level / LOW_DB, 0, 1) * 255).astype(np.uint8)
     return {
         "step_s": together * hop / rate_hz,

@@ -1,6 +1,6 @@
-"""Return one turn as JSON: marks, latencies, responses, transcript, scores with reasons, messages.
+"""Return a turn as JSON values: marks, latencies, responses, transcript, scores with reasons, messages.
 
-Times are in seconds from the first sample of both sides, or from dialling for a turn without audio.
+Times are in seconds from the first sample of the audio or, for a turn without audio, from dialling.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["turn_details", "turn_events"]
 
 
 def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events: int) -> dict[str, Any]:
-    """Return a turn's details, with at most `most_events` messages.
+    """Return the details of a turn, with at most `most_events` messages.
 
     Raises:
         StoreError: The turn is damaged.
@@ -90,7 +90,7 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
 
 
 def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> dict[str, Any]:
-    """Return a page of a turn's messages in chronological order: received (``in``) and sent (``out``)."""
+    """Return a page of a turn's received (``in``) and sent (``out``) messages in chronological order."""
     log = run.log(turn.turn_id)
     zero_ns = zero_ns_of(turn)
     return {
@@ -109,7 +109,7 @@ def turn_events(run: RunReader, turn: TurnRecord, offset: int, limit: int) -> di
 
 
 def _type_of(body: Mapping[str, Any]) -> str | None:
-    """Return a message's type or, for Gemini, its first field."""
+    """Return the type of a message or, for Gemini, its first field."""
     kind = body.get("type")
     return kind if isinstance(kind, str) else next(iter(body), None)
 

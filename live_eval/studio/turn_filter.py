@@ -8,9 +8,9 @@
     comparison = "==" | "!=" | "<" | "<=" | ">" | ">=" | "contains"
     VALUE      = a number, a word, a "quoted text", true, false, or none for a missing value
 
-Text comparison ignores case. A name with several texts, such as ``label``, equals a text if any of them does.
-A missing value satisfies only ``== none`` and ``!= VALUE``. No code is evaluated: names must be in
-`FilterFields`.
+Text comparison ignores case. A name with several values, such as ``label``, equals a text if any of its
+values does. A missing value satisfies only ``== none`` and ``!= VALUE``. No code is evaluated: names must be
+in `FilterFields`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from live_eval.text.suggestions import did_you_mean
 __all__ = ["FilterError", "FilterField", "FilterFields", "TurnTest", "parse_filter"]
 
 TurnTest: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""A test that a row of the turn list passes if it matches."""
+"""A function that returns whether a row of the turn list matches."""
 
 _MOST_CHARACTERS = 1_000
 _MOST_NESTED = 30
@@ -48,7 +48,7 @@ class FilterError(UsageError):
 
 
 class FilterField(NamedTuple):
-    """A name in an expression: its value's kind, and a function that returns a row's value."""
+    """A name in an expression: the kind of its values, and a function that returns a row's value."""
 
     kind: Literal["number", "text", "texts", "truth"]
     value: Callable[[Mapping[str, Any]], Any]
@@ -61,11 +61,11 @@ class _Token(NamedTuple):
     text: str
     is_quoted: bool
     place: int
-    """Position in the expression, from 1."""
+    """The position in the expression, from 1."""
 
     @property
     def keyword(self) -> str:
-        """The token as a keyword or symbol; empty for quoted text."""
+        """The keyword or symbol that the token represents; empty for quoted text."""
         return "" if self.is_quoted else self.text.lower()
 
 
@@ -73,8 +73,7 @@ def parse_filter(text: str, fields: FilterFields) -> TurnTest:
     """Parse an expression and return a function that tests rows.
 
     Args:
-        text: The expression.
-        fields: The known names.
+        fields: Names that the expression may contain.
 
     Raises:
         FilterError: The expression is invalid.

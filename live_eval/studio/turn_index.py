@@ -1,4 +1,4 @@
-"""Keep a run's turns as rows in memory, and filter, sort and page them."""
+"""Keep the turns of a run as rows in memory; filter, sort and page them."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ __all__ = [
 _R = TypeVar("_R")
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
-"""Modification times and sizes of a run's databases; cached values stay valid until these change."""
+"""Modification times and sizes of a run's databases; cached values are valid until they change."""
 
 RECORDED = "recorded"
-"""Recording order."""
+"""The sort key for recording order."""
 BY_NAME = "turn"
-"""Name order, with numbers in names sorted numerically."""
+"""The sort key for names, with numbers in names sorted by value."""
 
 _KEPT_RUNS = 8
-_READING = threading.Lock()  # two requests for the same run must not both read it
+_READING = threading.Lock()  # prevents two requests from reading the same run twice
 _LAST: dict[tuple[Path, Stamp], RunSummary] = {}
 CHOICES = ("status", "task", "variant", "cue", "speech")
-"""The turn filters."""
+"""The fields of a turn that can be filtered by value."""
 
 
 _FIELDS: FilterFields = {
@@ -80,7 +80,7 @@ _FIELDS: FilterFields = {
     "attempt": FilterField("number", itemgetter("attempt")),
     "seconds": FilterField("number", itemgetter("seconds")),
 }
-"""Names allowed in expressions besides latencies and scores."""
+"""The names allowed in expressions besides latencies and scores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,12 @@ class RowQuery:
     """A query for one page of the turn list.
 
     Args:
-        text: Case-insensitive words to find in a turn's ID, texts, cue or failure; empty for all turns.
-        where: Expression, see `live_eval.studio.turn_filter`; empty for all turns.
-        choices: Requested values by name in `CHOICES`.
+        text: Words to find in a turn's ID, texts, cue or failure, ignoring case; empty for all turns.
+        where: Expression (see `live_eval.studio.turn_filter`); empty for all turns.
+        choices: Requested values by name (see `CHOICES`).
         flagged: Requested value of ``flagged``; None for both.
         sort: `RECORDED`, `BY_NAME`, a latency or a score.
-        descending: Whether to sort in descending order. Turns without a value come last in either order.
+        descending: Whether to sort in descending order. Turns without a value are last in either order.
     """
 
     text: str = ""
@@ -112,9 +112,9 @@ class RunIndex:
 
     Args:
         rows: Turns as JSON values, in recording order.
-        words: Lower-case searchable text of each turn.
+        words: Searchable text of each turn, in lower case.
         reviews: The reviewers' labels and notes, by turn ID.
-        problem: Why the reviews are unreadable; None if they are readable.
+        problem: Reason why the reviews cannot be read, or None.
     """
 
     rows: TurnRows
@@ -124,9 +124,9 @@ class RunIndex:
     problem: str | None = None
 
     def select(self, query: RowQuery) -> dict[str, Any]:
-        """Return a query's page of turns, with the run's scores and choices.
+        """Return the page of turns that a query selects, with the run's scores and choices.
 
-        If the expression is invalid (a user may still be typing it), the page is empty and ``invalid`` is the
+        If the expression is invalid, as while a user is typing, the page is empty and ``invalid`` is the
         reason.
 
         Raises:
@@ -155,7 +155,7 @@ class RunIndex:
         }
 
     def csv(self, query: RowQuery) -> str:
-        """Return all rows matching a query as CSV, with all latencies and scores.
+        """Return all rows that match a query as CSV, with all latencies and scores.
 
         Raises:
             UsageError: The sort key is unknown, or the expression is invalid.
@@ -167,14 +167,14 @@ class RunIndex:
         return "".join(csv_rows(names, rows))
 
     def review_of(self, turn_id: str) -> dict[str, Any]:
-        """Return a turn's labels and note as JSON values."""
+        """Return the labels and the note of a turn as JSON values."""
         review = self.reviews.get(turn_id)
         return {"labels": review.labels if review else [], "note": review.note if review else ""}
 
     def around(self, turn_id: str, query: RowQuery) -> dict[str, Any]:
-        """Return the IDs of a turn's neighbours in a query's order, and the turn's position from 1.
+        """Return the IDs of a turn's neighbours in the query's order, and the turn's position from 1.
 
-        Values are None if the turn does not match, and for the missing neighbour of the first or last turn.
+        The values are None if the turn does not match; the first and the last turn have one neighbour.
 
         Raises:
             UsageError: See `csv`.
@@ -191,7 +191,7 @@ class RunIndex:
         }
 
     def matching(self, query: RowQuery) -> list[ListedTurn]:
-        """Return all rows that match a query, in its order.
+        """Return all rows that match a query, in the query's order.
 
         Raises:
             UsageError: See `csv`.
@@ -210,7 +210,7 @@ class RunIndex:
 
     @property
     def latencies(self) -> tuple[str, ...]:
-        """The latencies of the rows; those of vocal sounds only if a turn has them."""
+        """The latencies of the rows; those of vocal sounds are included only if a turn has them."""
         return tuple(self.rows.numbers["latency_ms"]) or LATENCIES
 
     @property
@@ -243,7 +243,7 @@ class RunIndex:
 
 
 def missing_last(rows: Iterable[_R], value: Callable[[_R], Any], *, descending: bool) -> list[_R]:
-    """Sort rows by a value, with rows that have none last in either order."""
+    """Sort rows by a value; rows without a value are last in either order."""
     valued = [(value(row), row) for row in rows]
     known = [each for each in valued if each[0] is not None]
     known.sort(key=itemgetter(0), reverse=descending)
@@ -264,7 +264,7 @@ def stamp_of(folder: Path) -> Stamp:
 
 
 def read_index(folder: Path) -> RunIndex:
-    """Return a run's turns, from the cache if the run is unchanged, and their reviews.
+    """Return the turns and reviews of a run; turns are cached until the run changes.
 
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
@@ -272,12 +272,12 @@ def read_index(folder: Path) -> RunIndex:
     index = _read(folder, stamp_of(folder))
     try:
         return replace(index, reviews=read_reviews(folder))
-    except StoreError as error:  # the turns can still be shown
+    except StoreError as error:  # the turns can be displayed without reviews
         return replace(index, problem=str(error))
 
 
 def read_summary(folder: Path) -> RunSummary:
-    """Return a run's summary, without reading it again if it was the last run to be read.
+    """Return the summary of a run, from the cache if it was the last run read.
 
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
@@ -292,12 +292,12 @@ def read_summary(folder: Path) -> RunSummary:
 
 
 def forget_summary() -> None:
-    """Free the memory of the last summary, whose values have all been computed."""
+    """Forget the cached summary, to free memory."""
     _LAST.clear()
 
 
 def _keep(key: tuple[Path, Stamp], summary: RunSummary) -> None:
-    """Keep only the last run's summary, because a summary contains all scores."""
+    """Cache the summary of one run only, because a summary contains all scores."""
     _LAST.clear()
     _LAST[key] = summary
 
@@ -316,7 +316,7 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
     _keep((folder, stamp), summary)
     rows.drop_empty("latency_ms", VOCAL_SOUND_TITLES)
     captured = np.array([turn.captured for turn in summary.turns], bool)
-    for column in summary.table.columns:  # all turns at once; a failed turn has no scores
+    for column in summary.table.columns:  # all turns at once; failed turns have no scores
         values = summary.table.scored_values.of(rows.columns.get("turn_id", ()), column)
         rows.fill("scores", column.name, np.where(captured, values, np.nan))
     return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns)

@@ -1,4 +1,4 @@
-"""The turn list's rows, stored by column."""
+"""Store the rows of the turn list by column."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TurnRows(Sequence[ListedTurn]):
         self._count = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row. All rows have the same names."""
+        """Add a row; all rows must have the same names."""
         self.names = self.names or tuple(row)
         for name, value in row.items():
             if name in self.numbers:
@@ -69,11 +69,11 @@ class TurnRows(Sequence[ListedTurn]):
         self._count += 1
 
     def fill(self, part: str, name: str, values: NDArray[np.float64]) -> None:
-        """Set a column of numbers, shape (rows,), with NaN for missing ones."""
+        """Set a column of numbers, shape (rows,), with NaN for missing values."""
         self.numbers[part][name] = array("d", np.ascontiguousarray(values).tobytes())
 
     def drop_empty(self, part: str, names: Iterable[str]) -> None:
-        """Remove those columns of numbers that have no values."""
+        """Remove those of the named columns of numbers that have no values."""
         for name in names:
             if all(value != value for value in self.numbers[part].get(name, ())):
                 self.numbers[part].pop(name, None)

@@ -1,4 +1,4 @@
-"""Serve a run's turns: pages of the list, and single turns in full."""
+"""Serve the turns of a run: pages of the list, and the details of single turns."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["add_routes", "query_of"]
 _MOST_TURNS = 1_000
 _MOST_EVENTS = 1_000
 _MOST_OFFSET = 10_000_000
-_MOST_KNOWN = 200  # labels to choose from
+_MOST_KNOWN = 200  # maximum number of labels offered for selection
 _YES_OR_NO = {"0": False, "1": True}
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve turns."""
+    """Add the routes for turns."""
     app.router.add_get("/api/runs/{run}/turns", _turns)
     app.router.add_get("/api/runs/{run}/turns.csv", _csv)
     app.router.add_get("/api/runs/{run}/turns/{turn}", _turn)
@@ -100,7 +100,7 @@ async def _keep_review(request: web.Request) -> web.Response:
 
 
 def _review_json(folder: Path, turn_id: str) -> dict[str, Any]:
-    """Return a turn's review and the run's most frequent labels."""
+    """Return the review of a turn, and the most frequent labels in the run, as JSON values."""
     reviews = read_reviews(folder)
     review = reviews.get(turn_id, NO_REVIEW)
     counts = Counter(label for each in reviews.values() for label in each.labels)
@@ -112,7 +112,7 @@ def _index_of(request: web.Request) -> RunIndex:
 
 
 def query_of(request: web.Request) -> RowQuery:
-    """Return the requested page of the turn list.
+    """Parse a request's query for the turn list.
 
     Raises:
         UsageError: A parameter is invalid.

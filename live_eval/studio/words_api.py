@@ -1,4 +1,4 @@
-"""Serve a turn's word timestamps, which the offline recogniser computes on request."""
+"""Serve word timestamps of a turn, which the offline recogniser computes on request."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from live_eval.studio.turn_index import Stamp, stamp_of
 __all__ = ["add_routes"]
 
 _AROUND_S = 0.2
-"""Extra audio before and after a line, included for recognition."""
+"""The audio before and after a line that is included for recognition."""
 _KEPT_TURNS = 64
 
 
 def add_routes(app: web.Application) -> None:
-    """Serve word timestamps."""
+    """Add the routes for word timestamps."""
     app.router.add_get("/api/runs/{run}/turns/{turn}/words", _words)
 
 
@@ -47,7 +47,7 @@ async def _words(request: web.Request) -> web.Response:
 
 @lru_cache(maxsize=_KEPT_TURNS)
 def _recognised(folder: Path, turn_id: str, _stamp: Stamp) -> list[list[dict[str, Any]]]:
-    """Return each transcript line's words with timestamps."""
+    """Return the words of each transcript line with timestamps."""
     with RunReader.open(folder) as run:
         lines, _ = transcript_of(run, run.turn(turn_id))
         both = run.both_sides(turn_id)
@@ -57,7 +57,7 @@ def _recognised(folder: Path, turn_id: str, _stamp: Stamp) -> list[list[dict[str
 
 
 def _words_of(line: Mapping[str, Any], both: NDArray[np.int16], rate_hz: int) -> list[dict[str, Any]]:
-    """Recognise a line's words, with timestamps within its audio."""
+    """Recognise the words of a line, with timestamps inside its audio."""
     sounds = line["sounds"]
     if not sounds:
         return []

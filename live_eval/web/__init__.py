@@ -1,4 +1,4 @@
-"""The front-end kit for the studio and self-contained pages: elements, tables, waveforms and the theme.
+"""Provide the front-end kit of the studio and of self-contained pages: elements, tables, waveforms, theme.
 
 The studio loads the kit as ES modules; `bundle` combines a page's script and its imported modules into one
 inline script.
@@ -12,7 +12,7 @@ from pathlib import Path
 __all__ = ["KIT", "bundle"]
 
 KIT = Path(__file__).parent
-"""Folder with the kit's modules and styles."""
+"""The folder with the kit's modules and styles."""
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(?:web/)?(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) (\w+))", re.MULTILINE)
@@ -37,7 +37,7 @@ def bundle(script: Path) -> str:
 
 
 def _module(file: Path, modules: dict[str, str]) -> str:
-    """Return a module as a function body; add its imports to `modules` in loading order."""
+    """Return a module as a function body, and add its imports to `modules` in loading order."""
     text = file.read_text("utf-8")
     for _, name in _IMPORT.findall(text):
         if name not in modules:

@@ -1,9 +1,9 @@
-// Details of a turn or a trial: failures, and values with the reasons for missing ones.
+// Show details of a turn or a trial: failures, and values with reasons for missing ones.
 import { figure, make, row, table } from "./elements.js";
 import { milliseconds, score, words } from "./format.js";
 import { about, headingOf } from "./scores.js";
 
-/** A failure or a warning with its kind. */
+/** Make a paragraph for a failure or a warning, with its kind. */
 export function remark(kind, message, severity = "failure") {
   return make("p", { class: severity }, make("b", {}, words(kind)), ": ", message);
 }
@@ -12,7 +12,7 @@ export function remark(kind, message, severity = "failure") {
  * Make a table of values.
  *
  * @param {string} caption
- * @param {string[]} heads Headings of the name, value and (if any) reason columns.
+ * @param {string[]} heads Headings of the columns for name, value and, optionally, reason.
  * @param {Array<{name: Node|string|Array, note: string, value: Node|string, reason: string}>} rows
  */
 export function values(caption, [name, value, reason], rows) {
@@ -31,7 +31,7 @@ export function values(caption, [name, value, reason], rows) {
  *
  * @param {Array<{name: string, title: string|Array, ms: number|null, reason: string|null}>} rows
  * @param {{ms: number, flagged: boolean, title: string|Array}} lag
- * @param {function(object, string)} [play] Returns a button that plays a value's audio, or the value's text.
+ * @param {function(object, string)} [play] Function that returns a button to play a value's audio, or the value's text.
  */
 export function latencies(rows, lag, play = null) {
   const shown = rows.map((one) => {

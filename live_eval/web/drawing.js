@@ -1,6 +1,6 @@
-// Waveforms and spectrograms on canvases, in the colours of the page.
+// Draw waveforms and spectrograms on canvases, in the colours of the page.
 
-/** The levels drawn as background and as the darkest colour, in decibels below full scale. */
+/** The levels drawn in the background colour and in the darkest colour, in decibels below full scale. */
 const QUIET_DB = -80;
 const LOUD_DB = -15;
 
@@ -9,7 +9,7 @@ export function bytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Match a canvas to the screen resolution. Return its context and size in CSS pixels. */
+/** Match a canvas to the screen resolution, and return its context and its size in CSS pixels. */
 export function prepare(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
   const scale = window.devicePixelRatio || 1;
@@ -20,7 +20,7 @@ export function prepare(canvas) {
   return { context, width, height };
 }
 
-/** Return the colour of a page's custom property as [red, green, blue]. */
+/** Return the colour in a custom CSS property as [red, green, blue]. */
 export function colour(name) {
   const context = new OffscreenCanvas(1, 1).getContext("2d");
   context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -34,7 +34,7 @@ export function colour(name) {
  * @param {HTMLCanvasElement} canvas
  * @param {{start_s: number, step_s: number, levels: Iterable<number>}} peaks 0 to 255 on a square-root scale.
  * @param {[number, number]} view Start and end in seconds.
- * @param {number} gain Gain for both sides, so that they have the same scale.
+ * @param {number} gain Gain, the same for both sides.
  * @param {number[]} rgb
  */
 export function drawWave(canvas, peaks, view, gain, rgb) {
@@ -46,7 +46,7 @@ export function drawWave(canvas, peaks, view, gain, rgb) {
 export function fillWave(context, width, height, peaks, [from, to], gain, fill) {
   const pixels = width / (to - from);
   context.fillStyle = fill;
-  context.beginPath(); // as one shape, because separate shapes would have visible seams
+  context.beginPath(); // one shape, because separate shapes would have visible seams
   peaks.levels.forEach((level, index) => {
     const left = (peaks.start_s + index * peaks.step_s - from) * pixels;
     const wide = peaks.step_s * pixels;

@@ -1,10 +1,10 @@
-// Elements. Text from endpoints and data sets is inserted as text, never as markup.
+// Make elements. Text from endpoints and data sets is inserted as text, never as markup.
 
 /**
  * Make an element.
  *
  * @param {string} tag
- * @param {object} [attributes] A function is a listener for the event of its name ("click"); true is an
+ * @param {object} [attributes] A function is a listener for the event with that name ("click"); true is an
  *     attribute without a value; null, undefined and false are omitted.
  * @param {...(Node|string|number|null|undefined|false|Array)} children Texts become text nodes.
  */
@@ -31,7 +31,7 @@ export function fill(element, ...children) {
   element.replaceChildren(...present(children));
 }
 
-/** Make a text for screen readers only. */
+/** Make text that is only for screen readers. */
 export function unseen(text) {
   return make("span", { class: "unseen" }, text);
 }
@@ -41,7 +41,7 @@ export function button(label, click, attributes = {}) {
   return make("button", { type: "button", click, ...attributes }, label);
 }
 
-/** Make a small label with a border; kinds are the report's: failed, flagged, warned. */
+/** Make a small label with a border; the kinds are failed, flagged and warned. */
 export function badge(text, kind = "") {
   return make("span", { class: `badge ${kind}` }, text);
 }
@@ -53,7 +53,7 @@ export function badge(text, kind = "") {
  * @param {Array<string|{label: string, figure: boolean, sort: string, title: string}>} heads `sort` is the sort
  *     key of a `Listing`.
  * @param {HTMLTableRowElement[]} rows
- * @param {object} [attributes] With the class `cards`, a row is a card on a narrow screen.
+ * @param {object} [attributes] With the class `cards`, rows are displayed as cards on narrow screens.
  */
 export function table(caption, heads, rows, attributes = {}) {
   const cells = heads.map((head) => {
@@ -71,7 +71,7 @@ export function table(caption, heads, rows, attributes = {}) {
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
 }
 
-/** Give each cell of a table the text of its heading, which narrow screens show in the cell (class `cards`). */
+/** Copy the text of the headings to each cell, where narrow screens display it (class `cards`). */
 export function labelCells(table) {
   const names = [...table.tHead.rows[0].cells].map((head) => {
     const shown = head.cloneNode(true);
@@ -83,7 +83,7 @@ export function labelCells(table) {
     if (cells.length === names.length) names.forEach((name, place) => { cells[place].dataset.label = name; });
 }
 
-/** Make a row whose first cell is its heading. */
+/** Make a row whose first cell is a heading. */
 export function row(name, ...cells) {
   return make(
     "tr",
@@ -98,7 +98,7 @@ export function figure(...children) {
   return make("td", { class: "figure" }, children);
 }
 
-/** Make a list of names and texts; entries without text are omitted. */
+/** Make a list of names and texts, omitting entries without text. */
 export function texts(entries) {
   const shown = entries.filter(([, text]) => text);
   if (!shown.length) return null;
@@ -114,7 +114,7 @@ export function search(name, value, label = "Search", attributes = {}) {
   return make("label", {}, label, make("input", { type: "search", name, value, ...attributes }));
 }
 
-/** Make a select with a label above it. `options`: [value, text] or a text that is both. */
+/** Make a select element with a label. Each option is [value, text], or a text that serves as both. */
 export function choice(label, name, options, value, change = null) {
   const all = options.map((option) => (Array.isArray(option) ? option : [option, option]));
   const select = make("select", { name, change: change && ((event) => change(event.target.value)) });
@@ -122,7 +122,7 @@ export function choice(label, name, options, value, change = null) {
   return make("label", {}, label, select);
 }
 
-/** Make a row of buttons, one of which is pressed. `options`: [value, text]. */
+/** Make a row of buttons, one of which is pressed. Each option is [value, text]. */
 export function switcher(label, options, value, change) {
   const buttons = options.map(([key, text]) =>
     button(
@@ -138,7 +138,7 @@ export function switcher(label, options, value, change) {
   return make("span", { class: "choice", role: "group", "aria-label": label }, buttons);
 }
 
-/** Show an error in place of the content. */
+/** Show an error instead of the content. */
 export function problem(error) {
   return make("p", { class: "failure", role: "alert" }, error.message);
 }

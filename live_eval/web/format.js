@@ -1,8 +1,8 @@
-// Numbers and times as text.
+// Format numbers and times as text.
 
 export const NONE = "–";
 
-/** A number with a fixed number of decimals and a true minus; "–" if missing. */
+/** Format a number with fixed decimals and a Unicode minus sign; "–" if missing. */
 export function number(value, digits = 0) {
   if (value === null || value === undefined) return NONE;
   const text = value.toFixed(digits);
@@ -17,17 +17,17 @@ export function seconds(value, digits = 2) {
   return value === null || value === undefined ? NONE : `${number(value, digits)} s`;
 }
 
-/** "1 turn", "3 turns". */
+/** Format a count with its noun: "1 turn", "3 turns". */
 export function counted(count, noun) {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A score with its unit, to two digits. */
+/** Format a score with its unit, to two decimals. */
 export function score(value, unit) {
   return value === null || value === undefined ? NONE : `${number(value, 2)}${unit ? ` ${unit}` : ""}`;
 }
 
-/** An ISO time in the browser's time zone. */
+/** Format an ISO time in the browser's time zone. */
 export function when(iso) {
   if (!iso) return NONE;
   const time = new Date(iso);

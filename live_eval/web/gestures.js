@@ -1,4 +1,4 @@
-// Keyboard and pointer control of a waveform.
+// Control a waveform by keyboard and pointer.
 
 const STEP_S = 0.1;
 const LONG_STEP_S = 1;
@@ -28,7 +28,7 @@ export function answerKeys(element, waveform) {
   });
 }
 
-/** Play from a clicked time, or play a dragged interval. */
+/** Play from a clicked time, or play an interval selected by dragging. */
 export function answerPointer(element, waveform) {
   element.addEventListener("pointerdown", (down) => {
     if (down.button !== 0) return;

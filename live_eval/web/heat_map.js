@@ -1,4 +1,4 @@
-// Scores by cue as a heat map.
+// Draw scores by cue as a heat map.
 import { figure, make, table } from "./elements.js";
 import { number } from "./format.js";
 import { about, headingOf } from "./scores.js";
@@ -8,13 +8,13 @@ const FEWEST_SCRIPTS = 8;
 /**
  * Make the heat map of a task's scores by cue.
  *
- * The colour of a cell is its position between the worst and the best cue of its column. Cells with fewer than 8
+ * The colour of a cell shows its position between the worst and the best cue of its column. Cells with fewer than 8
  * scripts are hatched and have no colour.
  *
- * @param {object} map One of the `cue_maps` of `live-eval show --json`.
+ * @param {object} map Entry of `cue_maps` in `live-eval show --json`.
  * @param {object} options
  * @param {string} [options.of] Name of the run, for the caption.
- * @param {function(string): string} options.turns Returns the link to the turns with a cue.
+ * @param {function(string): string} options.turns Function that returns the link to the turns with a cue.
  */
 export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", turns }) {
   const latency = {
@@ -61,7 +61,7 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
   ];
 }
 
-/** Return the place of each value between the worst and the best, from 0 to 1; null without a comparison. */
+/** Return each value's position between the worst and the best, from 0 to 1; null without a comparison. */
 function sharesOf(cells, { higher_is_better: higher }) {
   const compared = cells.filter(({ value, thin }) => value !== null && !thin).map(({ value }) => value);
   const [low, high] = [Math.min(...compared), Math.max(...compared)];

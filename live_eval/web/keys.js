@@ -1,4 +1,4 @@
-// Keys that work wherever the focus is, except in fields that take them.
+// Handle keys wherever the focus is, except in fields that use them.
 
 const FIELDS = "textarea, select, [contenteditable], input:not([type=button], [type=submit])";
 const SCROLLED = "[role=region], [role=slider], pre, iframe, nav";
@@ -6,13 +6,13 @@ const STORED = "live-eval-keys";
 
 let areOn = null;
 
-/** Whether keys without a modifier are answered; the user can turn them off (WCAG 2.1.4). */
+/** Return whether keys without a modifier are handled; the user can turn them off (WCAG 2.1.4). */
 export function keysAreOn() {
   if (areOn === null) {
     try {
       areOn = localStorage.getItem(STORED) !== "off";
     } catch {
-      areOn = true; // the page may not store anything
+      areOn = true; // the page is not allowed to store anything
     }
   }
   return areOn;
@@ -24,14 +24,14 @@ export function turnKeys(on) {
   try {
     localStorage.setItem(STORED, on ? "on" : "off");
   } catch {
-    // until the page is closed
+    // the choice then lasts until the page is closed
   }
 }
 
 /**
- * Answer keys until a signal is aborted.
+ * Handle keys until a signal is aborted.
  *
- * Space acts in place of a focused button, which Enter presses. Arrows still scroll a focused region.
+ * Space is handled even if a button has the focus; Enter presses the button. Arrows still scroll a focused region.
  *
  * @param {object} keys Functions by `event.key`, letters in lower case.
  * @param {AbortSignal} signal

@@ -1,10 +1,10 @@
-// A table that is searched, filtered, sorted and paged, by the server or in the page.
+// Show a table that is searched, filtered, sorted and paged, by the server or in the page.
 import { announce, button, fill, make } from "./elements.js";
 
 export const PAGE = 100;
 const WAIT_MS = 150;
 
-/** Make the form of a listing; field names are query parameters. */
+/** Make the form of a listing, whose field names are query parameters. */
 export function filters(label, ...fields) {
   return make("form", { class: "filters", role: "search", "aria-label": label }, fields, make("output", {}));
 }
@@ -12,25 +12,25 @@ export function filters(label, ...fields) {
 /**
  * A table whose rows are loaded on request.
  *
- * Column heads with `data-sort` sort the table, numbers first in descending order. A focused element with
+ * Column headings with `data-sort` sort the table, numbers first in descending order. A focused element with
  * `data-key` keeps the focus when the table is redrawn.
  */
 export class Listing {
   /**
    * @param {object} parts
    * @param {HTMLFormElement} parts.form Form whose fields are query parameters; contains an output.
-   * @param {HTMLElement} parts.frame Contains the table.
+   * @param {HTMLElement} parts.frame Container for the table.
    * @param {HTMLElement} parts.pages Container for the page buttons.
-   * @param {string} parts.noun "turns".
+   * @param {string} parts.noun Plural noun for rows, such as "turns".
    * @param {function(object): Promise<object>} load Called with the query: fields, sort, descending, offset and
    *     limit (Infinity for all). Returns {total, matching, offset} and the data for `show`.
-   * @param {function(object)} show Draws the rows of a response.
+   * @param {function(object)} show Function that draws the rows of a response.
    * @param {object} [options]
-   * @param {string} [options.first] The default sort key.
-   * @param {object} [options.asked] The initial query.
+   * @param {string} [options.first] Default sort key.
+   * @param {object} [options.asked] Initial query.
    * @param {number} [options.size] Rows per page.
    * @param {boolean} [options.all] Whether to offer all rows on one page.
-   * @param {function(object)} [options.changed] Called with every query of the user.
+   * @param {function(object)} [options.changed] Called with each query by the user.
    */
   constructor({ form, frame, pages, noun }, load, show, options = {}) {
     Object.assign(this, { form, frame, pages, noun, load, show });
@@ -45,7 +45,7 @@ export class Listing {
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  /** Request other rows. */
+  /** Change the query, and request its rows. */
   async ask(change) {
     Object.assign(this.asked, change);
     this.changed(this.asked);

@@ -1,4 +1,4 @@
-// Plays intervals of a recording's audio files.
+// Play intervals of a recording's audio files.
 import { announce, button, choice, fill, make, switcher } from "./elements.js";
 import { seconds } from "./format.js";
 import { answerAnywhere } from "./keys.js";
@@ -7,7 +7,7 @@ const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
 const SEEK_S = 1;
 const FINE_SEEK_S = 0.1;
 
-/** The keys of a page with recordings, for a list of them; `SIDE_KEYS` are those of a conversation. */
+/** The keys of a page with recordings, for its list of keys; `SIDE_KEYS` are for conversations. */
 export const SIDE_KEYS = [["B U R", "hear both sides, the user, the reply"]];
 export const PLAYER_KEYS = [
   ["Space", "play, pause"],
@@ -16,25 +16,25 @@ export const PLAYER_KEYS = [
   ["L", "loop"],
 ];
 
-/** The choices of the user, for all recordings of the page. */
+/** The user's choices, for all recordings of the page. */
 const chosen = { speed: 1, loops: false, side: null };
 
-/** The players of the page; keys act on the last one, which is the latest that was opened or played. */
+/** The players of the page. Keys control the last one, which was opened or played most recently. */
 let players = [];
 let listening = null;
 
 export class Player {
   /**
-   * @param {Array<{title: string, url: string, key: string}>} sounds Files that begin at the same time, one per side;
-   *     the first is selected, or the side that the user has chosen before. `key` selects it.
+   * @param {Array<{title: string, url: string, key: string}>} sounds Files with a common start time, one per side;
+   * the side that the user chose before, or else the first one, is selected. `key` is the key that selects a side.
    * @param {number} length Length of the recording in seconds.
-   * @param {AbortSignal} signal Stops playback.
+   * @param {AbortSignal} signal Signal that stops playback.
    * @param {function(number)} moved Called with the current time.
    */
   constructor(sounds, length, signal, moved) {
     Object.assign(this, { sounds, length, moved, from: 0, until: null });
     const first = sounds.find(({ title }) => title === chosen.side) ?? sounds[0];
-    // Without the browser's own controls: their buttons take Space for themselves, or act on it as well.
+    // Omit the browser's own controls, because their buttons also react to Space.
     this.audio = make("audio", { preload: "auto", src: first.url });
     this.start = button("Play", () => this.toggle(), { class: "start-stop" });
     this.time = make("span", { class: "time" });
@@ -78,7 +78,7 @@ export class Player {
     this.drawTime(0);
   }
 
-  /** Take the keys of the page. */
+  /** Make this the player that the page's keys control. */
   lead() {
     players = [...players.filter((other) => other !== this), this];
     if (listening) return;
@@ -139,18 +139,18 @@ export class Player {
     this.moved(this.audio.currentTime);
   }
 
-  /** Hear a side, by its title. */
+  /** Select the side to hear by its title. */
   hear(title) {
     const { at, playing, until, from } = this;
     chosen.side = title;
     this.audio.src = this.sounds.find((sound) => sound.title === title).url;
-    this.run(chosen.speed); // a new file is played at the normal speed
+    this.run(chosen.speed); // loading a file resets the speed
     if (playing) this.play(at, until);
     else this.seek(at);
     this.from = from;
   }
 
-  /** Press the button of a side, by its key. */
+  /** Select the side to hear by its key. */
   press(key) {
     const index = this.sounds.findIndex((sound) => sound.key === key);
     if (index < 0 || !this.sides) return;
@@ -158,14 +158,14 @@ export class Player {
     announce(`Hearing ${this.sounds[index].title}.`);
   }
 
-  /** Switch to the next file at the same place. */
+  /** Switch to the next side at the same position. */
   next() {
     if (!this.sides) return;
     const pressed = [...this.sides.children].findIndex((one) => one.getAttribute("aria-pressed") === "true");
     this.press(this.sounds[(pressed + 1) % this.sounds.length].key);
   }
 
-  /** Play at a speed, as a factor. */
+  /** Set the speed, as a factor. */
   run(speed) {
     chosen.speed = speed;
     this.audio.playbackRate = speed;
@@ -173,14 +173,14 @@ export class Player {
     this.speed.querySelector("select").value = String(speed);
   }
 
-  /** Play at the next higher (1) or lower (-1) speed. */
+  /** Change to the next higher (1) or lower (-1) speed. */
   change(step) {
     const place = SPEEDS.indexOf(chosen.speed) + step;
     this.run(SPEEDS[Math.max(0, Math.min(SPEEDS.length - 1, place))]);
     announce(`Speed ${chosen.speed}.`);
   }
 
-  /** Repeat the recording or the interval that is played, or stop repeating it. */
+  /** Start or stop repeating the recording or the interval in playback. */
   repeat(loops, says = false) {
     chosen.loops = loops;
     this.loop.setAttribute("aria-pressed", String(loops));

@@ -1,14 +1,14 @@
-// Plots: paths and dots over two axes, as live_eval.report.plots draws them.
+// Draw plots from live_eval.report.plots: paths and dots over two axes.
 import { make } from "./elements.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const HEIGHT = 400; // of the paths' coordinates; the width is 1000
+const HEIGHT = 400; // of the coordinate system for paths, whose width is 1000
 
 /**
  * Make a plot with its legend.
  *
- * @param {object} chart A `Plot` of live_eval.report.plots as JSON.
- * @param {string} hint Where the values are as text.
+ * @param {object} chart `Plot` of live_eval.report.plots as JSON.
+ * @param {string} hint Where to find the values as text.
  */
 export function plot({ title, paths, dots, across_ticks: across, up_ticks: up, right_ticks: right, legend }, hint) {
   const svg = shape("svg", { viewBox: `0 0 1000 ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -40,7 +40,7 @@ function shape(tag, attributes) {
   return element;
 }
 
-/** Set positions in percent; the studio's policy forbids the attribute `style`. */
+/** Set positions in percent by script, because the studio's policy forbids the attribute `style`. */
 function placed(element, positions) {
   for (const [side, percent] of Object.entries(positions)) element.style[side] = `${percent}%`;
   return element;

@@ -1,19 +1,19 @@
-// The rows of a table in the page: search, filters, sorting, paging, and details.
+// Search, filter, sort, page and open the rows of a table in the page.
 //
-// A row has a `.name`, its values in data-values, its badges in data-status, searchable text in data-search, and an
-// attribute for each filter of the form. Its details are JSON in a script element.
+// A row contains a `.name`, its values in data-values, its badges in data-status, searchable text in data-search, and
+// an attribute for each filter of the form. Its details are JSON in a script element.
 import { announce, button, labelCells, make } from "./elements.js";
 import { answerAnywhere } from "./keys.js";
 import { Listing, PAGE, fieldsOf, pageOf, searched } from "./listing.js";
 
 /**
- * List the rows of a table.
+ * Make the rows of a table searchable, and let the user open them.
  *
  * @param {HTMLTableElement} table
  * @param {object} options
- * @param {string} options.noun "turns".
- * @param {string} options.named The fragment parameter for links to a row; filters are also fragment parameters.
- * @param {function(object, object, AbortSignal): Array} options.details Returns the content of an open row, given the
+ * @param {string} options.noun Plural noun for rows, such as "turns".
+ * @param {string} options.named Fragment parameter for links to a row; filters are also fragment parameters.
+ * @param {function(object, object, AbortSignal): Array} options.details Makes the content of an open row, given the
  *     row and its JSON; the signal is aborted when the row is closed.
  */
 export function listRows(table, { noun, named, details }) {
@@ -35,7 +35,7 @@ export function listRows(table, { noun, named, details }) {
     return pageOf(found, rows, { offset, limit });
   }
 
-  // Other rows stay in memory: a table of thousands of rows is slow to lay out.
+  // Keep the other rows out of the document, because laying out thousands of rows is slow.
   const show = (answer) => {
     body.replaceChildren(...answer.rows.flatMap((one) => (one.panel ? [one.row, one.panel] : [one.row])));
     labelCells(table);
@@ -58,7 +58,7 @@ export function listRows(table, { noun, named, details }) {
     one.row.querySelector("button.name").setAttribute("aria-expanded", String(one.panel !== null));
   }
 
-  /** Open the row after (1) or before (-1) the last open one instead of it. */
+  /** Close the last open row, and open the row after (1) or before (-1) it. */
   function walk(step) {
     const shown = [...body.rows].map((row) => rows.find((one) => one.row === row)).filter(Boolean);
     const open = shown.findLastIndex((one) => one.panel);
@@ -70,7 +70,7 @@ export function listRows(table, { noun, named, details }) {
     return next.row.scrollIntoView();
   }
 
-  /** Show the target of the page's fragment: an open row, or filtered rows. */
+  /** Show the target of the page's fragment: open a row, or filter the rows. */
   async function open() {
     const asked = new URLSearchParams(location.hash.slice(1));
     const one = rows.find((each) => `#${each.row.id}` === location.hash || each.name === asked.get(named));

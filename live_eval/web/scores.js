@@ -1,11 +1,11 @@
-// Headings and definitions of scores.
+// Make headings and definitions of scores.
 import { make, unseen } from "./elements.js";
 
 const BETTER = { true: ["↑", "higher is better"], false: ["↓", "lower is better"] };
 
 let made = 0;
 
-/** Make a button that shows the definition of a score or a term, for the mouse, the keyboard and touch. */
+/** Make a button that shows the definition of a score or a term; it works with mouse, keyboard and touch. */
 export function about({ name, heading, title, definition }) {
   made += 1;
   const id = `about-${made}`;
@@ -21,7 +21,7 @@ export function about({ name, heading, title, definition }) {
   ];
 }
 
-/** The name of a score as a heading: short name, direction, unit. */
+/** Return the heading of a score: short name, direction, unit. */
 export function headingOf({ heading, unit, higher_is_better: higher }) {
   const [arrow, words] = BETTER[higher] ?? ["", ""];
   return [

@@ -1,4 +1,4 @@
-// A recording of both sides: waveforms, player and marks.
+// Show a recording of both sides with waveforms, player and marks.
 import { bytes } from "./drawing.js";
 import { announce, button, make } from "./elements.js";
 import { seconds } from "./format.js";
@@ -6,7 +6,7 @@ import { keysAreOn, turnKeys } from "./keys.js";
 import { PLAYER_KEYS, Player } from "./player.js";
 import { Waveform, classOf } from "./waveform.js";
 
-/** Context played before and after an interval. */
+/** Length of the context played before and after an interval. */
 const AROUND_S = 0.25;
 const SHORTEST_S = 0.05;
 const SAVED = "Save the selection, or the whole recording, of the selected side";
@@ -30,11 +30,11 @@ export function levelsOf({ step, user, endpoint }) {
 /**
  * Show a recording.
  *
- * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null; and `keys`:
- *     [key, meaning] of further keys of the page, and `clip`: a function that returns the address of a side's WAV file,
- *     given its address and an interval or null; `video`: a button that saves a video.
+ * @param {object} drawing See `Waveform`; also `zoom`: {title, from, to}, an interval to zoom to, or null; `keys`:
+ * [key, meaning] of further keys of the page; `clip`: a function that returns the address of a side's WAV file,
+ * given its address and an interval or null; and `video`: a button that saves a video.
  * @param {Array<{title: string, url: string}>} sounds See `Player`; empty if the recording cannot be played.
- * @param {AbortSignal} signal Stops playback.
+ * @param {AbortSignal} signal Signal that stops playback.
  * @returns {{element: HTMLElement, refine: function, hear: function|null, play: function|null, follow: function}} `refine`
  *     draws the view; `hear(interval, title)` plays an interval, `play(from)` to the end; `follow(element, intervals)` highlights an element while one of its
  *     intervals is played.
@@ -78,7 +78,7 @@ export function recording(drawing, sounds, signal) {
     return make(
       "li",
       {},
-      player ? button(label, () => hear([at, at], title), { title: "Play around it" }) : label,
+      player ? button(label, () => hear([at, at], title), { title: "Play the audio around it" }) : label,
     );
   });
   const element = make(
@@ -98,7 +98,7 @@ export function recording(drawing, sounds, signal) {
   };
 }
 
-/** Extend the axis of a recording to its last mark: a turn may fail long after its last sound. */
+/** Extend the axis of a recording to its last mark, because a turn may fail long after its last sound. */
 function toLastMark(drawing) {
   const { length: heard, marks, load } = drawing;
   const length = Math.max(heard, ...marks.map(({ at_s: at }) => at));
@@ -106,12 +106,12 @@ function toLastMark(drawing) {
   return length > heard ? { ...drawing, length, load: within } : drawing;
 }
 
-/** Save a file of the server, or a blob's address with a name. */
+/** Save a file from the server, or a blob's address under a name. */
 export function save(address, name = "") {
   make("a", { href: address, download: name }).click();
 }
 
-/** List the keys of the page, with a way to turn them off. */
+/** List the keys of the page, with a button that turns them off. */
 function keyHelp(more) {
   const label = () => (keysAreOn() ? "Turn these keys off" : "Turn these keys on");
   const change = button(label(), () => {
@@ -119,5 +119,5 @@ function keyHelp(more) {
     change.textContent = label();
   });
   const keys = [...more, ...PLAYER_KEYS].map(([key, meaning]) => make("li", {}, make("kbd", {}, key), ` ${meaning}`));
-  return make("details", { class: "keys" }, make("summary", {}, "Keys, wherever the focus is"), make("ul", {}, keys), change);
+  return make("details", { class: "keys" }, make("summary", {}, "Keys (wherever the focus is)"), make("ul", {}, keys), change);
 }

@@ -1,10 +1,10 @@
-// Both sides of a conversation over time: waveforms and spectrograms on one axis, with marks, a cursor and a selection.
+// Draw both sides of a conversation on one time axis: waveforms, spectrograms, marks, a cursor and a selection.
 import { colour, drawSpectrogram, drawWave, picture, ticks } from "./drawing.js";
 import { fill, make } from "./elements.js";
 import { seconds } from "./format.js";
 import { answerKeys, answerPointer } from "./gestures.js";
 
-/** The lanes of a conversation. */
+/** The default lanes: both sides of a conversation. */
 const SIDES = [
   { key: "user", title: "user" },
   { key: "endpoint", title: "endpoint" },
@@ -18,7 +18,7 @@ const HELP = `Click to play from there, drag to play an interval. Keys: Space pl
 const SILENT_HELP = `Keys: ${KEYS}.`;
 let made = 0;
 
-/** Return the class that colours a mark. */
+/** Return the CSS class for the colour of a mark. */
 export function classOf({ kind, colour: name }) {
   return name ? `c-${name}` : `m-${kind}`;
 }
@@ -28,13 +28,13 @@ export class Waveform {
    * @param {object} drawing
    * @param {number} drawing.length Length of the recording in seconds.
    * @param {Array<{kind: string, title: string, at_s: number, colour: string, letter: string}>} drawing.marks `colour`
-   *     replaces the colour of its kind, and `letter` its number; both are optional.
-   * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals behind the waveforms: lane (its
+   * replaces the colour of the mark's kind, and `letter` its number; both are optional.
+   * @param {Array<[number|null, string, number, number]>} [drawing.shades] Intervals to shade behind waveforms: lane (its
    *     index, null for all), kind, from, to.
-   * @param {string} [drawing.described] A description of the drawing.
+   * @param {string} [drawing.described] Description of the drawing for screen readers.
    * @param {Array<{key: string, title: string, colour: string}>} [drawing.lanes] The lanes, each with the name of a colour
    *     of the page, by default its key; the two sides by default.
-   * @param {boolean} [drawing.spectra] Whether there are spectrograms.
+   * @param {boolean} [drawing.spectra] Whether to draw spectrograms.
    * @param {function(number, number, number): Promise} drawing.load Called with an interval and a number of columns;
    *     returns {start_s, step_s} and levels of 0 to 255 on a square-root scale by lane, or `step_s` and `levels` of a lane
    *     that has another step; and `spectra` by lane.
@@ -170,7 +170,7 @@ export class Waveform {
     this.look(0, this.length);
   }
 
-  /** Mark an interval and show it with its context. */
+  /** Mark an interval, and show it with its context. */
   select(from, to) {
     this.selection = [Math.max(0, from), Math.min(this.length, to)];
     const [left, right] = this.view;
@@ -181,7 +181,7 @@ export class Waveform {
     } else this.place();
   }
 
-  /** Mark an interval within the view while it is dragged; null for none. */
+  /** Mark the interval of the view that is being dragged, or null for none. */
   mark(interval) {
     this.selection = interval;
     this.place();
@@ -210,7 +210,7 @@ export class Waveform {
     return (100 * (at - this.view[0])) / (this.view[1] - this.view[0]);
   }
 
-  /** Lay an element over an interval of the view. */
+  /** Position an element over an interval of the view. */
   spread(element, interval) {
     const [from, to] = interval.map((at) => Math.max(0, Math.min(100, this.percent(at))));
     element.style.left = `${from}%`;
@@ -248,7 +248,7 @@ export class Waveform {
     );
   }
 
-  /** Draw marks with their names, on several lines if names would overlap. */
+  /** Draw the marks with their names, on several lines if names would overlap. */
   drawMarks() {
     const width = this.lanes.clientWidth || 1;
     const ends = [];
@@ -285,13 +285,13 @@ export class Waveform {
 
   // -- The cursor ---------------------------------------------------------------------------------------------
 
-  /** Move the cursor by a key or a click. */
+  /** Move the cursor after a key or a click. */
   seek(at) {
     if (this.player) this.player.seek(at);
     else this.moveTo(Math.max(0, Math.min(this.length, at)));
   }
 
-  /** Move the cursor, and the view with it. */
+  /** Move the cursor, and scroll the view with it. */
   moveTo(at) {
     this.at = at;
     const [from, to] = this.view;

@@ -113,7 +113,7 @@ def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
     page.wait_for_timeout(3_500)  # longer than the recording
     assert not audio(page)["paused"]
 
-    page.get_by_text("Keys, wherever the focus is").click()
+    page.get_by_text("Keys (wherever the focus is)").click()
     page.get_by_role("button", name="Turn these keys off").click()
     page.keyboard.press("k")
     page.keyboard.press("r")

@@ -1,4 +1,4 @@
-// The table of a campaign's trials, and the details of a trial.
+// Show the table of a campaign's trials, and the details of a trial.
 import { values } from "./web/details.js";
 import { make, texts } from "./web/elements.js";
 import { milliseconds } from "./web/format.js";

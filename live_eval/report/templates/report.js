@@ -1,4 +1,4 @@
-// The table of a report's turns, and the details of a turn.
+// Show the table of a report's turns, and the details of a turn.
 import { latencies, remark, scores } from "./web/details.js";
 import { bytes } from "./web/drawing.js";
 import { make, row, table, texts } from "./web/elements.js";

@@ -1,4 +1,4 @@
-"""A trial's audio: WAV files with the same rate and level, so that they do not reveal the run."""
+"""Prepare the audio of a trial: WAV files with the same rate and level, which do not reveal the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["CaseContext", "ListeningClip", "anchor_clip", "case_context", "reply
 
 RATE_HZ = 48_000
 LEVEL_DBFS = -26.0
-"""Active speech level of all clips, as in ITU-T P.800 tests."""
+"""The active speech level of all clips, as in tests by ITU-T P.800."""
 
 _ANCHOR_HZ = 3_500
 _HIGHEST_PEAK = 0.99
@@ -29,7 +29,7 @@ _AFTER_SPEECH_NS = 300_000_000
 
 @dataclass(frozen=True, slots=True)
 class ListeningClip:
-    """A clip: an int16 mono WAV file and its length in seconds."""
+    """A mono 16-bit WAV file and its length in seconds."""
 
     wav: bytes
     seconds: float
@@ -37,7 +37,7 @@ class ListeningClip:
 
 @dataclass(frozen=True, slots=True)
 class CaseContext:
-    """A case's context for a listener; missing parts are None."""
+    """The context of a case for a listener; missing parts are None."""
 
     text: str | None = None
     cue: str | None = None
@@ -46,7 +46,7 @@ class CaseContext:
 
 
 def reply_clip(run: Path, turn_id: str) -> ListeningClip:
-    """Return a turn's reply.
+    """Return the reply of a turn as a clip.
 
     Raises:
         StoreError: The run or turn was deleted, or the turn has no reply audio.
@@ -61,10 +61,10 @@ def reply_clip(run: Path, turn_id: str) -> ListeningClip:
 def case_context(
     run: Path, turn_id: str, reference: ReferenceKind, recordings: Sequence[Path] = ()
 ) -> CaseContext:
-    """Return a case's context as one of the runs recorded it.
+    """Return the context of a case, as recorded in one of the runs.
 
     Args:
-        recordings: Folders, in addition to the run's, whose recordings may be played to listeners.
+        recordings: Folders, besides the run's own, whose recordings may be played to listeners.
 
     Raises:
         StoreError: The run or turn was deleted, or the reference reply must not be played.

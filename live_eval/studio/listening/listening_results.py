@@ -1,4 +1,4 @@
-"""A listening test's results, agreement with judges and among listeners, and votes as CSV."""
+"""Compute the results of a listening test, and export votes as CSV."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MISSED_SHARE = 0.15
 
 
 def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
-    """Return the results for the page, with run names."""
+    """Return the results as JSON values for the page, including run names."""
     test = ballots.test
     shown: dict[str, Any] = {
         "kind": test.kind.value,
@@ -57,7 +57,7 @@ def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
 
 
 def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable], list[str]]:
-    """Return the scores of readable runs and the errors for unreadable ones."""
+    """Return the score tables of readable runs, and the errors for unreadable ones."""
     tables: dict[str, ScoreTable] = {}
     problems: list[str] = []
     for run in ballots.test.runs:
@@ -71,7 +71,7 @@ def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable]
 
 
 def _identities(ballots: Ballots) -> dict[str, Any]:
-    """Return the share of trials in which X is identified; chance is one half."""
+    """Return the share of trials in which X was identified; chance is one half."""
 
     def correct(votes: Sequence[ListenerVote]) -> dict[str, Any]:
         right = [float(vote.choice == vote.x) for vote in votes]
@@ -111,7 +111,7 @@ def _preferences(ballots: Ballots, tables: Mapping[str, ScoreTable], folder: Pat
 def _same_sign(
     people: Mapping[str, float], judge: Mapping[str, float], scripts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the share of turns with the same preference, among turns where both sides have one."""
+    """Return how often people and a judge prefer the same run, over turns on which both have a preference."""
     both = [turn_id for turn_id, mean in people.items() if mean and judge.get(turn_id)]
     same = [float((people[turn_id] > 0) == (judge[turn_id] > 0)) for turn_id in both]
     return estimate_share(same, [scripts[turn_id] for turn_id in both], whole=1.0).as_json(scripts=True)
@@ -120,7 +120,7 @@ def _same_sign(
 def _by_scores(
     tables: Mapping[str, ScoreTable], names: Sequence[str], turn_ids: Sequence[str]
 ) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield each directional score with its version and the first run's advantage by turn."""
+    """Yield each directional score, its version, and the first run's advantage by turn."""
     if len(tables) < 2:
         return
     first, second = (tables[name] for name in names)
@@ -143,7 +143,7 @@ def _by_scores(
 
 
 def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield verdicts on these runs from adjacent ``live-eval arena`` files."""
+    """Yield the verdicts on these runs from ``live-eval arena`` files next to them."""
     for path in sorted(folder.glob("arena-*.jsonl")):
         try:
             heading, *rows = [
@@ -162,7 +162,7 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
 
 
 def _mushra(ballots: Ballots) -> dict[str, Any]:
-    """Return the systems' mean ratings, excluding listeners who fail the screening in ITU-R BS.1534-3.
+    """Return each system's mean rating, excluding listeners who fail the screening of ITU-R BS.1534-3.
 
     Screening excludes listeners who rate the hidden reference below 90 in more than 15 % of their trials.
     """
@@ -218,7 +218,7 @@ def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, An
 
 
 def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterator[str]:
-    """Yield commands that score each run with a judge, if necessary, and compare the scores."""
+    """Yield the commands that score each run with a judge, if necessary, and compare the scores."""
     for run in ballots.test.runs:
         if not any(unit.startswith(_unit(run.name, "")) for unit in scored):
             yield shlex.join(["live-eval", "score", run.name, "--judges", judge])
@@ -226,7 +226,7 @@ def _imports(ballots: Ballots, judge: str, scored: Mapping[str, Any]) -> Iterato
 
 
 def _labels(ballots: Ballots, spec: JudgeSpec) -> Labels:
-    """Return ratings of a judge's scores as audit labels."""
+    """Return the listeners' ratings of a judge's scores as audit labels."""
     labels = Labels("votes")
     for vote in ballots.votes:
         for output in spec.outputs:
@@ -262,7 +262,7 @@ def votes_csv(ballots: Ballots, run: str = "") -> str:
     """Return a test's votes as CSV for ``live-eval arena --votes`` and ``live-eval audit --labels``.
 
     Args:
-        run: Run whose ratings are returned.
+        run: Run to export, for a test of ratings other than MUSHRA.
     """
     kind = ballots.test.kind
     rows: Iterable[Sequence[object]]

@@ -1,4 +1,4 @@
-"""The plan of a listening test, and each listener's trial order. Pure."""
+"""Define the plan of a listening test, and order each listener's trials. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HIDDEN_REFERENCE = "(hidden reference)"
 ANCHOR = "(anchor)"
 _MOST_RUNS = 8  # BS.1534 recommends at most 12 signals per trial
 
-# position of the first run, and identity of X: each combination once per block of four
+# The position of the first run and the identity of X: a block of four contains each combination once.
 _BLOCK = ((False, 0), (False, 1), (True, 0), (True, 1))
 
 
@@ -41,28 +41,28 @@ class ListeningKind(StrEnum):
     """The question that a listening test asks."""
 
     PREFERENCE = "ab"
-    """Which of two replies is better."""
+    """Asks which of two replies is better."""
     IDENTITY = "abx"
-    """Which of two replies is X."""
+    """Asks which of two replies is X."""
     RATING = "rating"
-    """Ratings of individual replies."""
+    """Asks for ratings of single replies."""
     MUSHRA = "mushra"
-    """Ratings from 0 to 100 for all replies to a case, a hidden reference and an anchor (ITU-R BS.1534)."""
+    """Asks to rate all replies to a case, a hidden reference and an anchor, 0 to 100 (ITU-R BS.1534)."""
 
 
 class ReferenceKind(StrEnum):
-    """The context of a reply that listeners receive."""
+    """The context that listeners receive with a reply."""
 
     NONE = "none"
     USER = "user"
     """The user's text, cue and recording."""
     REPLY = "reply"
-    """The user's side, and the data set's reference reply."""
+    """The user's side and the data set's reference reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenedRun:
-    """A run in a listening test: folder name, and path relative to the test's folder."""
+    """A run in a listening test: its folder name, and its path relative to the test's folder."""
 
     name: str
     path: str
@@ -70,7 +70,7 @@ class ListenedRun:
 
 @dataclass(frozen=True, slots=True)
 class ListenedCase:
-    """A turn that exists in all of a test's runs."""
+    """A case of a test, for which every run has a turn."""
 
     case_id: str
     turn_id: str
@@ -79,11 +79,11 @@ class ListenedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningTest:
-    """The first line of a test file.
+    """The plan of a listening test, the first line of its file.
 
     Args:
         runs: Two runs; one or two for ratings, one to eight for MUSHRA.
-        scales: Scores to rate (``rubric.c4``), only for ratings.
+        scales: Scores to rate (such as ``rubric.c4``); empty unless the test asks for ratings.
         created: Creation time, ISO 8601 in UTC.
         listening: Version of the file format.
 
@@ -124,13 +124,13 @@ class ListeningTest:
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Names of the rated systems: the runs and, for MUSHRA, the hidden reference and the anchor."""
+        """The names of the compared systems: the runs and, for MUSHRA, the hidden reference and anchor."""
         names = tuple(run.name for run in self.runs)
         return (*names, HIDDEN_REFERENCE, ANCHOR) if self.kind is ListeningKind.MUSHRA else names
 
     @property
     def trials(self) -> int:
-        """Number of trials per listener."""
+        """The number of trials per listener."""
         return len(self.cases) * (len(self.runs) if self.kind is ListeningKind.RATING else 1)
 
 
@@ -149,16 +149,16 @@ class ListeningTrial:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Key of a listener's trial: the turn and, for ratings, the run."""
+        """The key of a listener's trial: the turn and, for ratings, the run."""
         return self.case.turn_id, self.runs[0] if len(self.runs) == 1 else ""
 
 
 def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]:
     """Return a listener's trials in order.
 
-    The order is deterministic. Cases are in random order, and the A/B order and X in ABX are balanced in
-    blocks of four trials. Every second listener gets the reverse case order with A, B and X swapped, so that
-    each pair of listeners hears each case in both positions.
+    Cases are in a random order, which is reproducible. The order of A and B, and the identity of X, are
+    balanced in blocks of four trials. Every second listener gets the reverse case order with A, B and X
+    swapped, so that each pair of listeners hears each case in both positions.
 
     For MUSHRA, the systems are in random order. For ratings, every case appears once before any is repeated
     with the other run.
@@ -193,7 +193,7 @@ def trials_for(test: ListeningTest, listener: int) -> tuple[ListeningTrial, ...]
 
 
 def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
-    """For each trial, in balanced blocks, yield whether the runs are swapped and which reply is X."""
+    """Yield for each trial, balanced in blocks, whether the runs are swapped and which reply is X."""
     for _ in range(count // 4):
         yield from draw.sample(_BLOCK, 4)
     (swapped, x), (other, y) = draw.sample(_BLOCK, 1)[0], (draw.random() < 0.5, draw.randrange(2))
@@ -201,7 +201,7 @@ def _balanced(count: int, draw: random.Random) -> Iterator[tuple[bool, int]]:
 
 
 def rating_scales() -> dict[str, OutputSpec]:
-    """Return, by name, the scores that people can rate: those of installed judges that have anchors."""
+    """Return the scores that people can rate, by name: outputs of installed judges that have anchors."""
     return {
         score_name(spec.name, output.name): output
         for spec in installed_judges()

@@ -38,13 +38,13 @@ def plan_test(
     seed: int = 0,
     wall_ns: int = 0,
 ) -> ListeningTest:
-    """Plan a test of cases that have reply audio in all runs, spread over scripts.
+    """Plan a test on cases that have reply audio in all runs, spread evenly over scripts.
 
     Args:
         runs: Run folders with the same data: one or two for ratings, one to eight for MUSHRA, otherwise two.
         folder: Folder for the test file.
         limit: Maximum number of cases; 0 for all.
-        recordings: Folders, in addition to the runs', whose recordings may be played to listeners.
+        recordings: Folders, besides the runs' own, whose recordings may be played to listeners.
 
     Raises:
         UsageError: The runs are not comparable or share no case with audio, a scale is unknown, ratings
@@ -85,12 +85,12 @@ def plan_test(
 
 
 def _common_cases(runs: Sequence[Path], names: Sequence[str]) -> dict[str, ListenedCase]:
-    """Return, by turn ID, the first turn of each case that has reply audio in every run.
+    """Return the first turn of each case that has reply audio in every run, by turn ID.
 
     Raises:
         UsageError: No case has reply audio in every run; the message contains each run's number of turns.
     """
-    # one turn per case, because votes refer to cases
+    # votes refer to cases, so one turn per case
     found = [_audible(run) for run in runs]
     common = [turn_id for turn_id in found[0] if all(turn_id in turns for turns in found)]
     by_case: dict[str, ListenedCase] = {}
@@ -123,7 +123,7 @@ def _with_reference(run: Path, cases: Mapping[str, ListenedCase]) -> dict[str, L
 
 
 def _check_references(run: Path, cases: Sequence[ListenedCase], recordings: Sequence[Path]) -> None:
-    """Raise a `UsageError` unless the reference replies may be played to listeners."""
+    """Check that the reference replies may be played to listeners; raise a `UsageError` otherwise."""
     with RunReader.open(run) as reader:
         for case in cases:
             path = reader.turn(case.turn_id).case.reference_audio_path

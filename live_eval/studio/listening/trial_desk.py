@@ -36,13 +36,13 @@ __all__ = ["GivenTrial", "Opinion", "TrialDesk", "why_not_heard"]
 
 _Seconds: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _MOST_OPEN = 64
-"""A trial with its audio takes about 4 MB."""
+"""The maximum number of open trials; each takes about 4 MB with its audio."""
 _LABELS = tuple("ABCDEFGHIJ")
 _TIE = "tie"
 _MISSED_S = 0.25
-"""Tolerance, because browsers report played parts to within a frame, and some end slightly early."""
+"""The tolerance for the ends of replies: browsers report played parts inaccurately or stop slightly early."""
 _FASTEST = 1.05
-"""Tolerance for deviations of a browser's audio clock."""
+"""The tolerance for deviations of a browser's audio clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class GivenTrial:
 
     Args:
         name: Random name, the only identifier sent to the browser.
-        replies: Replies' random names by label, in the order A, B, and X for ABX.
+        replies: Random names of the replies by label, in the order A, B and, for ABX, X.
         sounds: All clips by random name.
         key: Key of the listener's browser; see `VoteFile.join`.
     """
@@ -86,20 +86,20 @@ class GivenTrial:
     key: str = OWNER
 
     def named(self, clip: ListeningClip | None) -> str | None:
-        """Return a clip's random name, or None for None."""
+        """Return the random name of a clip, or None for None."""
         return next((name for name, found in self.sounds.items() if found is clip), None)
 
 
 class TrialDesk:
-    """Present trials and record votes. Call the methods in a thread.
+    """Presents trials and records votes. Call the methods in a thread, because they block.
 
     Open trials are kept in memory with their audio. If there are too many, the oldest trial of the browser
-    with the most open trials is closed, so that one listener cannot close others' trials. A page must request
-    trials again if they were closed or if the studio was restarted.
+    with the most open trials is closed, so that a listener cannot close other listeners' trials. A page must
+    request its trial again if the trial was closed or the studio was restarted.
 
     Args:
-        is_shown: Function that returns whether a run is in the studio, since an untrusted test may refer to
-            other folders.
+        is_shown: Function that returns whether a run is in the studio. It is needed because an untrusted test
+            file may refer to other folders.
         recordings: See `case_context`.
         most_open: Maximum number of open trials.
     """
@@ -120,11 +120,9 @@ class TrialDesk:
         self._given: dict[str, GivenTrial] = {}
 
     def next(self, file: VoteFile, listener: str, key: str = OWNER) -> tuple[Ballots, GivenTrial | None]:
-        """Add a listener; return the votes so far and the listener's next trial, or None after the last
-        one.
+        """Add a listener, and return the votes and the listener's next trial, or None after the last.
 
-        Until the vote, repeated calls return the same trial under the same name. Trials without audio are
-        skipped.
+        Until the listener votes, repeated calls return the same trial. Trials without audio are skipped.
 
         Raises:
             UsageError: See `VoteFile.join`.
@@ -225,12 +223,12 @@ class TrialDesk:
 
 
 def _copy(clip: ListeningClip) -> ListeningClip:
-    """Return another clip with the same audio, because a clip's identity determines its random name."""
+    """Return a new clip with the same audio, because a clip's identity determines its random name."""
     return ListeningClip(clip.wav, clip.seconds)
 
 
 def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dict[str, Any]:
-    """Return an opinion's fields for a `ListenerVote`."""
+    """Return the fields of a `ListenerVote` that an opinion determines."""
     if test.kind is ListeningKind.MUSHRA:
         labels = dict(zip(_LABELS, trial.runs, strict=False))
         if set(opinion.ratings) != set(labels) or not all(
@@ -260,7 +258,7 @@ def _answer(test: ListeningTest, trial: ListeningTrial, opinion: Opinion) -> dic
 def why_not_heard(
     lengths_s: Mapping[str, float], played: Mapping[str, Sequence[tuple[float, float]]], elapsed_s: float
 ) -> str:
-    """Describe which reply was not played to the end; empty if all were.
+    """Explain which reply was not played to the end; empty if all were.
 
     Args:
         lengths_s: Length of each reply by label ("A").

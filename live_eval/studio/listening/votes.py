@@ -1,4 +1,4 @@
-"""A listening test's append-only file: plan, listeners and votes."""
+"""Read and write the append-only file of a listening test: plan, listeners and votes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from live_eval.studio.listening.listening_test import (
 __all__ = ["FOLDER", "OWNER", "Ballots", "ListenerVote", "VoteFile"]
 
 FOLDER = "listening"
-"""Folder for listening tests, next to the runs."""
+"""The name of the folder for listening tests, next to the runs."""
 
 OWNER = ""
-"""Key of the studio's owner, who can act for any listener."""
+"""The key of the studio's owner, who can act for any listener."""
 
 _LOCK_TIMEOUT_S = 5.0
 _MOST_BYTES = 1 << 26  # a vote is about 300 bytes
@@ -49,7 +49,7 @@ class ListenerVote:
         runs: Runs of the presented replies, A first.
         x: Index of X's run in `runs`, for ABX.
         choice: Index of the chosen reply's run in `runs`; None for a tie or ratings.
-        seconds: Seconds from presenting the replies to the vote.
+        seconds: Seconds from the presentation of the replies to the vote.
         at: Time of the vote, ISO 8601 in UTC.
     """
 
@@ -95,10 +95,10 @@ class Ballots:
     """The contents of a test file.
 
     Args:
-        keys: Key of each listener in order of joining; see `VoteFile.join`.
+        keys: Key of each listener, in order of joining; see `VoteFile.join`.
         votes: Valid votes in order, excluding undone ones.
         last: Highest vote number, including undone ones.
-        size: Total length of complete lines in bytes.
+        size: Total length of the complete lines in bytes.
     """
 
     test: ListeningTest
@@ -124,15 +124,16 @@ class Ballots:
 
 
 class VoteFile:
-    """A test file. Call its methods in a thread.
+    """The file of a listening test. Call the methods in a thread, because they block.
 
-    Each change acquires a lock, reads the file, appends a line and waits until it is on disk. A line left
-    incomplete by a crash was never acknowledged, so it is ignored and overwritten by the next line.
+    Each change acquires a lock, reads the file, appends a line, and waits until the line is on disk. A line
+    that a crash left incomplete was never acknowledged, so it is ignored and overwritten by the next line.
 
     Args:
         most_listeners: Maximum number of listeners.
         most_of_a_browser: Maximum number of listeners per browser, except the owner's.
-        most_bytes: Maximum size. Changes that would exceed it are refused, so that the file stays readable.
+        most_bytes: Maximum size. Larger files would be refused on reading, so changes that exceed it are
+            refused.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class VoteFile:
         Raises:
             StoreError: The file cannot be written.
         """
-        line = orjson.dumps(_TEST.dump_python(test, mode="json"))  # checked before the file is created
+        line = orjson.dumps(_TEST.dump_python(test, mode="json"))  # fails before the file exists
         try:
             own_folder(folder.parent, private_folder(folder))
             for number in range(1, 10_000):
@@ -185,11 +186,11 @@ class VoteFile:
         return _ballots(self.path, data)
 
     def join(self, listener: str, at: str, key: str = OWNER) -> Ballots:
-        """Add a listener; no-op if already joined with this key.
+        """Add a listener, unless the listener has already joined with this key.
 
         Args:
             at: The current time, ISO 8601 in UTC.
-            key: Text that only this listener's browser can produce; `OWNER` for the studio's owner.
+            key: Secret that identifies the listener's browser; `OWNER` for the studio's owner.
 
         Raises:
             UsageError: The listener has joined with another key, or the test or browser has the maximum
@@ -219,7 +220,7 @@ class VoteFile:
         """Add a vote.
 
         Args:
-            given: Other fields of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
+            given: Further fields of the `ListenerVote`: `choice` or `ratings`, and `seconds`.
 
         Raises:
             UsageError: The listener has already voted on this trial.
@@ -296,7 +297,7 @@ def _write(fd: int, line: bytes) -> None:
 
 
 def _ballots(path: Path, data: bytes) -> Ballots:
-    lines = data.split(b"\n")[:-1]  # anything after the last newline was never acknowledged
+    lines = data.split(b"\n")[:-1]  # data after the last newline was never acknowledged
     if not lines:
         raise StoreError(f"{path}: expected a listening test, got an empty file")
     rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
@@ -326,7 +327,7 @@ def _ballots(path: Path, data: bytes) -> Ballots:
 
 
 def _problem(test: ListeningTest, vote: ListenerVote) -> str:
-    """Describe why a vote does not match its test; return an empty string if it matches."""
+    """Explain why a vote does not match its test; empty if it does."""
     is_rating, is_identity = test.kind is ListeningKind.RATING, test.kind is ListeningKind.IDENTITY
     is_mushra, systems = test.kind is ListeningKind.MUSHRA, test.systems
     if ListenedCase(vote.case_id, vote.turn_id, vote.script_id) not in test.cases:

@@ -1,1 +1,1 @@
-"""Start runs from a page: settings, commands and processes."""
+"""Start runs from a page: convert settings to commands, and run the commands."""

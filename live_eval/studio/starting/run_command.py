@@ -28,8 +28,9 @@ _FLAGS = {
     ("turns", "repeat"): "--repeat",
     ("judges", "names"): "--judges",
 }
-"""Run-file settings that a page may choose besides the endpoint's name. They exclude addresses, key
-sources, and files that are not named on the studio's command line.
+"""Flags by the run-file settings that a page may choose besides the endpoint's name.
+
+Addresses, key sources, and files that are not named on the studio's command line are excluded.
 """
 
 
@@ -39,7 +40,7 @@ def arguments_of(
     """Return the ``live-eval`` arguments for a page's settings, beginning with ``run`` and the endpoint.
 
     Args:
-        given: Run-file tables from a page.
+        given: Tables of a run file, from a page.
         data: Data sets that the page may choose.
         address_of: Function that returns an endpoint's address, or None for its default.
 
@@ -74,7 +75,7 @@ def arguments_of(
     arguments = ["run", name]
     if address is not None:
         arguments.append(f"--base-url={address}")
-    # FLAG=VALUE, so that a value beginning with a dash is not parsed as a flag
+    # FLAG=VALUE, because a value may begin with a dash
     return [*arguments, *(f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags)]
 
 

@@ -20,7 +20,7 @@ __all__ = ["RESUME", "StartedRun", "StartedRuns"]
 
 RESUME = "--resume"
 _FOLLOWS_US = "--until-stdin-ends"
-"""If the studio is killed, it must not leave behind a run that no page can stop."""
+"""Ends the run if the studio is killed, because no page could stop it any more."""
 _MOST_LINES = 40
 _MOST_CHARACTERS = 2_000  # maximum length of a line
 _MOST_KEPT = 100
@@ -33,9 +33,9 @@ class StartedRun:
     """A run started from a page.
 
     Args:
-        folder: Run folder in the library; it does not exist until the run has begun.
+        folder: Run folder, which does not exist until the run has begun.
         arguments: Arguments of ``live-eval``.
-        lines: The command's last lines of output, without secrets.
+        lines: Last lines of the command's output, without secrets.
         status: Exit status; None while the command runs.
         stopping: Whether the command has been asked to stop.
     """
@@ -59,7 +59,7 @@ class StartedRun:
         return SECRETS.text(shlex.join(("live-eval", *self.arguments)))
 
     def begin(self) -> None:
-        """Run the command in the background."""
+        """Start the command in the background."""
         self.status, self.stopping = None, False
         self.lines.clear()
         self.task = asyncio.create_task(self._run())
@@ -72,7 +72,7 @@ class StartedRun:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 limit=1 << 20,
-                start_new_session=True,  # Ctrl-C must reach only the studio, which then stops the run
+                start_new_session=True,  # Ctrl-C must reach only the studio, which stops the run itself
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         except OSError as error:
@@ -83,7 +83,7 @@ class StartedRun:
         while True:
             try:
                 line = await self.process.stdout.readline()
-            except ValueError:  # the line exceeds the limit; the rest follows as another line
+            except ValueError:  # the line exceeds the limit; the rest is read as the next line
                 continue
             if not line:
                 break
@@ -101,13 +101,13 @@ class StartedRun:
 
 
 class StartedRuns:
-    """The runs started from pages since the studio started. Call the methods on the event loop."""
+    """The runs that this studio process has started from pages. Call the methods on the event loop."""
 
     def __init__(self) -> None:
         self._runs: dict[str, StartedRun] = {}
 
     def listed(self) -> list[StartedRun]:
-        """Return the runs, latest first."""
+        """Return the runs, the latest first."""
         return list(reversed(self._runs.values()))
 
     def start(self, folder: ListedFolder, arguments: Sequence[str]) -> StartedRun:
@@ -125,7 +125,7 @@ class StartedRuns:
         return run
 
     def resume(self, run: StartedRun, *, recorded: bool) -> None:
-        """Resume a run, or start it again if it has not `recorded` anything.
+        """Resume a run, or start it again if nothing was `recorded`.
 
         Raises:
             BusyError: Another run is in progress.
@@ -136,7 +136,7 @@ class StartedRuns:
         run.begin()
 
     def find(self, run_id: str) -> StartedRun:
-        """Return a run by ID.
+        """Find a run by ID.
 
         Raises:
             NotFoundError: This studio did not start the run.
@@ -146,7 +146,7 @@ class StartedRuns:
         return self._runs[run_id]
 
     async def close(self) -> None:
-        """Stop the run in progress and wait until it has stored its turns."""
+        """Stop the run in progress, and wait until it has stored its turns."""
         for patience_s in (_STOP_TIMEOUT_S, _KILL_TIMEOUT_S):
             running = [run for run in self._runs.values() if run.task is not None and run.running]
             if not running:

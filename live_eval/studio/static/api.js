@@ -1,6 +1,6 @@
-// The studio's JSON API.
+// Requests to the studio's JSON API.
 
-/** An error from the studio, or a missing response. `kind`: see live_eval.studio.answers, or "unreachable". */
+/** An error from the studio, or a missing response. For `kind`, see live_eval.studio.answers, or "unreachable". */
 export class StudioError extends Error {
   constructor(kind, message) {
     super(message);
@@ -8,12 +8,12 @@ export class StudioError extends Error {
   }
 }
 
-/** The path of a request. Each part is escaped: turn IDs contain slashes. */
+/** Return the path of a request, with each part escaped because turn IDs contain slashes. */
 export function path(...parts) {
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** A path with a query; null, undefined, false and empty parameters are omitted, and lists are repeated parameters. */
+/** Add a query to a path, without null, undefined, false and empty parameters; a list repeats its parameter. */
 export function withQuery(address, query) {
   const given = Object.entries(query)
     .flatMap(([name, value]) => [value].flat().map((each) => [name, each]))
@@ -25,7 +25,7 @@ export function withQuery(address, query) {
 }
 
 /**
- * Return the JSON of an address.
+ * Fetch the JSON at an address.
  *
  * @param {string} address
  * @param {{query?: object, signal?: AbortSignal}} [options]
@@ -35,7 +35,7 @@ export async function read(address, { query = {}, signal } = {}) {
   return send(withQuery(address, query), { signal });
 }
 
-/** Post JSON and return the JSON of the response. See `read`. */
+/** Post JSON, and return the JSON of the response; see `read`. */
 export async function post(address, body, { signal } = {}) {
   return send(address, {
     method: "POST",

@@ -1,4 +1,4 @@
-// The replies of several runs to the same cases, played in sync: a row per case, with one key to switch.
+// Compare replies of several runs to the same cases by ear: a row per case, played in sync, with keys to switch.
 import { path, read, withQuery } from "./api.js";
 import { turnLink } from "./turn_table.js";
 import { announce, badge, button, choice, figure, fill, make, problem, row, search, table } from "./web/elements.js";
@@ -11,10 +11,10 @@ import { recording } from "./web/sound.js";
 const COLOURS = ["endpoint", "c2", "c3", "c4", "c5", "c0"];
 const KEYS = [
   ["J K", "next case, previous case"],
-  ["X", "switch to the next run at the same place"],
+  ["X", "switch to the next run at the same position"],
   ["1 2 …", "hear a run"],
 ];
-const MARKS = "abcdefg"; // digits are the keys of the runs
+const MARKS = "abcdefg"; // letters, because digits select runs
 const ORDERS = [
   ["size", "largest difference"],
   ["higher", "the last run highest"],
@@ -23,7 +23,7 @@ const ORDERS = [
 ];
 const QUERY = ["filter", "where", "cue", "metric", "order", "offset"];
 const LIMIT = 20;
-const MOST_CUES = 14; // more are folded
+const MOST_CUES = 14; // a longer list is collapsed
 
 /** The list of cases, with the open case above it. */
 export class ByEar {
@@ -79,7 +79,7 @@ export class ByEar {
     }
   }
 
-  /** Open the case in the address, which may be on another page of the list. */
+  /** Open the case in the address, even if it is on another page of the list. */
   async reopen() {
     const id = this.query.get("case");
     if (!id) return;
@@ -87,7 +87,7 @@ export class ByEar {
     const { metric } = this.asked;
     const listed = (rows) => rows.find(({ turn_id: each }) => each === id);
     const found = listed(this.cases) ?? listed((await this.read({ metric, where: `turn == ${quote}${id}${quote}` })).rows);
-    if (!found || this.open) return; // the user may have opened another one
+    if (!found || this.open) return; // the user may have opened another case meanwhile
     this.panel.setAttribute("data-arrival", "");
     this.hear(found, { moves: false });
   }
@@ -122,7 +122,7 @@ export class ByEar {
     this.mark();
   }
 
-  /** Show the means of the chosen cue by metric or, without one, those of the chosen metric by cue. */
+  /** Show the means by metric if a cue is chosen, and otherwise the means of the chosen metric by cue. */
   drawMeans(means) {
     const { cue } = this.asked;
     const margin = this.runs.length === 2;
@@ -149,7 +149,7 @@ export class ByEar {
     }
   }
 
-  /** A button that lists the cases of a cue. */
+  /** Make a button that lists the cases of a cue. */
   choosing(cue) {
     const choose = () => {
       const select = this.measure.querySelector("select[name=cue]");
@@ -198,7 +198,7 @@ export class ByEar {
     );
   }
 
-  /** Mark the row of the open case. */
+  /** Highlight the row of the open case. */
   mark() {
     for (const each of this.frame.querySelectorAll("tr[data-case]")) {
       if (each.dataset.case === this.open) each.setAttribute("aria-current", "true");
@@ -216,7 +216,7 @@ export class ByEar {
   /**
    * Open a case: waveforms in sync, one player, and the replies with their values.
    *
-   * @param {object} one A row of the list.
+   * @param {object} one Row of the list.
    * @param {object} [options]
    * @param {boolean} [options.plays] Whether to play from the end of speech.
    * @param {boolean} [options.moves] Whether to scroll to the case.
@@ -265,7 +265,7 @@ export class ByEar {
   }
 }
 
-/** Load the recordings of a case, and show them on one axis; null if no run has its audio. */
+/** Load the recordings of a case and show them on one axis; return null if no run has its audio. */
 async function openReplies(id, runs, signal) {
   const loaded = await Promise.all(
     runs.map(async (run) => {
@@ -312,7 +312,7 @@ async function openReplies(id, runs, signal) {
   return { ...view, from: end[0]?.at_s ?? 0 };
 }
 
-/** Fetch a file for the time that a case is open, so that switching does not wait for the server. */
+/** Fetch an audio file while a case is open, so that switching runs does not wait for the server. */
 async function blobOf(address, signal) {
   const response = await fetch(address, { signal });
   const url = URL.createObjectURL(await response.blob());

@@ -1,4 +1,4 @@
-// The comparison of runs: what differs, the values, and the replies by ear.
+// Compare runs: settings that differ, values, and the replies by ear.
 import { read } from "./api.js";
 import { ByEar } from "./by_ear.js";
 import { glossary } from "./glossary.js";
@@ -26,7 +26,7 @@ export async function show(place, { parts: ids, query, signal }) {
       ? [headingOf(score), about({ ...score, definition }), make("small", { class: "of" }, name)]
       : [title, term(name === "captured" ? name : title)];
   };
-  showValues({ values, after }, runs, { query, titleOf, signal }); // in the background: intervals take seconds
+  showValues({ values, after }, runs, { query, titleOf, signal }); // in the background, because intervals take seconds
   return runs.map(({ name }) => name).join(" and ");
 }
 

@@ -1,15 +1,15 @@
-// The choice of an endpoint, of its model and of how turns end.
+// Choose an endpoint, its model, and how turns end.
 import { choice, fill, make } from "./web/elements.js";
 import { words } from "./web/format.js";
 
 export class EndpointChoice {
   /**
-   * @param {object[]} endpoints As `GET /api/talk` and `GET /api/start` list them.
-   * @param {string} usual Name of the first choice.
+   * @param {object[]} endpoints Endpoints as listed by `GET /api/talk` and `GET /api/start`.
+   * @param {string} usual Name of the preselected endpoint.
    * @param {object} texts
-   * @param {string} texts.missing What follows the name of a missing requirement.
-   * @param {string} texts.launched Text shown in place of the address of an endpoint that the studio launches.
-   * @param {function} [changed] Called when another endpoint or another way to end turns is chosen.
+   * @param {string} texts.missing Text after a missing requirement.
+   * @param {string} texts.launched Text instead of an address for an endpoint that the studio launches.
+   * @param {function} [changed] Called when the endpoint or the way in which turns end changes.
    */
   constructor(endpoints, usual, { missing, launched }, changed = () => {}) {
     Object.assign(this, { endpoints, texts: { missing, launched }, changed });
@@ -49,12 +49,12 @@ export class EndpointChoice {
         : `${title}: ${own ?? this.texts.launched}`;
   }
 
-  /** The way in which turns end unless another one is chosen. */
+  /** The default way in which turns end. */
   get usualMode() {
     return this.endpoint.turn_modes[0];
   }
 
-  /** The chosen name and model as a table of a run file. */
+  /** The chosen name and model, as a table of a run file. */
   get table() {
     const model = this.model.value.trim();
     return { name: this.endpoint.name, ...(model && { model }) };

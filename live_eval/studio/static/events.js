@@ -1,10 +1,10 @@
-// The messages of a turn, loaded on demand.
+// Show the messages of a turn, loaded on demand.
 import { path, read } from "./api.js";
 import { button, choice, fill, make } from "./web/elements.js";
 import { counted, number } from "./web/format.js";
 
 const MORE = 200;
-/** A kind that occurs so often is a stream, such as the deltas of audio; so many consecutive messages are folded. */
+/** Minimum count of a frequent kind of message, such as audio deltas, and minimum length of a collapsed series. */
 const OFTEN = 8;
 const SERIES = 5;
 
@@ -12,8 +12,8 @@ const SERIES = 5;
  * Make the list of messages.
  *
  * @param {string[]} address The parts of the turn's address.
- * @param {{total: number, rows: object[]}} first The first messages.
- * @param {function(number)|null} hear Plays the audio from a message's time.
+ * @param {{total: number, rows: object[]}} first First messages.
+ * @param {function(number)|null} hear Function that plays the audio around the time of a message.
  * @param {AbortSignal} signal
  */
 export function eventList(address, first, hear, signal) {
@@ -31,7 +31,7 @@ export function eventList(address, first, hear, signal) {
     list.children[before]?.querySelector("summary")?.focus();
   });
 
-  /** The messages of the chosen type, or all with series folded. */
+  /** Return the messages of the chosen type, or all messages with series collapsed. */
   const matching = () => (kind ? rows.filter((event) => kindOf(event) === kind) : folded(rows));
 
   async function load() {
@@ -72,7 +72,7 @@ function kindOf({ direction, type }) {
   return `${direction === "in" ? "←" : "→"} ${type ?? "(no type)"}`;
 }
 
-/** Replace each long series of messages of frequent kinds by a list. */
+/** Combine each long series of messages of frequent kinds in a list. */
 function folded(rows) {
   const counts = countsOf(rows);
   const parts = [];
@@ -91,7 +91,7 @@ function countsOf(events) {
   return counts;
 }
 
-/** A series of messages, whose entries are made when it is opened. */
+/** Make a collapsed series of messages, whose entries are created when it is opened. */
 function series(events, hear) {
   const inside = make("ol", { class: "events" });
   const kinds = [...countsOf(events)].map(([kind, count]) => `${count} × ${kind}`).join(", ");
@@ -126,7 +126,7 @@ function entry(event, hear) {
     ),
     body,
   );
-  // Bodies are long, so they are formatted when opened.
+  // Format a body only when it is opened, because bodies are long.
   details.addEventListener(
     "toggle",
     () => {
@@ -138,7 +138,7 @@ function entry(event, hear) {
     "li",
     {},
     hear && event.at_s >= 0
-      ? button(at, () => hear(event.at_s), { class: "plays", title: "Play around it" })
+      ? button(at, () => hear(event.at_s), { class: "plays", title: "Play the audio around it" })
       : make("span", { class: "times" }, at),
     details,
   );

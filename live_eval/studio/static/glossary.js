@@ -1,13 +1,13 @@
-// Definitions of terms, for headings.
+// Add definitions of terms to headings.
 import { read } from "./api.js";
 import { about } from "./web/scores.js";
 
 let loading = null;
 
 /**
- * Return a function that makes the button of a term's definition, or null for a term without one.
+ * Return a function that makes a button for a term's definition; it returns null for a term without a definition.
  *
- * Its arguments are the term, with or without its hyphens, and the heading next to the button.
+ * The function's arguments are the term, with or without hyphens, and the heading next to the button.
  */
 export async function glossary() {
   loading ??= read("/api/glossary").then(

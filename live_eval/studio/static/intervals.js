@@ -1,4 +1,4 @@
-// The audio interval of a value. Pure.
+// Find the audio interval that a value describes. Pure.
 
 const STARTS = {
   endpointing: "end",
@@ -11,7 +11,7 @@ const STARTS = {
 };
 
 /**
- * Return the interval of a latency.
+ * Return the audio interval of a latency.
  *
  * @param {{marks: Array<{kind: string, at_s: number}>}} turn
  * @param {string} name
@@ -26,11 +26,11 @@ export function behindLatency(turn, name, ms) {
 }
 
 /**
- * Return the interval of a score: the reply that answers the turn, or the user's speech.
+ * Return the audio interval that a score is about: the reply that answers the turn, or the user's speech.
  *
  * @param {{responses: object[], transcript: object[]}} turn
  * @param {"reply"|"user"} side
- * @returns {[number, number]|null} Null if it is not audible.
+ * @returns {[number, number]|null} Start and end in seconds; null if nothing is audible.
  */
 export function behindScore(turn, side) {
   const answer = turn.responses.find((response) => response.answers)?.response_id;

@@ -1,15 +1,15 @@
-// The choice of judges; those that cannot run on the studio's machine are marked.
+// Choose judges; judges that cannot run on the studio's machine are marked.
 import { make } from "./web/elements.js";
 
 export class JudgeChoice {
   /**
    * @param {Array<{name: string, title: string, missing: ?string, usual: ?boolean}>} judges
-   * @param {string} none The summary before a choice is made.
+   * @param {string} none Summary before a choice is made.
    * @param {function} [changed]
    * @param {boolean} [disables] Whether judges that cannot run are disabled.
    */
   constructor(judges, none, changed = () => {}, disables = true) {
-    this.names = null; // until a choice is made
+    this.names = null; // null until a choice is made
     const boxes = judges.map(({ name, title, missing, usual }) =>
       make(
         "label",

@@ -1,4 +1,4 @@
-// Blind listening tests: their list, and a form for a new one.
+// List blind listening tests, and create new ones.
 import { path, post, read } from "./api.js";
 import { choice, figure, fill, make, problem, table } from "./web/elements.js";
 import { counted, when } from "./web/format.js";
@@ -114,7 +114,7 @@ function form(runs, scales) {
     const others = alone ? [["", "none"], ...options] : options;
     if (!alone && !wanted.runs[1]) wanted.runs[1] = runs[1]?.id;
     more.hidden = wanted.kind !== "mushra";
-    context.hidden = wanted.kind === "mushra"; // it always has the user's speech and the reference reply
+    context.hidden = wanted.kind === "mushra"; // MUSHRA always includes the user's speech and the reference reply
     fill(
       second,
       choice("Other run", "second", others, wanted.runs[1], (id) => (wanted.runs[1] = id)),
@@ -148,7 +148,7 @@ function form(runs, scales) {
     make(
       "p",
       { class: "note" },
-      `${counted(runs.length, "run")} available. A test uses the cases that both runs have.`,
+      `${counted(runs.length, "run")} available. A test uses the cases that all its runs have.`,
     ),
     make(
       "div",

@@ -1,4 +1,4 @@
-// The results of a listening test, and files to import in other commands.
+// Show the results of a listening test, and export files for other commands.
 import { path, read, withQuery } from "./api.js";
 import { figure, fill, make, row, table } from "./web/elements.js";
 import { NONE, counted, number } from "./web/format.js";
@@ -33,7 +33,7 @@ export async function show(place, { test, signal }) {
   return "Results";
 }
 
-/** A value with its interval, or the reason for a missing value. */
+/** Show a value with its interval, or the reason why it is missing. */
 function estimate(found, digits = 2) {
   if (!found || found.value === null)
     return figure(NONE, make("small", { class: "of" }, found?.reason ?? ""));
@@ -67,7 +67,7 @@ function preferences({ ratings: found, position, between_listeners: between, jud
     ]),
     judges.length
       ? table(
-          "Judges: share of turns on which they prefer the same reply as listeners",
+          "Judges: share of turns on which they prefer the same reply as the listeners",
           heads("judge", "share", "n"),
           judges.map(({ judge, agreement }) => row(judge, estimate(agreement), figure(agreement.n))),
         )
@@ -81,7 +81,7 @@ function preferences({ ratings: found, position, between_listeners: between, jud
 
 function identities({ correct, by_listener: by }) {
   const rows = Object.entries(by).map(([name, share]) => row(name, estimate(share), figure(share.n)));
-  return table("How often X was identified correctly; chance level one half", heads("listener", "share", "n"), [
+  return table("How often X was identified correctly; the chance level is one half", heads("listener", "share", "n"), [
     row("all", estimate(correct), figure(correct.n)),
     ...rows,
   ]);
@@ -149,7 +149,7 @@ function exports(test, { kind, runs, imports = [] }) {
       make(
         "p",
         { class: "note" },
-        "To import the votes, run in the folder of the runs:",
+        "To import the votes, run these commands in the folder that contains the runs:",
         imports.map((command) => [make("br"), make("code", {}, command)]),
       ),
   ];

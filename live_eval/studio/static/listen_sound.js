@@ -1,4 +1,4 @@
-// A clip of a listening test.
+// Play a clip of a listening test.
 import { announce } from "./web/elements.js";
 
 const MISSED_S = 0.2;
@@ -18,7 +18,7 @@ export class Sound {
     else this.audio.play().catch(() => announce(`${this.title} cannot be played`));
   }
 
-  /** The played parts, as [begin, end] in seconds. */
+  /** The played parts, as [start, end] in seconds. */
   get played() {
     const { played } = this.audio;
     return Array.from({ length: played.length }, (_, index) => [played.start(index), played.end(index)]);

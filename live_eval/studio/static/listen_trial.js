@@ -1,5 +1,5 @@
-// A listener's trials: play every reply to its end, then vote.
-// Clips and trials have random names that do not reveal a reply's run.
+// Show a listener's trials: play every reply to the end, then vote.
+// The random names of clips and trials do not reveal the run of a reply.
 import { path, post } from "./api.js";
 import { announce, button, fill, make, problem, unseen } from "./web/elements.js";
 import { Sound } from "./listen_sound.js";
@@ -43,7 +43,7 @@ class ListeningSession {
     Object.assign(this, { trial: null, voting: null, busy: false }); // `trial` is null until its clips are loaded
     this.failure = make("div", {});
     this.todo = make("p", { class: "note" });
-    // What letters do while several replies are rated side by side.
+    // Letter keys while several replies are rated side by side.
     this.letters = {
       ...Object.fromEntries([..."abcdefghij"].map((letter) => [letter, () => this.play(letter.toUpperCase())])),
       r: () => this.play("reference"),
@@ -89,7 +89,7 @@ class ListeningSession {
     return post(path("api", "listen", this.test, "next"), { listener });
   }
 
-  /** Send a request that returns the next trial, and show the trial. */
+  /** Send a request that returns the next trial, and show that trial. */
   async advance(ask) {
     if (this.busy) return;
     this.busy = true;
@@ -143,7 +143,7 @@ class ListeningSession {
     const before = [...this.sounds.values()].find((other) => other !== sound && !other.audio.paused);
     for (const other of this.sounds.values()) if (other !== sound) other.audio.pause();
     this.last = label;
-    // BS.1534: listeners switch between the signals at the same place.
+    // BS.1534: listeners switch between signals at the same position.
     if (before && this.where.kind === "mushra" && before.label !== "user" && label !== "user")
       sound.audio.currentTime = before.audio.currentTime % sound.audio.duration;
     sound.toggle();
@@ -313,7 +313,7 @@ class ListeningSession {
     return heard && !rated.includes(undefined) && Math.max(...rated) === TOP;
   }
 
-  /** What a vote still needs, as a sentence; empty if the listener can vote. */
+  /** Return what is required before a vote, as a sentence; empty if the listener can vote. */
   get missing() {
     const unheard = [...this.sounds.values()].filter((sound) => sound.needed && !sound.heard);
     if (unheard.length) return `Listen to ${listed(unheard.map((sound) => sound.title))} to the end first.`;
@@ -332,7 +332,7 @@ class ListeningSession {
 
   vote(choice) {
     const { trial } = this;
-    if (!trial) return undefined; // the next trial is being loaded
+    if (!trial) return undefined; // the next trial is loading
     if (!this.ready) return announce(this.missing);
     const played = Object.fromEntries(
       trial.replies.map(({ label }) => [label, this.sounds.get(label).played]),
@@ -340,7 +340,7 @@ class ListeningSession {
     return this.send({ trial: trial.id, choice, ratings: this.ratings, played });
   }
 
-  /** Send a vote; if its trial is no longer open, report this and continue with the next trial. */
+  /** Send a vote. If its trial is no longer open, report this and continue with the next trial. */
   async send(vote) {
     let lost = false;
     const before = this.where;
@@ -350,7 +350,7 @@ class ListeningSession {
       } catch (error) {
         if (error.kind !== "missing") throw error;
         const where = await this.next(before.listener);
-        lost = where.done === before.done; // otherwise the vote was saved and the response was lost
+        lost = where.done === before.done; // otherwise, the vote was saved but its response was lost
         return where;
       }
     });
@@ -374,7 +374,7 @@ class ListeningSession {
     if (key === "u") this.undo();
     else if (!this.trial) return;
     else if (this.where.kind === "mushra" && this.letters[key]) this.letters[key]();
-    else if (this.where.kind === "mushra" && event.key in ARROWS) return; // they move a slider
+    else if (this.where.kind === "mushra" && event.key in ARROWS) return; // arrow keys move a slider
     else if (event.key in ARROWS && !radio) this.play(ARROWS[event.key]);
     else if (event.key === " " && !on) this.play(this.last);
     else if (event.key === "Enter" && !CHOICES[this.where.kind].length && (!on || radio)) this.vote("");

@@ -1,4 +1,4 @@
-// Pages of live-eval's other commands, each in a frame.
+// Show pages of live-eval's other commands, each in a frame.
 import { path, read, withQuery } from "./api.js";
 import { fill, make, row, table } from "./web/elements.js";
 import { NONE, when } from "./web/format.js";
@@ -41,7 +41,7 @@ function showFrame(place, { title }, address, signal) {
     event.target.dataset.loaded = "";
     fill(state);
   };
-  // On paper, a frame has the height of its page: it cannot be scrolled there.
+  // For printing, give the frame the height of its page, because paper does not scroll.
   const frame = make("iframe", { class: "page", src: address, title: `${title} page`, load: loaded });
   const grow = () => {
     frame.style.height = `${frame.contentDocument?.documentElement.scrollHeight ?? 0}px`;

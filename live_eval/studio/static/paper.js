@@ -1,4 +1,4 @@
-// The run's row in the paper's tables, and its scores against latency.
+// Show the run's row in the paper's tables, and its scores against latency.
 import { path, read } from "./api.js";
 import { fill, make, problem, table } from "./web/elements.js";
 import { plot } from "./web/plot.js";
@@ -8,7 +8,7 @@ const FRONT =
   "The large dot is the run (median voice to voice, mean score, 95 % intervals), a small dot a turn. The dashed line " +
   "is the front of the turns; its dots open their turns.";
 
-/** Show the tables and plots of a run; nothing without scores. */
+/** Show the tables and plots of a run, if it has scores. */
 export async function showPaper(place, id, term, signal) {
   try {
     const { tables, trade_offs: plots, note } = await read(path("api", "runs", id, "paper"), { signal });
@@ -27,7 +27,7 @@ export async function showPaper(place, id, term, signal) {
             "figure",
             { class: "chart" },
             make("figcaption", {}, chart.title),
-            plot(chart, "the values are in the tables of scores and turns"),
+            plot(chart, "see the tables of scores and turns for the values"),
             make("p", { class: "note" }, chart.note),
           ),
         ),

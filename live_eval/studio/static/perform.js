@@ -1,17 +1,17 @@
-// Perform scripts: each is shown with its style, the take is checked, and the endpoint replies to it.
+// Perform scripts: show each script with its style, check the take, and let the endpoint reply.
 import { path, read } from "./api.js";
 import { button, fill, make } from "./web/elements.js";
 import { showTalk } from "./talk.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
-const SCRIPTS = 5; // the fewest for cue sensitivity
+const SCRIPTS = 5; // minimum for cue sensitivity
 const MOST_SCRIPTS = 2000;
 
 export const show = (place, view) =>
   showTalk(place, view, "Perform", Performing, PerformSetup, "/api/talk?perform=1");
 
-/** The choices before a performance: also the scripts, and the person's consent. */
+/** The form before a performance, which also asks for the scripts and the performer's consent. */
 class PerformSetup extends Setup {
   constructor(choices, start) {
     super(choices, start);
@@ -29,7 +29,7 @@ class PerformSetup extends Setup {
       required: true,
     });
     this.consent = make("input", { name: "consent", autocomplete: "off", required: true });
-    this.element.lastElementChild.remove(); // headphones: no microphone is open during a reply
+    this.element.lastElementChild.remove(); // the note on headphones: the microphone is closed during replies
     this.element.prepend(
       make(
         "fieldset",
@@ -93,7 +93,7 @@ class Performing extends Conversation {
     this.keys.textContent = "Enter ends or accepts a take, Space mutes, Escape ends the performance.";
   }
 
-  /** Enter ends the take in progress, or accepts the checked one. */
+  /** End the take in progress, or accept the checked take. */
   commit() {
     for (const choice of ["end", "accept"]) {
       if (!this.card.hidden && !this.choices[choice].hidden) return this.take(choice);
@@ -105,7 +105,7 @@ class Performing extends Conversation {
     this.element.focus();
   }
 
-  /** Show only these buttons. */
+  /** Show only the given buttons. */
   offer(...names) {
     for (const [name, { hidden }] of Object.entries(this.choices)) {
       if (hidden === names.includes(name)) this.choices[name].hidden = !hidden;
@@ -130,7 +130,7 @@ class Performing extends Conversation {
       this.check.toggleAttribute("data-problem", message.problems.length > 0);
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
     } else if (message.type === "state" && message.state !== "recording") {
-      this.repeating ||= message.state === "repeating"; // no script belongs to what is heard
+      this.repeating ||= message.state === "repeating"; // the replies do not belong to the script on the page
       const streams = ["starting", "talking"].includes(message.state) && this.script.textContent;
       this.card.hidden = this.repeating || !streams;
       this.offer();

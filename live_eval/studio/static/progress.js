@@ -1,19 +1,19 @@
-// The progress of a run, from server-sent events.
+// Show the progress of a run, from server-sent events.
 import { path } from "./api.js";
 import { badge, make } from "./web/elements.js";
 import { counted } from "./web/format.js";
 
-/** Browsers open at most six connections per server, and each stream occupies one. */
+/** Maximum number of streams, because browsers open at most six connections per server. */
 const MOST_STREAMS = 3;
 let open = 0;
 
 /**
  * Follow a run until it ends or the user leaves the view.
  *
- * @param {string} run Its id.
+ * @param {string} run ID of the run.
  * @param {AbortSignal} signal
- * @param {{progress: function, end: function}} calls `progress` gets {state, turns, planned, failed, latest}.
- * @returns {function|null} Function to stop following; null if too many runs are already followed.
+ * @param {{progress: function, end: function}} calls `progress` receives {state, turns, planned, failed, latest}.
+ * @returns {function|null} Function that stops following; null if too many runs are already followed.
  */
 export function follow(run, signal, calls) {
   if (open >= MOST_STREAMS) return null;
@@ -36,7 +36,7 @@ export function follow(run, signal, calls) {
   return close;
 }
 
-/** Return a function that limits an action to a tenth of the time, because a run in progress needs the machine. */
+/** Limit an action to a tenth of the time, to leave the CPU to a run in progress. */
 export function gently(work) {
   let next = 0;
   return async () => {
@@ -49,12 +49,12 @@ export function gently(work) {
   };
 }
 
-/** The state of a run for the list. */
+/** Return the state of a run for the list. */
 export function stateOf(run) {
   return run.problem ? "unreadable" : (run.state ?? "unknown");
 }
 
-/** A badge with the state of a run. */
+/** Make a badge with the state of a run. */
 export function stateBadge(run) {
   const state = stateOf(run);
   const kind =
@@ -62,7 +62,7 @@ export function stateBadge(run) {
   return badge(state, kind);
 }
 
-/** A progress bar for the recorded turns of a run. */
+/** Make a progress bar for the recorded turns of a run. */
 export function progressBar(name, { turns, planned, failed }) {
   const text = planned === null ? counted(turns, "turn") : `${turns} of ${counted(planned, "turn")}`;
   return make(

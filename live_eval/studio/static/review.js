@@ -1,15 +1,15 @@
-// The labels and the note of a turn.
+// Edit the labels and the note of a turn.
 import { path, post, read } from "./api.js";
 import { announce, button, fill, make } from "./web/elements.js";
 import { answerAnywhere } from "./web/keys.js";
 
 const TYPING_MS = 800;
 
-/** The keys of this section, for a list of keys. */
+/** The keys of this section, for the page's list of keys. */
 export const REVIEW_KEYS = [["T N", "write a label, a note; Escape leaves the field"]];
 
 /**
- * Show what reviewers wrote about a turn, and store changes.
+ * Show the labels and the note of a turn, and store changes.
  *
  * @param {string[]} turn The parts of the turn's address.
  * @param {AbortSignal} signal
@@ -63,7 +63,7 @@ export function review(turn, signal) {
   note.addEventListener("change", saveNote);
   note.addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(saveNote, TYPING_MS); // a page that is closed fires no change event
+    typing = setTimeout(saveNote, TYPING_MS); // closing the page fires no change event
   });
   note.addEventListener("keydown", leave);
   adding.addEventListener("keydown", leave);
@@ -71,7 +71,7 @@ export function review(turn, signal) {
   read(address, { signal }).then(
     (stored) => {
       now = stored;
-      if (!note.value) note.value = stored.note; // a reviewer may be writing already
+      if (!note.value) note.value = stored.note; // unless a reviewer is already typing
       draw();
     },
     (error) => {

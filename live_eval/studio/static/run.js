@@ -1,4 +1,4 @@
-// A run: its facts, values and turns. A campaign: its runs and its page.
+// Show a run with its facts, values and turns, or a campaign with its runs and a link to its page.
 import { StudioError, path, post, read } from "./api.js";
 import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { about, headingOf } from "./web/scores.js";
@@ -20,18 +20,18 @@ export async function show(place, { parts: [id], query, signal }) {
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
   const progress = make("div", { class: "in-progress" });
   const turns = make("div", {});
-  // A value above links to its turns, which would be far below the first screen.
+  // Values link to their turns, which would otherwise be far below the first screen.
   const arrival = [...query.keys()].length > 0 && { "data-arrival": "" };
   fill(place, head, noteOf(folder, signal), progress, figures, make("h2", { ...arrival }, "Turns", term("turn")), turns);
   const list = new TurnTable(turns, id, query, { term, signal });
   await list.load();
   const load = () => loadFigures(figures, id, term, signal);
-  load(); // in the background: intervals over thousands of turns take seconds
+  load(); // in the background, because intervals over thousands of turns take seconds
   if (folder.state === "running") followRun(folder, { head, progress, load, list }, signal);
   return folder.name;
 }
 
-/** A field for a note on the run, which the list of runs shows. */
+/** Make a field for a note on the run, which the list of runs displays. */
 function noteOf({ id, note }, signal) {
   const field = make("textarea", { name: "note", rows: "1", maxlength: "4000" }, note);
   const state = make("span", { class: "note", role: "status" });
@@ -46,7 +46,7 @@ function noteOf({ id, note }, signal) {
   return make("div", { class: "review" }, make("label", { class: "note-field" }, "Note", field), state);
 }
 
-/** Show the values; return the run's list row, or null on an error. */
+/** Show the values; return the run's row in the list, or null after an error. */
 async function loadFigures(place, id, term, signal) {
   try {
     const answer = await read(path("api", "runs", id), { query: { cues: "0" }, signal });
@@ -216,7 +216,7 @@ function showFigures(
     "version",
   ];
   const comparing = make("p", { class: "note", role: "status" }, "Comparing the cues …");
-  const cues = place.querySelector(".cues") ?? make("div", { class: "cues" }, comparing); // of a run in progress
+  const cues = place.querySelector(".cues") ?? make("div", { class: "cues" }, comparing); // kept for a run in progress
   const paper = place.querySelector(".paper") ?? make("div", { class: "paper" });
   fill(
     place,
@@ -238,12 +238,12 @@ function showFigures(
   return { cues, paper };
 }
 
-/** Whether the replies change with the voice. */
+/** Show whether the replies change with the user's voice. */
 function answer({ in_words: inWords, p, components, scripts }, term) {
   const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows `;
   return [
-    make("p", { class: "answer" }, make("b", {}, "Does it hear how it is said?"), ` ${inWords}`, term("cue sensitivity")),
-    p !== null && make("p", { class: "note" }, `${how}every measure, also by meaning.`),
+    make("p", { class: "answer" }, make("b", {}, "Does the reply depend on the user's voice?"), ` ${inWords}`, term("cue sensitivity")),
+    p !== null && make("p", { class: "note" }, `${how}every measure, including one by meaning.`),
   ];
 }
 

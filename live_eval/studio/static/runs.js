@@ -1,4 +1,4 @@
-// The list of runs and campaigns with live progress, or a single run or campaign.
+// Show the list of runs and campaigns with live progress, or a single run or campaign.
 import { path, read } from "./api.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
@@ -32,10 +32,10 @@ class RunList {
   constructor(place, query, signal) {
     this.signal = signal;
     this.chosen = new Set();
-    this.followed = new Map(); // of runs in progress: how to stop following them, and their latest progress
+    this.followed = new Map(); // for runs in progress: function that stops following, and latest progress
     this.cells = new Map();
-    this.opened = new Set(); // campaigns whose runs are listed
-    this.keys = new Map(); // the values of runs that have ended
+    this.opened = new Set(); // campaigns with their runs listed
+    this.keys = new Map(); // values of runs that have ended
     this.runs = null;
     this.frame = make("div", {});
     this.compare = make("div", { class: "actions" });
@@ -69,7 +69,7 @@ class RunList {
   async refresh() {
     const runs = await read("/api/runs", { signal: this.signal });
     const text = JSON.stringify(runs);
-    if (text === this.text) return; // redrawing would move the focus
+    if (text === this.text) return; // redrawing would lose the focus
     this.runs = ordered(runs);
     this.text = text;
     const there = new Set(runs.map((run) => run.id));
@@ -87,7 +87,7 @@ class RunList {
   matching({ filter, kind, state, sort, descending, ...part }) {
     const text = (run) =>
       [run.name, run.endpoint, run.model, run.data, run.kind, run.problem, run.note, ...run.conditions].join(" ").toLowerCase();
-    const asked = filter || kind || state; // a search finds the runs of campaigns too
+    const asked = filter || kind || state; // a search includes the runs of campaigns
     const folded = (run) => !asked && this.owner(run) && !this.opened.has(run.campaign);
     const found = searched(this.runs, filter, text).filter(
       (run) => (!kind || run.kind === kind) && (!state || stateOf(run) === state) && !folded(run),
@@ -132,12 +132,12 @@ class RunList {
     this.readKeys(runs);
   }
 
-  /** The campaign of a run, if it is listed. */
+  /** Return the campaign of a run, if it is listed. */
   owner(run) {
     return run.campaign && this.runs.find((each) => each.id === run.campaign);
   }
 
-  /** Read the values of the listed runs, one after another, because a long run takes seconds. */
+  /** Read the values of the listed runs one by one, because a long run takes seconds. */
   async readKeys(runs) {
     this.reading = runs;
     for (const run of runs) {
@@ -147,7 +147,7 @@ class RunList {
       if (this.signal.aborted) return;
       this.keys.set(run.id, { turns: run.turns, key });
       this.drawKey(run);
-      if (this.reading !== runs) return; // another page is shown
+      if (this.reading !== runs) return; // the user has moved to another page
     }
   }
 
@@ -173,7 +173,7 @@ class RunList {
     );
   }
 
-  /** A button that shows or hides the runs of a campaign. */
+  /** Make a button that shows or hides the runs of a campaign. */
   folding(campaign) {
     const count = this.runs.filter((run) => run.campaign === campaign.id).length;
     const open = this.opened.has(campaign.id);
@@ -304,13 +304,13 @@ class RunList {
   }
 }
 
-/** A run's number of failed turns, which opens them. */
+/** Make a link to the failed turns of a run, with their number. */
 function failedTurns({ id, name, kind }, count) {
   if (!count || kind !== "run") return count ?? NONE;
   return make("a", { href: `#/runs/${id}?status=failed`, "aria-label": `${count} failed: show the turns of ${name}` }, count);
 }
 
-/** Sort runs by a value; missing values are last in either order. */
+/** Sort runs by a value, with missing values last in either order. */
 function sortedBy(runs, name, sign) {
   return runs.toSorted(({ [name]: one = null }, { [name]: other = null }) => {
     if (one === null || other === null) return Number(one === null) - Number(other === null);
@@ -319,7 +319,7 @@ function sortedBy(runs, name, sign) {
   });
 }
 
-/** Latest first; a campaign's runs follow the campaign. */
+/** Sort folders, the latest first; the runs of a campaign follow it. */
 function ordered(runs) {
   const began = new Map(runs.map((run) => [run.id, run.created ?? ""]));
   const place = (run) => [began.get(run.campaign) ?? run.created ?? "", run.campaign ?? run.id];

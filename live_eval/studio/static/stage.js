@@ -1,4 +1,4 @@
-// Show a conversation to an audience: its state, both voices and its latency, large. Talk runs the conversation.
+// Show a conversation to an audience, in large type: state, both voices, and latency. Talk runs the conversation.
 import { announce, button, fill, make } from "./web/elements.js";
 import { counted } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
@@ -11,7 +11,7 @@ import { Conversation } from "./talk_conversation.js";
 
 const STATES = ["listening", "thinking", "speaking"];
 const SILENT_DB = -90;
-const BLOCKS_PER_STEP = 4; // of the bar that grows while the endpoint thinks
+const BLOCKS_PER_STEP = 4; // steps of the bar that grows while the endpoint is thinking
 const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
   launching: "starting the endpoint …",
@@ -23,7 +23,7 @@ const BEFORE_AND_AFTER = {
 
 export const show = (place, view) => showTalk(place, view, "Stage", Stage);
 
-/** A conversation as the audience sees it. */
+/** A conversation, as displayed to the audience. */
 class Stage extends Conversation {
   layOut() {
     this.taking = new TurnTaking();
@@ -70,7 +70,7 @@ class Stage extends Conversation {
     this.draw();
   }
 
-  /** Take 10 ms of both voices. */
+  /** Process 10 ms of both voices. */
   take({ peaks, levels }) {
     const muted = this.muted || this.isMuted;
     const [user, reply] = muted ? [SILENT_DB, levels[1]] : levels;
@@ -117,7 +117,7 @@ class Stage extends Conversation {
     }
   }
 
-  /** Scores are shown as badges. */
+  /** Show scores as badges. */
   scored() {}
 
   fullScreen() {
@@ -144,7 +144,7 @@ class Stage extends Conversation {
     );
     this.captions.replaceWith(summary);
     this.element.dataset.stage = "over";
-    this.state.textContent = "the end";
+    this.state.textContent = "ended";
     announce("The conversation has ended.");
     summary.querySelector("a").focus();
   }

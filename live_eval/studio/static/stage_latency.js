@@ -1,12 +1,12 @@
-// Voice to voice on a fixed scale: this turn, large, and the distribution of the conversation so far.
+// Show voice to voice on a fixed scale: the current turn, and the distribution of the conversation so far.
 import { fill, make } from "./web/elements.js";
 import { counted, number } from "./web/format.js";
 import { SCALE_MS, share } from "./talk_turn.js";
 
 const TICK_MS = 500;
-const FEWEST = 4; // turns for quartiles
+const FEWEST = 4; // minimum number of turns for quartiles
 
-/** Return a quantile of sorted numbers, interpolated linearly. */
+/** Return a linearly interpolated quantile of sorted numbers. */
 function quantile(sorted, part) {
   const place = part * (sorted.length - 1);
   const below = sorted[Math.floor(place)];
@@ -43,14 +43,14 @@ export class VoiceToVoice {
     );
   }
 
-  /** Show that the user waits for a reply, for so long as heard in the room. */
+  /** Show that the user is waiting for a reply, with the time as heard in the room. */
   waits(ms) {
     this.element.toggleAttribute("data-waits", true);
     fill(this.large, make("small", {}, "waiting …"));
     this.bar.style.width = `${share(ms)}%`;
   }
 
-  /** The user waits no longer: for a reply, its latency follows at its end. */
+  /** Show that the wait is over; if a reply begins, its latency is known at its end. */
   waitEnds(replies) {
     if (!this.element.hasAttribute("data-waits")) return;
     if (replies) fill(this.large, make("small", {}, "measuring …"));
@@ -63,7 +63,7 @@ export class VoiceToVoice {
     this.bar.style.width = 0;
   }
 
-  /** Show a turn as measured by the studio. */
+  /** Show the latency of a turn as measured by the studio. */
   show({ number: turn, voice_to_voice_ms: ms, failure, why_not: reason }) {
     this.clear();
     if (failure) this.failed.add(turn);
@@ -79,7 +79,7 @@ export class VoiceToVoice {
     this.draw();
   }
 
-  /** The distribution as text. */
+  /** Return the distribution as text. */
   get soFar() {
     const { values } = this;
     if (!values.length) return "no turn measured yet";

@@ -1,6 +1,6 @@
-// Runs in the audio thread of the page: report the level of both voices every 10 ms.
+// Report the level of both voices every 10 ms. Runs in the page's audio thread.
 
-const SECOND_PARTS = 100; // blocks per second: see BLOCK_MS
+const SECOND_PARTS = 100; // blocks per second; see BLOCK_MS
 
 class Levels extends AudioWorkletProcessor {
   constructor() {

@@ -1,4 +1,4 @@
-// Badges of judges: the scores of the latest turn as they arrive, with the time that each took.
+// Show a badge for each judge: its scores of the latest turn, and the time that it took.
 import { fill, make } from "./web/elements.js";
 import { seconds } from "./web/format.js";
 
@@ -24,7 +24,7 @@ export class ScoreBadges {
     }
   }
 
-  /** A turn has been measured, and is scored next. */
+  /** Show that a measured turn is being judged. */
   begin({ turn, number, failure }) {
     if (turn === this.turn || failure) return;
     this.turn = turn;

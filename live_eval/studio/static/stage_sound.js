@@ -1,17 +1,17 @@
-// Listen to both voices in the page: levels every 10 ms from the audio thread, and spectra.
+// Analyse both voices in the page: levels every 10 ms from the audio thread, and spectra.
 
 const SPECTRUM_HZ = 8000;
 const SPECTRUM_SIZE = 1024;
 
 export class Sound {
-  /** @param {function({peaks: number[], levels: number[]})} heard Called every 10 ms; the user is first. */
+  /** @param {function({peaks: number[], levels: number[]})} heard Called every 10 ms, with the user's values first. */
   constructor(heard) {
     this.heard = heard;
     this.context = new AudioContext();
     this.analysers = [];
   }
 
-  /** Begin. @param {MediaStream[]} streams The user's and the reply's. */
+  /** Begin. @param {MediaStream[]} streams Streams of the user and of the reply. */
   async listen(streams) {
     const { context } = this;
     await context.audioWorklet.addModule(new URL("./stage_levels.js", import.meta.url));

@@ -1,24 +1,24 @@
-// Who is audible, from the levels of both voices, and the state of the conversation that follows. Pure: no audio, no page.
+// Derive from the levels of both voices who is audible and the state of the conversation. Pure: no audio, no page.
 
-/** Length of a block of audio, whose level is one number. */
+/** Length of a block of audio, each of which has one level. */
 export const BLOCK_MS = 10;
 
 const AUDIBLE_DB = -50; // as in the definition of voice to voice
 const ONSET_BLOCKS = 3;
 const ABOVE_NOISE_DB = 10;
-const NOISE_BLOCKS = 300; // the noise is the lowest level of the last 3 s
+const NOISE_BLOCKS = 300; // noise is estimated as the lowest level of the last 3 s
 const USER_RELEASE_BLOCKS = 6; // longer than the closures within a word
 const REPLY_RELEASE_BLOCKS = 8;
 const UNCONFIRMED_BLOCKS = 100; // the studio detects speech up to a second after the page
 
-/** Decide whether a voice is audible, from the level of each block. */
+/** Detects whether a voice is audible, from the level of each block. */
 class Voice {
   constructor(releaseBlocks, noisy) {
     Object.assign(this, { releaseBlocks, noisy, audible: false, at: 0, run: 0, changed: -Infinity });
     this.levels = noisy ? new Float32Array(NOISE_BLOCKS).fill(AUDIBLE_DB - ABOVE_NOISE_DB) : null;
   }
 
-  /** Take the level of the next block in dBFS; return whether the voice has begun or ended. */
+  /** Add the level of the next block in dBFS; return whether the voice has begun or ended. */
   hear(level) {
     if (this.noisy) this.levels[this.at % NOISE_BLOCKS] = level;
     this.at += 1;
@@ -27,7 +27,7 @@ class Voice {
     this.run = loud === this.audible ? 0 : this.run + 1;
     if (this.run < (this.audible ? this.releaseBlocks : ONSET_BLOCKS)) return false;
     this.audible = !this.audible;
-    this.changed = this.at - this.run; // the block with which the change began
+    this.changed = this.at - this.run; // the first block of the change
     this.run = 0;
     return true;
   }
@@ -40,12 +40,12 @@ export class TurnTaking {
     this.reply = new Voice(REPLY_RELEASE_BLOCKS, false);
     this.manual = false;
     this.state = "listening";
-    /** The block at which the user's speech has ended; null if no reply is due. */
+    /** The block at which the user's speech ended; null if no reply is due. */
     this.waitsFrom = null;
-    this.replying = false; // a reply was audible, and the studio has not reported its end
-    this.open = false; // the studio has not sent the reply to its end
+    this.replying = false; // a reply was audible, and its end has not been reported
+    this.open = false; // the studio is still sending the reply
     this.confirmed = false;
-    /** Handovers, as blocks: the end of the user's speech, and the onset of the reply. */
+    /** Handovers, in blocks: the end of the user's speech, and the onset of the reply. */
     this.handovers = [];
   }
 
@@ -54,12 +54,12 @@ export class TurnTaking {
     return this.user.at;
   }
 
-  /** Take the levels of a block in dBFS; return whether the state has changed. */
+  /** Add the levels of a block in dBFS; return whether the state has changed. */
   hear(userLevel, replyLevel) {
     if (this.user.hear(userLevel)) this.userChanged();
     if (this.reply.hear(replyLevel) && this.reply.audible) this.replyBegan();
     const late = this.waitsFrom !== null && this.at - this.waitsFrom > UNCONFIRMED_BLOCKS;
-    if (late && !this.confirmed) this.waitsFrom = null; // a noise
+    if (late && !this.confirmed) this.waitsFrom = null; // it was a noise
     return this.decide();
   }
 
@@ -77,7 +77,7 @@ export class TurnTaking {
     this.replying = true;
   }
 
-  /** Whether a reply is audible, or pauses. */
+  /** Whether a reply is audible or pausing. */
   get replies() {
     this.replying &&= this.open || this.reply.audible;
     return this.replying;
@@ -91,18 +91,18 @@ export class TurnTaking {
     return this.state !== before;
   }
 
-  /** The studio has detected speech, so that a sound of the user was not a noise. */
+  /** Record that the studio has detected speech, so the user's sound was not a noise. */
   confirm() {
     this.confirmed = true;
   }
 
-  /** The user has ended a manual turn. */
+  /** Record that the user has ended a manual turn. */
   commit() {
     this.waitsFrom = this.user.audible ? this.at : this.user.changed;
     this.confirmed = true;
   }
 
-  /** The turn has failed: no reply is due. */
+  /** Record that the turn has failed, so no reply is due. */
   fail() {
     this.waitsFrom = null;
   }

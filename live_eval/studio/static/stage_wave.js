@@ -1,4 +1,4 @@
-// Both voices on one scrolling axis: waveforms, spectrograms and handovers. The user is above, the reply below.
+// Draw both voices on one scrolling axis (user above, reply below): waveforms, spectrograms and handovers.
 import { colour, prepare } from "./web/drawing.js";
 import { make } from "./web/elements.js";
 import { BLOCK_MS } from "./stage_voices.js";
@@ -6,9 +6,9 @@ import { BLOCK_MS } from "./stage_voices.js";
 const SHOWN_BLOCKS = 1_200;
 const BLOCKS_PER_COLUMN = 2;
 const COLUMNS = SHOWN_BLOCKS / BLOCKS_PER_COLUMN;
-const WAVE_SHARE = 0.62; // of each voice's half
+const WAVE_SHARE = 0.62; // of the half for each voice
 const FRAME_MS = 40;
-const MOST_BUSY = 4; // a frame is drawn after this many times the duration of the last one: the state has priority
+const MOST_BUSY = 4; // minimum time between frames in drawing times, because the state has priority
 const SECOND_BLOCKS = 1000 / BLOCK_MS;
 
 export class ScrollingWave {
@@ -20,7 +20,7 @@ export class ScrollingWave {
     });
     this.blocks = 0;
     this.peaks = [new Float32Array(COLUMNS), new Float32Array(COLUMNS)];
-    this.high = [0, 0]; // the peaks of the column in progress
+    this.high = [0, 0]; // peaks of the current column
     this.pictures = [null, null];
     this.due = 0;
     this.dark = matchMedia("(prefers-color-scheme: dark)");
@@ -32,7 +32,7 @@ export class ScrollingWave {
     this.recolour();
   }
 
-  /** Take the peaks of a block, 0 to 1, and a function that returns the spectrum of a voice. */
+  /** Add the peaks of a block, 0 to 1, and a function that returns the spectrum of a voice. */
   add(peaks, spectrum) {
     this.high = peaks.map((peak, voice) => Math.max(peak, this.high[voice]));
     this.blocks += 1;
@@ -62,7 +62,7 @@ export class ScrollingWave {
     context.putImageData(image, at, 0);
   }
 
-  /** Draw, at most 25 times a second. */
+  /** Draw at most 25 times per second. */
   draw(handovers) {
     const now = performance.now();
     if (now < this.due) return;
@@ -108,7 +108,7 @@ export class ScrollingWave {
   }
 
   drawSpectra(context, width, wave, middle) {
-    const next = this.columns % COLUMNS; // the oldest column, once all are filled
+    const next = this.columns % COLUMNS; // the oldest column, once all columns are used
     const perColumn = width / COLUMNS;
     this.pictures.forEach((picture, voice) => {
       if (!picture) return;

@@ -1,4 +1,4 @@
-// Start a run: a form, the command that it equals, and the runs that were started here.
+// Start runs: a form, its equivalent command, and the runs started here.
 import { path, post, read } from "./api.js";
 import { EndpointChoice } from "./endpoint_choice.js";
 import { JudgeChoice } from "./judge_choice.js";
@@ -8,7 +8,7 @@ import { words } from "./web/format.js";
 
 const POLL_MS = 1_000;
 const TYPING_MS = 300;
-const TURNS_FAILED = 3; // the exit status of a run with failed turns
+const TURNS_FAILED = 3; // exit status of a run with failed turns
 const WRONG_USAGE = 2;
 const STOPPED = 130;
 
@@ -27,13 +27,13 @@ export async function show(place, { signal }) {
   return "New run";
 }
 
-/** The settings of a run. */
+/** The form for the settings of a run. */
 class Form {
   constructor(choices, begun) {
     this.choices = choices;
     this.begun = begun;
     this.newest = 0;
-    this.judges = new JudgeChoice(choices.judges, "the default ones that can run here", () => this.changed());
+    this.judges = new JudgeChoice(choices.judges, "the default judges that can run here", () => this.changed());
     const texts = { missing: "", launched: "started with the run" };
     this.chosen = new EndpointChoice(choices.endpoints, choices.usual.endpoint, texts, () => this.changed());
     this.voice = field("Voice", { name: "voice" });
@@ -102,14 +102,14 @@ class Form {
       make(
         "p",
         { class: "note" },
-        "Vendors charge for every turn; the command with --estimate prints time and cost. API keys are read from the " +
+        "Vendors charge for every turn; run the command with --estimate for time and cost. API keys are read from the " +
           "studio's environment.",
       ),
       this.failure,
     );
   }
 
-  /** The settings as tables of a run file, without those that have their default value. */
+  /** Return the settings that differ from their defaults, as tables of a run file. */
   settings() {
     const { usual } = this.choices;
     const unless = (value, other) => (value === other ? null : value);
@@ -146,7 +146,7 @@ class Form {
     clearTimeout(this.typing);
     this.newest += 1; // responses may arrive out of order
     const number = this.newest;
-    this.copying.disabled = true; // the command is that of earlier settings
+    this.copying.disabled = true; // the displayed command belongs to earlier settings
     fill(this.copied);
     this.typing = setTimeout(async () => {
       const { command, failure } = await post("/api/start/command", this.settings()).catch((error) => ({
@@ -164,7 +164,7 @@ class Form {
       await navigator.clipboard.writeText(this.command.textContent);
       fill(this.copied, "copied");
     } catch {
-      getSelection().selectAllChildren(this.command); // only pages over HTTPS or localhost may copy
+      getSelection().selectAllChildren(this.command); // only pages on HTTPS or localhost may copy
       fill(this.copied, "The command is selected: copy it with the keyboard.");
     }
   }
@@ -181,7 +181,7 @@ class Form {
   }
 }
 
-/** The runs that the studio has started. */
+/** The list of runs that the studio has started. */
 class Started {
   constructor(element, signal) {
     this.element = element;
@@ -189,7 +189,7 @@ class Started {
     signal.addEventListener("abort", () => clearTimeout(this.timer));
   }
 
-  /** Show the runs, again and again while one is in progress. */
+  /** Show the runs, and update them while one is in progress. */
   async follow() {
     clearTimeout(this.timer);
     const runs = await read("/api/started", { signal: this.signal });
@@ -206,7 +206,7 @@ class Started {
   draw(runs) {
     const open = new Set([...this.element.querySelectorAll("details[open]")].map(({ id }) => id));
     const selection = getSelection();
-    if (!selection.isCollapsed && this.element.contains(selection.anchorNode)) return; // a reader copies a text
+    if (!selection.isCollapsed && this.element.contains(selection.anchorNode)) return; // the user is copying text
     const focus = this.element.contains(document.activeElement) && document.activeElement.id;
     fill(
       this.element,
@@ -270,7 +270,7 @@ function valueOf(label) {
   return label.querySelector("input");
 }
 
-/** The entries that have a value. */
+/** Return the entries that have a value. */
 function given(entries) {
   return Object.fromEntries(
     Object.entries(entries).filter(([, value]) => value !== null && value !== "" && value !== undefined),

@@ -1,7 +1,7 @@
-// The studio's frame: the fragment of the address names a view, whose module is loaded on demand.
+// Show the view that the fragment of the address names; its module is loaded on demand.
 //
-// A view exports `show(place, { parts, query, signal })`: it fills the element `place` and returns the title of
-// the page. `parts` are the rest of the fragment's path, `query` its parameters; `signal` is aborted when another
+// A view exports `show(place, { parts, query, signal })`, which fills the element `place` and returns the title of
+// the page. `parts` is the rest of the fragment's path, `query` its parameters; `signal` is aborted when another
 // view is shown, which cancels requests and closes resources. An element with `data-arrival` is scrolled to.
 //
 //     #/runs/6f74f40c533b0930/turns/le_101%2Ftarget?figure=voice_to_voice
@@ -23,7 +23,7 @@ const VIEWS = [
 
 const main = document.getElementById("main");
 const navigation = document.querySelector("nav");
-const forListener = "listener" in document.body.dataset; // the server refuses listeners all other pages
+const forListener = "listener" in document.body.dataset; // the server refuses all other pages to listeners
 const views = forListener ? VIEWS.filter(({ name }) => name === "listen") : VIEWS;
 if (forListener) document.querySelector(".brand").href = "#/listen";
 for (const { name, title } of views) {
@@ -33,7 +33,7 @@ for (const { name, title } of views) {
 let leaving = new AbortController();
 
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // the fragment identifies the view
+  event.preventDefault(); // a normal link would change the fragment, which names the view
   main.focus();
 });
 
@@ -71,7 +71,7 @@ async function show() {
   document.title = `${title} · live-eval studio`;
 }
 
-/** Scroll to the part of the view that the address names; return whether it exists. */
+/** Scroll to the part of the view named in the address; return whether it exists. */
 function arrive() {
   const part = main.querySelector("[data-arrival]");
   part?.scrollIntoView();
@@ -89,7 +89,7 @@ function decoded(part) {
 window.addEventListener("hashchange", async () => {
   await show();
   if (!arrive()) window.scrollTo(0, 0);
-  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true }); // a reader may be typing already
+  if (!main.contains(document.activeElement)) main.focus({ preventScroll: true }); // unless the user is already typing
   announce(document.title);
 });
 show().then(arrive);

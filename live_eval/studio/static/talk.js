@@ -1,4 +1,4 @@
-// Talk to an endpoint with the browser's microphone: levels, transcript, and each turn's latencies.
+// Talk to an endpoint with the browser's microphone, with levels, transcript, and the latencies of each turn.
 import { read } from "./api.js";
 import { fill, make, problem } from "./web/elements.js";
 import { words } from "./web/format.js";
@@ -6,15 +6,15 @@ import { connect } from "./talk_connection.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
-/** The text for each state of a conversation. */
+/** Return the text for each state of a conversation. */
 const inWords = (endpoint) => ({
   idle: "",
   opening: "opening the microphone …",
-  launching: `starting ${endpoint}; its models load for some seconds …`,
+  launching: `starting ${endpoint}; loading its models takes some seconds …`,
   starting: `connecting to ${endpoint} …`,
   recording: "your turn: say the script",
   talking: `${endpoint} is ready: speak`,
-  repeating: "streaming the takes again, to compare styles with repeats; End to omit this",
+  repeating: "streaming the takes again to compare styles with repeats; End to skip this",
   disconnected: "disconnected",
   scoring: "waiting for scores; End again to skip them",
   ended: "ended; the run is being stored …",
@@ -23,7 +23,7 @@ const inWords = (endpoint) => ({
 
 export const show = (place, view) => showTalk(place, view, "Talk", Conversation);
 
-/** Fill a view with the choice of an endpoint and with conversations, each shown as a `Shown`. */
+/** Fill a view with a form and, after its submission, with a conversation displayed by `Shown`. */
 export async function showTalk(place, { signal }, title, Shown, Chosen = Setup, choices = "/api/talk") {
   const talk = new Talk(await read(choices, { signal }), Shown, Chosen);
   fill(place, make("h1", {}, title), talk.element);
@@ -36,7 +36,7 @@ export async function showTalk(place, { signal }, title, Shown, Chosen = Setup, 
   return title;
 }
 
-/** The view: a form before the conversation, then the conversation. */
+/** The view: first the form, then the conversation. */
 class Talk {
   constructor(choices, Shown, Chosen) {
     const { taken } = choices;
@@ -61,7 +61,7 @@ class Talk {
     this.show("opening");
     this.setup.hide(true);
     const leaving = new AbortController();
-    this.connection = { send() {}, close: () => leaving.abort() }; // until the page is connected
+    this.connection = { send() {}, close: () => leaving.abort() }; // replaced once the page is connected
     this.conversation = new this.Shown((message) => this.ask(message), request);
     fill(this.place, this.conversation.element);
     this.conversation.element.focus();
@@ -111,7 +111,7 @@ class Talk {
     this.conversation.end();
   }
 
-  /** Return to the form after the conversation, or after a failed start. */
+  /** Return to the form after a conversation or a failed start. */
   over(state, error) {
     this.leave();
     this.setup.hide(false);

@@ -1,15 +1,15 @@
-// Connect the browser's microphone and loudspeaker to the studio over WebRTC, without other servers.
+// Connect the browser's microphone and loudspeaker to the studio over WebRTC, without any other server.
 import { StudioError, post } from "./api.js";
 
-// The user's audio is measured, so only loudspeaker echo is removed.
+// Disable all processing of the microphone except echo cancellation, because the user's audio is measured.
 const SOUND = { channelCount: 1, echoCancellation: true, noiseSuppression: false, autoGainControl: false };
 const GATHER_MS = 2000;
 
 const REFUSALS = {
   NotAllowedError:
-    "The browser blocks the microphone for this page. Allow it in the site settings next to the address, then start again.",
+    "The browser blocks the microphone for this page. Allow it in the site settings next to the address, then try again.",
   NotFoundError:
-    "No microphone found. Connect one, then start again; or stream recordings: live-eval live ENDPOINT --from sample.",
+    "No microphone found. Connect one and try again, or stream recordings: live-eval live ENDPOINT --from sample.",
   OverconstrainedError: "The chosen microphone is no longer connected. Choose another one.",
   NotReadableError: "The microphone cannot be opened: another program may be using it.",
 };
@@ -17,11 +17,11 @@ const REFUSALS = {
 /**
  * Begin a conversation.
  *
- * @param {object} request The tables `endpoint`, `turns` and `judges` of a run file.
+ * @param {object} request Tables `endpoint`, `turns` and `judges` of a run file.
  * @param {{microphone: string, loudspeaker: string}} devices IDs of the devices; empty for the browser's default.
- * @param {object} on `received(message)` takes the studio's messages; `lost(message)` is called once if the
+ * @param {object} on `received(message)` is called with messages of the studio; `lost(message)` is called once if the
  *     connection or the microphone is lost.
- * @param {AbortSignal} signal Aborted if the user leaves before the conversation has begun.
+ * @param {AbortSignal} signal Aborted if the user leaves before the conversation begins.
  * @returns {Promise<{began: object, send: Function, close: Function, streams: MediaStream[]}>} `began` is the studio's
  *     response; `streams` are the user's voice and the reply's.
  * @throws {StudioError} The microphone is not available, or the studio refuses.
@@ -75,7 +75,7 @@ export async function connect(request, devices, on, signal) {
   }
 }
 
-/** Open a microphone by its id; the browser's default if the id is empty. */
+/** Open the microphone with this ID, or the browser's default if the ID is empty. */
 export async function openMicrophone(device) {
   if (!navigator.mediaDevices) {
     throw new StudioError(

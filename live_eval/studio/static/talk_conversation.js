@@ -1,4 +1,4 @@
-// A conversation on the page: levels, controls, transcript, and the latencies of its turns.
+// Show a conversation on the page: levels, controls, transcript, and the latencies of its turns.
 import { announce, button, fill, make } from "./web/elements.js";
 import { turnFigures } from "./talk_turn.js";
 
@@ -6,17 +6,17 @@ const SILENT_DB = -60;
 const KEYS = "Space mutes, Escape ends the conversation.";
 const MANUAL_KEYS = "Space mutes, Enter ends your turn, Escape ends the conversation.";
 
-/** A conversation in progress, or one that has ended. */
+/** A conversation, in progress or ended. */
 export class Conversation {
   /**
-   * @param {function} ask Sends a command to the studio.
-   * @param {object} request The settings of the conversation: see `connect`.
+   * @param {function} ask Function that sends a command to the studio.
+   * @param {object} request Settings of the conversation; see `connect`.
    */
   constructor(ask, request) {
     this.ask = ask;
     this.request = request;
     this.muted = false;
-    this.open = {}; // the unfinished line of each side
+    this.open = {}; // unfinished transcript line of each side
     this.levels = { user: meter("You"), reply: meter("Reply") };
     this.muting = button("Mute", () => this.mute(), {
       "aria-pressed": "false",
@@ -30,7 +30,7 @@ export class Conversation {
     this.again = button("Reconnect", () => this.ask({ type: "reconnect" }), { hidden: true });
     this.ending = button("End", () => this.ask({ type: "end" }), { "aria-keyshortcuts": "Escape" });
     this.keys = make("p", { class: "note" }, KEYS);
-    // Return the focus to the conversation, which handles keys.
+    // Return the focus to the conversation, which handles the keys.
     const release = (event) => event.detail > 0 && this.element.focus();
     this.controls = make(
       "div",
@@ -54,7 +54,7 @@ export class Conversation {
     this.element = this.layOut();
   }
 
-  /** Return the element that shows everything. */
+  /** Return the element with the whole conversation. */
   layOut() {
     return make(
       "section",
@@ -72,7 +72,7 @@ export class Conversation {
     );
   }
 
-  /** The page is connected. `_streams`: the user's voice, and the reply's. */
+  /** Begin once the page is connected; `_streams` are the user's voice and the reply. */
   began({ turn_mode: mode }, _streams) {
     this.committing.hidden = mode !== "manual";
     this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
@@ -95,7 +95,7 @@ export class Conversation {
     if (!this.committing.hidden) this.ask({ type: "commit" });
   }
 
-  /** Show a message from the studio. */
+  /** Process a message from the studio. */
   receive(message) {
     switch (message.type) {
       case "levels":
@@ -137,7 +137,7 @@ export class Conversation {
     this.log.scrollTop = this.log.scrollHeight;
   }
 
-  /** Show a turn's latencies, replacing earlier values. */
+  /** Show the latencies of a turn, replacing earlier values. */
   figures(message) {
     this.turns.hidden = false;
     const shown = this.turns.querySelector(`[data-number="${message.number}"]`);
@@ -179,7 +179,7 @@ export class Conversation {
     this.run.querySelector("a").focus();
   }
 
-  /** The user has left the view. */
+  /** Clean up after the user has left the view. */
   leave() {}
 
   end() {
@@ -188,7 +188,7 @@ export class Conversation {
   }
 }
 
-/** Make a level meter for one side. */
+/** Make a level meter for a side. */
 export function meter(name) {
   const bar = make("meter", {
     min: SILENT_DB,

@@ -1,4 +1,4 @@
-// The choice of the microphone and the loudspeaker, and a check of the microphone's level.
+// Choose the microphone and the loudspeaker, and check the level of the microphone.
 import { Sound } from "./stage_sound.js";
 import { openMicrophone } from "./talk_connection.js";
 import { meter } from "./talk_conversation.js";
@@ -10,7 +10,7 @@ const SILENT_DB = -60;
 const QUIET_DB = -30;
 const CLIPPED_DB = -1;
 
-/** Say in a sentence what a peak level in dBFS means. */
+/** Assess a peak level in dBFS in one sentence. */
 export function levelInWords(peak) {
   const level = `The peak was ${number(peak)} dBFS:`;
   if (peak < SILENT_DB) return `${level} the microphone is silent. Unmute it, or choose another one.`;
@@ -21,7 +21,7 @@ export function levelInWords(peak) {
 
 export class DeviceChoice {
   constructor() {
-    this.microphone = this.loudspeaker = ""; // the browser's default devices
+    this.microphone = this.loudspeaker = ""; // empty for the browser's default devices
     this.level = meter("Microphone");
     this.result = make("p", { class: "note", role: "status" }, "Speak for 4 s to check the level.");
     this.places = { audioinput: make("div"), audiooutput: make("div") };
@@ -36,7 +36,7 @@ export class DeviceChoice {
     );
   }
 
-  /** List the devices; browsers name them once the microphone is allowed. */
+  /** List the devices. Browsers reveal their names once the microphone is allowed. */
   async list() {
     const devices = (await navigator.mediaDevices?.enumerateDevices()) ?? [];
     const offer = (kind, label, key) => {
@@ -74,7 +74,7 @@ export class DeviceChoice {
     }
   }
 
-  /** End a check in progress. */
+  /** Cancel the check in progress. */
   stop() {
     if (!this.checking) return;
     const { stream, sound, timer } = this.checking;

@@ -1,15 +1,15 @@
-// The form to choose an endpoint, devices and judges.
+// Choose an endpoint, devices and judges in a form.
 import { EndpointChoice } from "./endpoint_choice.js";
 import { JudgeChoice } from "./judge_choice.js";
 import { DeviceChoice } from "./talk_devices.js";
 import { make } from "./web/elements.js";
 
-/** The choices before a conversation. */
+/** The form before a conversation. */
 export class Setup {
   constructor({ endpoints, default: usual, judges }, start) {
     this.judges = new JudgeChoice(judges, "none", undefined, false);
     this.chosen = new EndpointChoice(endpoints, usual, {
-      missing: "; an endpoint on this machine needs none",
+      missing: "; an endpoint on this machine does not need it",
       launched: "started by the studio",
     });
     const { names, modes, model, needs } = this.chosen;

@@ -1,14 +1,14 @@
-// The latencies of one turn of a conversation.
+// Show the latencies of a turn of a conversation.
 import { figure, make, row } from "./web/elements.js";
 import { milliseconds, number, words } from "./web/format.js";
 
-/** The end of the scale of latencies: the same for all turns, so that bars can be compared. */
+/** The end of the latency scale, which is the same for all turns so that bars can be compared. */
 export const SCALE_MS = 3_000;
 
-/** Return the place of a latency on the scale in percent. */
+/** Return the position of a latency on the scale in percent. */
 export const share = (ms) => 100 * Math.max(0, Math.min(1, ms / SCALE_MS));
 
-/** Make the step-by-step latencies of a turn, from the end of the user's speech. */
+/** Show the latencies of a turn step by step, from the end of the user's speech. */
 export function turnFigures({
   number: count,
   turn: id,

@@ -1,4 +1,4 @@
-// The transcript of a turn with times, and word times on request.
+// Show the transcript of a turn with times and, on request, the times of words.
 import { path, read } from "./api.js";
 import { announce, button, fill, make } from "./web/elements.js";
 import { seconds } from "./web/format.js";
@@ -8,7 +8,7 @@ import { seconds } from "./web/format.js";
  *
  * @param {string[]} address The parts of the turn's address.
  * @param {Array<{side: string, text: string, transcribed: boolean, sounds: number[][]}>} lines
- * @param {{hear: function, follow: function}|null} sound Player for the lines; null if there is no audio.
+ * @param {{hear: function, follow: function}|null} sound Player of the lines; null if there is no audio.
  * @param {AbortSignal} signal
  */
 export function transcript(address, lines, sound, signal) {

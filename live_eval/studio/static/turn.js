@@ -1,4 +1,4 @@
-// A turn: audio, marks, transcript, values, reasons and wire events.
+// Show a turn: audio, marks, transcript, values, reasons and wire events.
 import { path, read, withQuery } from "./api.js";
 import { eventList } from "./events.js";
 import { glossary } from "./glossary.js";
@@ -30,7 +30,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
   const figures = new Map();
   const list = listQuery(query);
   const ways = make("p", { class: "kicker ways" });
-  showWays(ways, run, turnId, list, signal); // in the background: the first request reads the whole run
+  showWays(ways, run, turnId, list, signal); // in the background, because the first request reads the whole run
   fill(
     place,
     ways,
@@ -66,7 +66,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
   return turn.turn_id;
 }
 
-/** Show the links to the run and to the turns around this one in the list, and answer J and K. */
+/** Show links to the run and to the previous and next turn in the list, and handle the keys J and K. */
 async function showWays(ways, run, turn, list, signal) {
   const draw = ({ before = null, after = null, place = null, matching = 0 }) => {
     const link = (id, text) => id !== null && make("a", { href: turnLink(run, id, list) }, text);
@@ -81,7 +81,7 @@ async function showWays(ways, run, turn, list, signal) {
   };
   const reading = read(path("api", "runs", run, "turns", turn, "around"), { query: list, signal }).catch(() => ({}));
   const go = (way, none) => async () => {
-    const { [way]: id } = await reading; // a key may be pressed before the response
+    const { [way]: id } = await reading; // wait, because a key may be pressed before the response arrives
     if (signal.aborted) return;
     if (id) location.hash = turnLink(run, id, list);
     else announce(none);
@@ -147,7 +147,7 @@ async function openSound(address, turn, signal) {
 
 // -- Values ------------------------------------------------------------------------------------------------------
 
-/** Make a value that plays its audio, if any; stored by name for links. */
+/** Make a value that plays its audio, if there is any; it is stored by name for links. */
 function playable(name, text, interval, hear, figures) {
   if (!hear || !interval) return text;
   const play = () => hear(interval, `${words(name)}, ${text}`);
@@ -188,7 +188,7 @@ function judgements({ judgements: all }) {
     });
 }
 
-/** A judge's detail as text: {errors: 0, words: 7} is "errors 0, words 7". */
+/** Format a judge's detail as text: {errors: 0, words: 7} as "errors 0, words 7". */
 function inWords(value) {
   if (value === null || typeof value !== "object") return String(value ?? "–");
   const parts = Array.isArray(value)

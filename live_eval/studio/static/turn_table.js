@@ -1,4 +1,4 @@
-// The turns of a run; the server searches, filters, sorts and pages them.
+// Show the turns of a run, which the server searches, filters, sorts and pages.
 import { path, read, withQuery } from "./api.js";
 import { badge, button, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
@@ -22,12 +22,12 @@ const LAGS = [
 
 const QUERY = ["filter", "where", "sort", "descending", "flagged", ...FILTERS];
 
-/** Return the part of an address's query that determines which turns are listed, and in which order. */
+/** Return the part of an address's query that determines the listed turns and their order. */
 export function listQuery(query) {
   return Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
 }
 
-/** A link to a turn in a list, or to a value on the turn's page. */
+/** Return the link to a turn in a list, or to a value on the turn's page. */
 export function turnLink(run, turn, list = {}, figureName = null) {
   const address = `#/runs/${run}/turns/${encodeURIComponent(turn)}`;
   return withQuery(address, { ...Object.fromEntries(QUERY.map((name) => [name, list[name]])), figure: figureName });
@@ -92,7 +92,7 @@ export class TurnTable {
       unread && make("p", { class: "warning" }, unread),
       rows.length
         ? table(
-            "Turns; a name opens the turn, a value opens it at its audio",
+            "Turns; a name opens the turn, a value opens the turn at the value's audio",
             heads,
             rows.map((row) => this.row(row, times, shown)),
             { id: "turn-table", class: "cards" },
@@ -142,7 +142,7 @@ export class TurnTable {
     );
   }
 
-  /** Whether a column is shown: as the user chose, or by default. */
+  /** Return whether a column is displayed, as chosen by the user or by default. */
   shows(name, byDefault) {
     return this.chosen[name] ?? byDefault;
   }
@@ -186,7 +186,7 @@ export class TurnTable {
   }
 }
 
-/** The columns that the user has shown or hidden, by name. */
+/** The user's choices of columns to show or hide, by name. */
 function readChosen() {
   try {
     const stored = JSON.parse(localStorage.getItem(COLUMNS));
@@ -200,6 +200,6 @@ function keepChosen(chosen) {
   try {
     localStorage.setItem(COLUMNS, JSON.stringify(chosen));
   } catch {
-    // until the page is closed
+    // the choice then lasts until the page is closed
   }
 }

@@ -1,4 +1,4 @@
-// A turn as a video file, for people without the studio: who has the turn, both voices, latency, text and scores.
+// Save a turn as a video with its state, both voices, latency, text and scores, for people without the studio.
 import { SCALE_MS, share } from "./talk_turn.js";
 import { colour, fillWave } from "./web/drawing.js";
 import { button, fill, make } from "./web/elements.js";
@@ -8,24 +8,24 @@ import { save } from "./web/sound.js";
 const [WIDTH, HEIGHT, MARGIN] = [1280, 720, 56];
 const INNER = WIDTH - 2 * MARGIN;
 const FRAMES_PER_S = 30;
-const AFTER_S = 1.5; // the last picture stays for so long
+const AFTER_S = 1.5; // duration of the last picture
 const FORMATS = [
   ["mp4", "video/mp4;codecs=avc1.42E01F,mp4a.40.2"],
   ["webm", "video/webm;codecs=vp9,opus"],
   ["webm", "video/webm;codecs=vp8,opus"],
 ];
 const MOST_SCORES = 4;
-const SAVED_MS = 60_000; // the browser has read the file by then
+const SAVED_MS = 60_000; // time for the browser to read the file
 const STATES = { listening: "user", thinking: "soft", speaking: "endpoint" };
 const COLOURS = ["panel", "ink", "soft", "tint", "user", "endpoint"];
 
-/** The state of a turn at a time, from its marks: the user's speech ends, and the reply becomes audible. */
+/** Return the state of a turn at a time, from its marks: the end of speech, and the first audible sample. */
 export function stateAt(at, end, audible) {
   if (audible !== undefined && at >= audible) return "speaking";
   return end !== undefined && at >= end ? "thinking" : "listening";
 }
 
-/** Split a text into at most `most` lines; the last one ends in … if the text is longer. */
+/** Split a text into at most `most` lines; if the text is longer, the last line ends in "…". */
 export function wrapped(text, most, fits) {
   const lines = [];
   for (const word of text.split(/\s+/).filter(Boolean)) {
@@ -42,12 +42,12 @@ export function wrapped(text, most, fits) {
   return lines;
 }
 
-/** Pictures of a turn. */
+/** Draws pictures of a turn. */
 class Pictures {
   /**
-   * @param {object} turn The server's turn.
+   * @param {object} turn Turn as returned by the server.
    * @param {{step_s: number, user: number[], reply: number[]}} peaks
-   * @param {number} length In seconds.
+   * @param {number} length Length in seconds.
    */
   constructor(turn, peaks, length) {
     Object.assign(this, { turn, peaks, length });
@@ -153,9 +153,9 @@ class Pictures {
 }
 
 /**
- * Record a turn as it is played; takes as long as the turn.
+ * Record a turn while playing it, which takes as long as the turn.
  *
- * @param {{turn: object, peaks: object, length: number, url: string}} sound `url` has both sides as stereo.
+ * @param {{turn: object, peaks: object, length: number, url: string}} sound `url` is the audio of both sides in stereo.
  * @param {AbortSignal} signal
  * @param {function(number)} progress Called with the current time.
  * @returns {Promise<{blob: Blob, extension: string}>}
@@ -192,7 +192,7 @@ async function record({ turn, peaks, length, url }, signal, progress) {
     await new Promise((done, failed) => {
       signal.addEventListener("abort", () => failed(signal.reason));
       recorder.addEventListener("error", ({ error }) => failed(error));
-      // A timer, since animation frames stop while the page is not visible; a timer then ticks once a second.
+      // Use a timer, because animation frames stop while the page is hidden; a timer still fires once per second.
       timer = setInterval(() => {
         const at = Math.max(0, context.currentTime - begin);
         pictures.draw(Math.min(at, length));
@@ -210,10 +210,10 @@ async function record({ turn, peaks, length, url }, signal, progress) {
 }
 
 /**
- * Make a button that saves a turn as a video, and its status; pressed again, it stops without saving.
+ * Make a button that saves a turn as a video, and a status text. Pressed again, the button stops without saving.
  *
  * @param {function(): Promise<{turn: object, peaks: object, length: number, url: string}>} load
- * @param {AbortSignal} signal Stops recording.
+ * @param {AbortSignal} signal Signal that stops recording.
  */
 export function videoButton(load, signal) {
   const label = "Save video";
@@ -243,7 +243,7 @@ export function videoButton(load, signal) {
       made.textContent = label;
     }
   };
-  const title = "Record the turn as it is played, with state, voices, latency, text and scores; takes as long as the turn";
+  const title = "Record the turn while playing it, with state, voices, latency, text and scores; takes as long as the turn";
   const made = button(label, press, { title });
   const said = make("span", { class: "note", role: "status" });
   return [made, said];

@@ -1,4 +1,4 @@
-"""Send the reply to the page on a media track, at the pace of the machine's clock."""
+"""Send the reply to the page on a media track in real time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WAIT_MS = 20  # the browser adds its own jitter buffer
 
 
 class TrackLoudspeaker:
-    """Send the reply over a track in packets of 20 ms, as an `AudioSink`.
+    """An `AudioSink` that sends the reply over a track in packets of 20 ms.
 
-    Dropped audio is never sent, but the user may still hear what is in the browser's jitter buffer.
+    Dropped audio is never sent, but the user may still hear audio in the browser's jitter buffer.
     """
 
     def __init__(self, track: MediaTrack, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class TrackLoudspeaker:
         self._buffer = PlayoutBuffer(OPUS_RATE_HZ, wait_ms=_WAIT_MS)
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """See `AudioSink.play`. The user's own side is not sent."""
+        """See `AudioSink.play`; the user's own side is not sent."""
         if side is AudioSide.REPLY:
             self._buffer.push(pcm, rate_hz, paced=paced)
 
@@ -39,7 +39,7 @@ class TrackLoudspeaker:
         self._buffer.drop()
 
     async def run(self) -> None:
-        """Send until cancelled. Late audio catches up; late silence does not."""
+        """Send until cancelled; after a delay, catch up on audio but not on silence."""
         encoder = OpusEncoder(OPUS_RATE_HZ)
         due_ns, timestamp = self._clock.now_ns(), 0
         while True:

@@ -1,4 +1,4 @@
-"""Run a page's conversation: WebRTC connection, live conversation, and run."""
+"""Run the conversation of a page: WebRTC connection, live conversation, and stored run."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["PageConversation"]
 
 _CONNECT_NS = 15_000_000_000
 _DELAY_NS = 120_000_000
-"""Delay from the microphone to the session, since a busy browser's packets are up to 80 ms late."""
+"""The delay from the microphone to the session; a busy browser's packets are up to 80 ms late."""
 
 _log = logging.getLogger(__name__)
 
 
 class PageConversation:
-    """Run a conversation between a page and an endpoint, and store it as a run.
+    """Runs a conversation between a page and an endpoint, and stores it as a run.
 
     The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
     ``commit``, ``reconnect`` and ``end``; during a performance also ``take``, whose ``choice`` is ``end``,
@@ -47,10 +47,10 @@ class PageConversation:
 
     Args:
         run: Run to store; its folder is created once the page is connected.
-        judges: Judges to score turns, in the order in which they run; those that cannot run are reported.
+        judges: Judges that score the turns, in order; those that cannot run are reported.
         options: Options of the judges.
         performed: Data set of the takes, for a performance.
-        consent: Consent of the person who performs.
+        consent: Consent of the performer.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class PageConversation:
 
     @property
     def connected(self) -> bool:
-        """Whether the page has connected."""
+        """Whether the page has connected to the studio."""
         return self._connected
 
     @property
     def key_recipient(self) -> str | None:
-        """Recipient of the endpoint's key; see `Plan.key_recipient`."""
+        """The recipient of the endpoint's key; see `Plan.key_recipient`."""
         return self._plan.key_recipient
 
     @property
@@ -138,7 +138,7 @@ class PageConversation:
         await self._connection.close(1000, "")
 
     async def _store(self) -> None:
-        """Run the live conversation; end the stored run in any case."""
+        """Run the live conversation, and end the stored run in any case."""
         writer = await asyncio.to_thread(self._writer)
         able = [spec.name for spec in self._judges if spec.name not in self._missing]
         scorer = await asyncio.to_thread(QuickScorer, self._run.path, able, self._options) if able else None
@@ -234,7 +234,7 @@ class PageConversation:
         async for update in live.updates():
             await self._send(as_json(update))
             if self._left and isinstance(update, StateChanged) and update.state is State.SCORING:
-                live.stop()  # nobody waits for the missing scores
+                live.stop()  # the page is closed, so missing scores are not needed
 
     async def _send(self, message: dict[str, Any]) -> None:
         if not self._connection.ended:

@@ -1,4 +1,4 @@
-"""Convert conversation updates to JSON messages for the page. Pure."""
+"""Convert updates of a conversation to JSON messages for the page. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["as_json"]
 
 
 def as_json(update: Update) -> dict[str, Any]:
-    """Return an update as a JSON object: ``type`` and fields."""
+    """Return an update as a JSON object with its ``type`` and fields."""
     match update:
         case StateChanged(state, failure):
             return {"type": "state", "state": state.value, "failure": _failure(failure)}

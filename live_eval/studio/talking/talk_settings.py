@@ -1,4 +1,4 @@
-"""List the endpoints available to a page. Their addresses and keys stay on the server."""
+"""List the endpoints available to a page. Their addresses and keys remain on the server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TalkSettings:
 
     Args:
         addresses: Endpoint addresses by endpoint name, replacing the defaults.
-        note: Called with lines to print in the terminal.
+        note: Function that prints a line in the terminal.
     """
 
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ TALK = web.AppKey("talk", TalkSettings)
 
 
 def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
-    """Parse ``NAME=URL`` texts into addresses by endpoint.
+    """Parse ``NAME=URL`` texts to a map from endpoint to address.
 
     Raises:
         UsageError: A text is malformed, or an endpoint is unknown or repeated.
@@ -73,10 +73,10 @@ def read_addresses(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[dict[str, Any]]:
-    """Return the endpoints and their requirements as JSON values.
+    """List the endpoints and their requirements as JSON values.
 
     Args:
-        addresses: See `TalkSettings`.
+        addresses: Endpoint addresses by name; see `TalkSettings`.
         sessions: Whether to omit endpoints without sessions.
     """
     specs = [plugin.spec for plugin in find_plugins(CLIENTS)]
@@ -96,10 +96,10 @@ def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[di
 
 
 def judge_choices(*, scripted: bool = False) -> list[dict[str, Any]]:
-    """Return the judges that can score conversation turns, with missing requirements.
+    """List the judges that can score conversation turns, with their missing requirements.
 
     Args:
-        scripted: Whether the user performs scripts. If not, judges that need more than the reply and the
+        scripted: Whether the user performs scripts. Otherwise, judges that need more than the reply and the
             user's audio are omitted.
     """
     specs = [
