@@ -46,7 +46,7 @@ class Difference:
 
     Args:
         title: Name for readers.
-        kind: Kind of metric: ``turns``, ``latency`` or ``score``.
+        kind: Metric type: ``turns``, ``latency`` or ``score``.
         higher_is_better: Better direction, or None.
         first: Mean of the first run over the paired scripts; None if there are no pairs.
         other: Mean of the other run.

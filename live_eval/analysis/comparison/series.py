@@ -48,7 +48,7 @@ class Series:
         name: Metric: `CAPTURED`, one of `LATENCIES` or of a vocal sound's latencies, or a score
             (``dnsmos.ovrl``), with its task (``mcq.accuracy:reasoning``) if it is split by task.
         title: Name for readers; for a score, its heading.
-        values: Value, or None, of each turn that the metric applies to.
+        values: Value (or None) of each turn that the metric applies to.
         higher_is_better: Better direction; None if there is none or it is unknown.
         version: Judge version; empty for other metrics.
     """

@@ -58,7 +58,7 @@ _VAD_THRESHOLD = 0.7
 _VAD_MIN_SILENCE_MS = 2_000
 _VAD_MIN_SPEECH_MS = 900
 _EVA_LIMIT_NS = 30_000_000_000  # eva discards longer latencies
-_VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length; audio beyond it is ignored
+_VAD_LONGEST_WAIT_NS = 60_000_000_000  # maximum reply length considered
 
 
 def voice_to_voice(evidence: Evidence) -> Latency:
