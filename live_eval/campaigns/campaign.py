@@ -1,4 +1,4 @@
-"""Run a campaign: ordered runs in one folder with one JSON document. A campaign can be stopped and resumed.
+"""Run a campaign: ordered runs in one folder with one JSON document. It can be stopped and resumed.
 
 On disk, ``recordings/<campaign>/`` contains the document, the generated recordings, and a folder per run. The
 kinds of campaign (`latency`, `duplex`) determine the content of each run.
@@ -50,10 +50,10 @@ class CampaignOutcome:
 
 
 class Campaign(ABC):
-    """A campaign of consecutive runs in a folder.
+    """A campaign of consecutive runs in one folder.
 
-    The constructor performs all look-ups and generates all recordings: call it off the event loop. It calls
-    methods that subclasses define, so a subclass first sets the attributes that these use.
+    The constructor performs all look-ups and generates all recordings, so call it off the event loop. It
+    calls methods that subclasses define, so a subclass must first set the attributes that these methods use.
 
     Args:
         folder: Campaign folder, new or empty; created if missing.
@@ -65,8 +65,8 @@ class Campaign(ABC):
     Raises:
         UsageError: The endpoint does not support the campaign.
         DataError: The data set cannot be used.
-        StoreError: The folder is not empty, contains no campaign to resume or a campaign with another plan,
-            or cannot be written.
+        StoreError: The folder is not empty, contains no campaign to resume or one with another plan, or
+            cannot be written.
     """
 
     document: ClassVar[CampaignDocument]
@@ -124,14 +124,10 @@ class Campaign(ABC):
         """Run the steps, and keep the document up to date.
 
         Turns recorded before a stop are kept, and the campaign can be resumed.
-
-        Args:
-            observer: Observer of the campaign.
-            stop: Stop signals of the command.
         """
         stopped = ""
         with stop.gently():
-            await asyncio.to_thread(self._write)  # first, so that the folder can be resumed or deleted
+            await asyncio.to_thread(self._write)  # only a folder with a document can be resumed
             try:
                 stopped = await self._run_steps(observer, stop)
             finally:
@@ -181,7 +177,7 @@ class Campaign(ABC):
         check_new(self.folder, "a campaign", (f"{name}.part",), {self.document.made: self.document.forms})
 
     def _resumed(self) -> dict[str, Any]:
-        """Return the document of the campaign to resume, which must have the same plan; load its turns."""
+        """Load the turns of the campaign to resume, which must have the same plan; return its document."""
         facts = self.document.read(self.folder)
         _check_same_plan(self.folder, facts.get("plan"), self._asked)
         for name in filter(self._has_begun, dict.fromkeys(self._order)):
@@ -197,7 +193,7 @@ class Campaign(ABC):
         return self._own_folder(self.document.made, *inside)
 
     def _own_folder(self, *names: str) -> Path:
-        """Return a folder in the campaign folder; reject a link, since its target could be anywhere."""
+        """Return a folder in the campaign folder; reject links, whose targets could be anywhere."""
         path = self.folder
         for name in names:
             path /= name
@@ -223,7 +219,7 @@ class Campaign(ABC):
     async def _run_jobs(
         self, name: str, jobs: Sequence[Job], observer: Observer, stop: StopSignals, **options: Any
     ) -> RunOutcome:
-        """Run the jobs of a run that have not been recorded; `options` are passed to the runner."""
+        """Run those jobs of a run that are not recorded yet; pass `options` to `run_plan`."""
         writer = await asyncio.to_thread(self._begin, name)
         outcome = await run_plan(
             replace(self._plans[name], jobs=tuple(jobs)),

@@ -38,7 +38,7 @@ class CampaignDocument:
     Args:
         file_name: File name in the campaign folder.
         schema: Schema version.
-        what: Description of the folder's content, for messages.
+        what: Description of the folder's contents, for messages.
         made: Folder of the generated recordings.
         forms: Patterns of the paths in `made`.
         others: Names of other files in the campaign folder.
@@ -145,7 +145,7 @@ DUPLEX_CAMPAIGN = CampaignDocument(
 
 
 def names_a_run(name: object) -> bool:
-    """Return whether a value is the name of a folder in the campaign folder, and not any other path."""
+    """Return whether a value is a plain folder name, not a path that could leave the campaign folder."""
     try:
         return isinstance(name, str) and bool(own_name(name))
     except ValueError:

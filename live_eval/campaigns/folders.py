@@ -1,4 +1,4 @@
-"""Find runs, and campaigns with their runs; delete campaigns."""
+"""Find runs and campaigns with their runs, and delete campaigns."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class FoundFolder:
 
     Args:
         path: Resolved path.
-        kind: Kind of content. A damaged run counts as a run, and a campaign that was killed before it wrote
-            its document counts as a campaign, so that both can be deleted.
+        kind: Kind of content. So that they can be deleted, a damaged run counts as a run, and a campaign
+            killed before it wrote its document counts as a campaign.
         campaign: Campaign folder, for a run of a campaign; None otherwise.
     """
 
@@ -35,9 +35,9 @@ class FoundFolder:
 
 
 def find_folders(roots: Iterable[Path]) -> list[FoundFolder]:
-    """Return the runs and campaigns in folders, without duplicates, in reverse order of folder names.
+    """Return the runs and campaigns in folders, without duplicates, in reverse order of their folder names.
 
-    Links inside these folders are not followed: an untrusted folder may link to any other folder.
+    Links inside these folders are not followed, since an untrusted folder may link to any other folder.
 
     Args:
         roots: Runs, campaigns, or folders that contain them; may be links.
@@ -65,7 +65,7 @@ def _search(root: Path) -> Iterator[FoundFolder]:
 
 
 def _in(folder: Path) -> Iterator[FoundFolder]:
-    """Yield the run in a folder, or the campaign with its runs, if any."""
+    """Yield the run or the campaign with its runs in a folder, if any."""
     kind = kind_of(folder)
     if kind is None:
         return
@@ -94,7 +94,7 @@ def delete_campaign(
         forms: Folders that these parts create in a campaign folder, with the patterns of the paths inside.
 
     Returns:
-        The remaining files, which live-eval did not write; empty if the folder was removed.
+        The remaining files, which live-eval did not write; an empty list if the folder was removed.
 
     Raises:
         StoreLockedError: A process is writing a run or its scores; the runs before it have been deleted.

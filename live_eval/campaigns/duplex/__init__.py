@@ -1,1 +1,1 @@
-"""Full-duplex tests: probes that overlap with the endpoint's speech, their outcomes, published metrics."""
+"""Test turn-taking with probes that overlap the endpoint's speech."""

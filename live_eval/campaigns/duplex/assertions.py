@@ -1,7 +1,7 @@
-"""Assertions on turn-taking, such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p95 < 400ms``.
+"""Check assertions on turn-taking, such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p95 < 400ms``.
 
-A value covers all conditions of a probe, excluding void trials. An assertion without a value fails. When an
-upper bound on a duration is checked, trials without this duration (the reply never stopped) rank last.
+A value covers all conditions of a probe, excluding void trials. An assertion without a value fails. For an
+upper bound on a duration, trials without the duration (the reply never stopped) rank last.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _STATISTICS = ("p50", "p90", "p95", "max")
 def parse_duplex_assertion(text: str) -> Assertion:
     """Parse ``PROBE.OUTCOME >= SHARE`` or ``PROBE.DURATION.STATISTIC < TIME``.
 
-    OUTCOME is ``passed`` or an outcome; DURATION is one of `DURATIONS`, or the short form ``stop`` or
-    ``latency``. Underscores may replace the hyphens of a probe.
+    OUTCOME is ``passed`` or the name of an outcome; DURATION is one of `DURATIONS`, or the short form
+    ``stop`` or ``latency``. Underscores may replace the hyphens of a probe.
 
     Raises:
-        UsageError: The text is not an assertion.
+        UsageError: The text is not a valid assertion.
     """
     assertion = parse_bound(text, _FORM)
     probe, *rest = assertion.name.split(".")
@@ -67,7 +67,7 @@ def check_probes(assertions: Sequence[Assertion], probes: Sequence[str]) -> None
     """Check that the campaign runs the probes of all assertions.
 
     Raises:
-        UsageError: An assertion is about another probe.
+        UsageError: The campaign does not run the probe of an assertion.
     """
     for assertion in assertions:
         probe = probe_of(assertion)

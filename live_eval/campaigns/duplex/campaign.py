@@ -44,7 +44,7 @@ from live_eval.types import TurnMode
 __all__ = ["DuplexCampaign", "DuplexPlan"]
 
 _SENTINEL_PARTS = ("start", "middle", "end")
-_TRIAL_S = 12  # mean with the built-in endpoint
+_TRIAL_S = 12  # mean duration with the built-in endpoint
 _OPENING = f"{SENTINEL}-{_SENTINEL_PARTS[0]}-"
 
 
@@ -68,9 +68,9 @@ class DuplexPlan:
 
 
 class DuplexCampaign(Campaign):
-    """A duplex campaign; it repeats void trials at most twice.
+    """A duplex campaign, which repeats void trials at most twice.
 
-    The campaign stops if no session of the first drift check succeeds.
+    It stops if no session of the first drift check succeeds.
 
     Args:
         folder: See `Campaign`.
@@ -127,7 +127,7 @@ class DuplexCampaign(Campaign):
         plans = {CLEAN: self._launched}
         if IMPAIRED in self._order:
             plans[IMPAIRED] = make_plan(config)
-        # Retrying a trial because it got no answer would be selection by the endpoint's behaviour.
+        # Do not retry a trial without an answer, which would select trials by the endpoint's behaviour.
         return {name: replace(each, results=BEHAVIOUR) for name, each in plans.items()}
 
     def _notes_before(self) -> Sequence[str]:
@@ -203,7 +203,7 @@ class DuplexCampaign(Campaign):
 
 
 def _in_order(trials: Sequence[TrialScript], sentinel_turns: int, seed: int) -> list[TrialScript]:
-    """Return trials in random order, with drift checks before, between and after them."""
+    """Return the trials in random order, with drift checks before, between and after them."""
     shuffled = random.Random(seed).sample(trials, len(trials))
     start, middle, end = (sentinel(when, sentinel_turns) for when in _SENTINEL_PARTS)
     half = len(shuffled) // 2
@@ -229,7 +229,7 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
 
 
 def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
-    """Return a note on the user's recordings that no probe uses; empty if all are used."""
+    """Return a note on the user's recordings that no probe uses; an empty string if all are used."""
     pieces = (piece for lines in sessions_of(probes) for line in lines for piece in line.pieces)
     used = {piece.path for piece in pieces if isinstance(piece, Recorded)}
     unused = sum(case.audio_path not in used for case in data.cases)

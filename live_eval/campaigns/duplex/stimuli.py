@@ -1,9 +1,9 @@
 """Create stimuli: the user's utterances in a probe, with sample-exact boundaries.
 
 Speech comes from the bundled voice, trimmed to its audible part. The voice's own pauses are shortened to
-`LONGEST_SILENCE_MS`, so that no endpoint can mistake a pause for the end of the turn; only a `Gap` is long
-enough. Gaps are digital silence. `write_stimuli` writes trials as a manifest with recordings: an ordinary
-data set that ``live-eval run`` also accepts.
+`LONGEST_SILENCE_MS`, so that only a `Gap`, which is digital silence, is long enough to be mistaken for the
+end of the turn. `write_stimuli` writes trials as a manifest with recordings, an ordinary data set that
+``live-eval run`` also accepts.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ __all__ = [
 STIMULI_VERSION: Final = 3
 """Version of the stimuli; results of different versions are not comparable."""
 LONGEST_SILENCE_MS: Final = 80
-"""Maximum length of the voice's own pauses; strict detectors add up to 100 ms of faint audio."""
+"""Maximum length of the voice's own pauses; strict detectors extend them by up to 100 ms of faint audio."""
 RATE_HZ = 24_000
 _OTHER_VOICE = 0.8
-"""Sample rate of the other voice, relative to the bundled voice: lower, like a larger speaker's."""
+"""Sample rate of the other voice relative to the bundled voice; a lower rate sounds like a larger speaker."""
 _MANIFEST = "manifest.jsonl"
 
 
@@ -108,7 +108,7 @@ class Recorded:
 
     Args:
         text: Transcript; empty if unknown.
-        boundaries: Speech boundaries; None if the run is to detect them.
+        boundaries: Speech boundaries; None to let the run detect them.
         parts: Audible parts; empty if unknown.
     """
 
@@ -188,7 +188,7 @@ class Composer:
         at = 0
         for piece in pieces:
             pcm, stretches = self._sound(piece)
-            # It is unknown which words belong to which part.
+            # The assignment of words to parts is unknown.
             text = piece.text if isinstance(piece, Say) and len(stretches) == 1 else ""
             parts += [SpokenPart(_ns(at + begin), _ns(at + end), text) for begin, end in stretches]
             sounds.append(pcm)
@@ -284,7 +284,9 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording unchanged and return its manifest columns; if the file is missing, its turn fails."""
+    """Copy a recording unchanged, and return its manifest columns. If the file is missing, its turn will
+    fail.
+    """
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:

@@ -1,6 +1,6 @@
 """Compute the metrics of a campaign, and the JSON object printed by ``live-eval duplex --json``.
 
-Its keys are stable: new ones may be added.
+Keys of the object are stable; new ones may be added.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class DuplexRecord:
 
     Args:
         facts: Content of duplex.json.
-        trials: All attempts at the trials of each run; empty for a run that has not begun.
-        outages: Notes on the endpoint's outages, one per run with outages.
+        trials: All attempts at the trials, by run; empty for a run that has not begun.
+        outages: Notes on the endpoint's outages, one for each run with outages.
     """
 
     folder: Path

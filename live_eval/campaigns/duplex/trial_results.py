@@ -41,7 +41,7 @@ _Attempt: TypeAlias = tuple[str | None, int]
 class TrialReader:
     """Read a run's trial results while the run grows; each turn is read once.
 
-    Every call of `read` judges all trials, because distinguishing a new reply from a pause needs all
+    Each call of `read` judges all trials, because distinguishing a new reply from a pause requires all
     conversations of the run.
 
     Args:
@@ -108,15 +108,15 @@ class TrialReader:
 
 
 def read_trials(folder: Path, trials: Sequence[Trial]) -> list[TrialResult]:
-    """Return the results of a run's trials once; see `TrialReader.read`."""
+    """Return the results of a run's trials; see `TrialReader.read`."""
     return TrialReader(folder, trials).read()
 
 
 def to_repeat(trials: Iterable[TrialResult]) -> set[str]:
-    """Return the void trials whose outcome a repetition may determine.
+    """Return the void trials that a repetition may decide.
 
-    A trial without an audible reply at its anchor is repeated only once: the endpoint may pause there every
-    time, or its replies may always be too short.
+    A trial without an audible reply at its anchor is repeated only once, since the endpoint may always pause
+    there or reply too briefly.
     """
     outcomes: dict[str, list[Outcome]] = {}
     for each in trials:

@@ -1,10 +1,10 @@
 """Schedule the session starts of a campaign: one after another, or at due times. Pure.
 
-A closed loop begins a session when another ends, so a stalled endpoint also delays the sessions that would
-have run into the stall, and the percentiles miss these sessions (coordinated omission). An open loop begins
-sessions when they are due, regardless of the endpoint, and measures delays from the due time, as wrk2 does
-with its constant throughput (github.com/giltene/wrk2) and k6 with its arrival-rate executors
-(grafana.com/docs/k6, "Open and closed models").
+A closed loop begins a session when another ends. A stalled endpoint then also delays the sessions that would
+have met the stall, and percentiles miss these sessions (coordinated omission). An open loop begins sessions
+when they are due, regardless of the endpoint, and measures delays from the due time, like the constant
+throughput of wrk2 (github.com/giltene/wrk2) and the arrival-rate executors of k6 (grafana.com/docs/k6, "Open
+and closed models").
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class ArrivalKind(StrEnum):
     CLOSED = "closed"
     """A session begins when another session ends."""
     POISSON = "poisson"
-    """Sessions begin independently, like many users: exponential gaps."""
+    """Sessions begin independently, like those of many users, with exponential gaps."""
     CONSTANT = "constant"
     """Sessions begin at equal intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """The kind of arrival process, and the mean number of sessions per second (None in a closed loop)."""
+    """An arrival process: its kind, and the mean number of sessions per second (None in a closed loop)."""
 
     kind: ArrivalKind = ArrivalKind.CLOSED
     per_s: float | None = None

@@ -1,4 +1,4 @@
-"""Assertions about latencies at each condition of a campaign."""
+"""Check assertions about latencies in each condition of a campaign."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def _base_of(plan: CampaignPlan) -> RunConfig:
     """Return the shared settings: no judges, and no retries, which would hide failures."""
     config = plan.config.model_copy(update={"judges": JudgesTable(names=())})
     processes = config.turns.processes
-    if processes is None:  # the same for all conditions
+    if processes is None:  # use the same number for all conditions
         kind = client(config.endpoint.name).transport_kind
         processes = default_processes(kind, max(plan.concurrency))
     return _with_turns(config, concurrency=plan.concurrency[0], processes=processes, repeat=1, retries=0)
@@ -232,7 +232,7 @@ def _base_of(plan: CampaignPlan) -> RunConfig:
 def _measurable(plan: CampaignPlan, base: Plan) -> MeasurableCases | None:
     """Return the recordings whose end of speech is certain; None to run all recordings.
 
-    Dialogues run as a whole in warm sessions, because a later turn can refer to an earlier one.
+    In warm sessions, dialogues run as a whole, because a later turn can refer to an earlier one.
     """
     cases = [job.case for job in base.jobs]
     whole = SessionKind.WARM in plan.sessions and any(case.dialogue_id is not None for case in cases)
@@ -260,9 +260,9 @@ def _check(plan: CampaignPlan) -> None:
 
 
 def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
-    """Group single turns into dialogues of up to ten turns, which share a session.
+    """Group single turns into dialogues of up to ten turns that share a session.
 
-    If there are enough turns, the number of sessions is the concurrency.
+    If there are enough turns, the number of sessions equals the concurrency.
     """
     longest = max(1, min(LONGEST_WARM, len(jobs) // concurrency))
     for repeat, of_repeat in itertools.groupby(jobs, key=lambda job: job.repeat):

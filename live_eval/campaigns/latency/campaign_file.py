@@ -29,7 +29,7 @@ CAMPAIGN_FILE = LATENCY_CAMPAIGN.file_name
 
 
 class StoredPoint(BaseModel):
-    """A condition's settings in ``campaign.json``; None if an older version did not store them."""
+    """A condition's settings in ``campaign.json``. Settings that an older version did not store are None."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
@@ -58,7 +58,7 @@ class PointRecord:
         path: Run folder.
         turns: Turns of the run, in commit order.
         started_at: Start of the run, ISO 8601 in UTC; empty if there is no run.
-        outages: Note on outages of the endpoint; empty if there were none.
+        outages: Note on outages of the endpoint; empty without outages.
         error: Reason why the run cannot be read; empty if it can.
     """
 
@@ -78,7 +78,7 @@ class PointRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
-    """A stored campaign: folder, content of campaign.json, and conditions in run order."""
+    """A stored campaign: its folder, the contents of campaign.json, and the conditions in run order."""
 
     folder: Path
     facts: Mapping[str, Any]

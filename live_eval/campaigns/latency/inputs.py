@@ -1,6 +1,6 @@
 """Generate a campaign's recordings: speech of a given length, and the drift check.
 
-Each set is a manifest with recordings, so a condition that uses it is an ordinary run.
+Each set of recordings has a manifest, so that an ordinary run can use it as its data set.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write_inputs(cases: Sequence[Case], length_s: float, folder: Path) -> Path:
     """Write recordings that contain exactly this length of speech, cut from a data set's recordings.
 
     The speech of the recordings, without leading and trailing audio, is joined and cut to length, so the end
-    of speech is known; each recording begins with a different case. Returns the manifest.
+    of speech is known. Each recording begins with a different case. Returns the manifest path.
 
     Raises:
         UsageError: None of the recordings can be read.
@@ -103,7 +103,7 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
 
 
 def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]:
-    """Concatenate recordings, looping as needed, to this number of samples; fade out at the end."""
+    """Concatenate recordings to this number of samples, looping as needed, and fade out at the end."""
     pieces: list[NDArray[np.int16]] = []
     left = samples
     for piece in itertools.cycle(speech):

@@ -21,7 +21,7 @@ class MeasurableCases:
     """The chosen cases, and notes on the others.
 
     Args:
-        case_ids: Chosen cases, including cases with an unusable recording: their turns fail in the run.
+        case_ids: Chosen cases, including cases with unusable recordings, whose turns will fail.
         notes: Notes for the user, one sentence each.
     """
 
@@ -36,8 +36,8 @@ def choose_measurable(
 
     Args:
         cases: Distinct cases in the order of the run.
-        boundaries: Speech boundaries of each case, or the reason why it cannot be run; consumed only until
-            enough cases are found.
+        boundaries: Speech boundaries of each case, or the reason why it cannot be run; read only until enough
+            cases are found.
         turns: Number of turns, 1 or more.
 
     Raises:

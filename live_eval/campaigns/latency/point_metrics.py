@@ -1,4 +1,4 @@
-"""The metrics of one condition of a campaign."""
+"""Compute the metrics of one condition of a campaign."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNANSWERED = (FailureKind.NO_RESPONSE, FailureKind.EMPTY_REPLY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCounts:
-    """Turn counts for a condition.
+    """Numbers of turns in a condition.
 
     Args:
         captured: Turns that did not fail.

@@ -1,4 +1,4 @@
-"""The conditions of a campaign: the load and settings of each run. Pure."""
+"""Define the conditions of a campaign: the load and settings of each run. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FLAGS = {
     "sessions": "--sessions",
 }
 """The flags for the settings that vary between conditions."""
-_LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer rounds, the time at full load is too short
+_LEAST_ROUNDS = 4  # rounds of sessions per half; with fewer, the time at full load is too short
 
 
 class PointRole(StrEnum):
@@ -71,12 +71,12 @@ class CampaignPlan:
         arrivals: Arrival process of the sessions.
         inputs_s: Speech lengths in seconds; empty to use the recordings unchanged.
         detections: Detector settings of the endpoint, as the vendor spells them.
-        sessions: Cold sessions, warm sessions or both.
+        sessions: Cold sessions, warm sessions, or both.
         endpointing: Whether to run the same recordings with each detector and with manual turns; the sweep
             then uses the first detector only.
         sentinel_turns: Number of turns per drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
-        uncertain: Whether to also run recordings with an uncertain end of speech, which yield no latency.
+        uncertain: Whether to also run recordings with an uncertain end of speech, which have no latency.
 
     Raises:
         UsageError: The values are inconsistent.
@@ -180,7 +180,7 @@ def points_of(plan: CampaignPlan) -> list[CampaignPoint]:
 
 
 def _endpointing(plan: CampaignPlan) -> list[CampaignPoint]:
-    """Return the endpointing conditions: the same turns, ended manually and by each detector."""
+    """Return the endpointing conditions: the same turns, ended manually or by each detector."""
     shared: dict[str, Any] = {
         "role": PointRole.ENDPOINTING,
         "turns": plan.turns,

@@ -1,4 +1,4 @@
-"""Recognise the words of a campaign's replies, and store them in its folder because recognition is slow."""
+"""Recognise the words of a campaign's replies, and cache them because recognition is slow."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReplyWords:
         self._new = False
 
     def of(self, name: Sequence[str], reply: Audio) -> tuple[Word, ...]:
-        """Return the words of a reply; `name` identifies the reply in the campaign, by run and turn."""
+        """Return the words of a reply; `name` is the reply's run and turn."""
         key = orjson.dumps([self._recogniser.identity, *name, len(reply.samples)]).decode()
         if key not in self._kept:
             self._kept[key] = self._recogniser.transcribe(reply).words

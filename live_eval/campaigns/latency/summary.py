@@ -1,6 +1,6 @@
 """Compute the metrics of a campaign, and the JSON object printed by ``live-eval latency --json``.
 
-`schema.json` next to this module describes it. Its keys are stable: new ones may be added.
+`schema.json` next to this module describes the object. Its keys are stable; new ones may be added.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ __all__ = [
 SUMMARY_SCHEMA = 1
 
 _MOST_DEFINED = 30
-"""Maximum number of turns, evenly spaced, for which definitions are computed: recognition is slow."""
+"""Maximum number of turns, evenly spaced, for which definitions are computed, because recognition is slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentinelDrift:
-    """A drift check of a campaign, and its number of premature turns."""
+    """A drift check of a campaign, with its number of premature turns."""
 
     run: str
     premature: int
@@ -72,7 +72,7 @@ class SentinelDrift:
 
 @dataclass(frozen=True, slots=True)
 class DetectorCost:
-    """The endpointing cost of a condition's detector, relative to the condition with manual turns."""
+    """The endpointing cost of a detector, relative to the condition with manual turns."""
 
     stored: StoredPoint
     manual: StoredPoint
@@ -178,7 +178,7 @@ def campaign_summary(
         campaign: Stored campaign.
         words: Whether to recognise the words of replies for definitions that need them, if the recogniser is
             installed.
-        keeps_words: Whether to store the words in the folder, since recognition takes about a tenth of the
+        keeps_words: Whether to cache the words in the campaign folder; recognition takes about a tenth of the
             replies' length.
     """
     facts = campaign.facts
@@ -212,7 +212,7 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
     queued_ns: list[int] = []
     for turn in point.turns:
         delay_ns = intended_delay(turn.trace).ns
-        if delay_ns is not None and not any(  # delayed by an outage, not by the session limit
+        if delay_ns is not None and not any(  # an outage caused the delay, not the session limit
             span.overlaps(turn.wall_ns - delay_ns, turn.wall_ns) for span in point.outage_spans
         ):
             queued_ns.append(delay_ns)

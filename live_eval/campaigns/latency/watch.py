@@ -39,10 +39,10 @@ _SLEW = 1e-3  # ten times the maximum clock slew
 class LoadWatch:
     """Detect a load that cannot be sustained, from completed turns.
 
-    There are two signs. First, frames are sent late: the p99 of the newest turns exceeds the bound for
+    A load cannot be sustained if frames are sent late: the p99 of the newest turns exceeds the bound for
     flagged turns, and late frames occur in a quarter of the seconds and in at least five seconds, not in a
-    single pause. Second, the sessions of an open loop fall behind: over the newest 40 starts, spanning at
-    least 30 s, each quarter is further behind schedule than the one before.
+    single pause. The same applies if the sessions of an open loop fall behind: over the newest 40 starts,
+    spanning at least 30 s, each quarter is further behind schedule than the one before.
 
     Args:
         per_s: Sessions due per second; None in a closed loop.
@@ -82,15 +82,14 @@ class LoadWatch:
         return late_seconds >= max(_LEAST_LATE_SECONDS, _LATE_SHARE * len(np.unique(seconds)))
 
     def overload(self, elapsed_ns: int, loop_cpu_ns: int | None) -> str | None:
-        """Return the reason why the load cannot be sustained, with a sustainable load; None if it can.
+        """Return why the load cannot be sustained, and which load can; None if the load is sustained.
 
         Args:
             elapsed_ns: Time since the condition began.
             loop_cpu_ns: Processor time of the event-loop thread since then; None if the sessions run in other
                 processes.
         """
-        # This runs on the event loop after every turn, so percentiles are computed only if many frames were
-        # late.
+        # This runs on the event loop after every turn, so compute percentiles only if many frames were late.
         late = sum(sent.late for sent in self._late)
         late_ns = self.late_p99_ns if late * 100 > sum(len(sent.late_ns) for sent in self._late) else None
         if late_ns is not None and late_ns > LAG_BOUND_NS and self._often_late():
@@ -152,7 +151,7 @@ class _Start:
 
 
 def queued(delays_ns: Sequence[int], concurrency: int) -> str | None:
-    """Return a note on late session starts in an open loop; None if the p95 is at most 100 ms.
+    """Return a note on late session starts in an open loop; None if their p95 is at most 100 ms.
 
     `delays_ns` are the times from each session's due time to dialling.
     """
@@ -175,9 +174,9 @@ class WallClockWatch:
         self._last: TurnRecord | None = None
 
     def take(self, record: TurnRecord) -> str | None:
-        """Record a session; return a note on the wall clock's step, or None.
+        """Record a session; return a note if the wall clock stepped, otherwise None.
 
-        Later turns of a session are ignored, because they share its anchor.
+        Later turns of a session are ignored because they share its anchor.
         """
         last = self._last
         if record.timing.connect.ns is None or (
@@ -198,11 +197,11 @@ class WallClockWatch:
 
 
 class OverloadError(LiveEvalError):
-    """A condition's load cannot be sustained; the message contains a sustainable load."""
+    """The load of a condition cannot be sustained. The message contains a sustainable load."""
 
 
 class PointOutcomes:
-    """The number of captured turns of a condition, and failures by kind, over both halves."""
+    """Captured turns and failures by kind of a condition, counted over both halves."""
 
     def __init__(self) -> None:
         self.captured = 0
@@ -215,7 +214,7 @@ class PointOutcomes:
         return self._failures.total()
 
     def take(self, failure: Failure | None) -> None:
-        """Count a turn that was captured, or ended with `failure`."""
+        """Count a turn that was captured or that ended with `failure`."""
         if failure is None:
             self.captured += 1
         else:
@@ -223,7 +222,7 @@ class PointOutcomes:
             self._last_message = failure.message
 
     def in_words(self) -> str:
-        """Describe the failures: kinds with counts, the last reason, and whether the endpoint is at fault."""
+        """Describe the failures: kinds with counts, the last reason, and whether the endpoint is to blame."""
         kinds = ", ".join(f"{count} × {kind}" for kind, count in self._failures.most_common())
         reason = one_line(SECRETS.text(self._last_message))
         if len(reason) > _LONGEST_REASON:

@@ -1,7 +1,7 @@
-"""Define the probes: the user's utterances and the conditions of each probe.
+"""Define the probes, their conditions, and the user's utterances in each trial.
 
-`live_eval.analysis.turn_taking.outcomes.rule_of` derives the rule that judges a trial from the utterances. A
-condition specifies the utterances of a trial; each variant has different words.
+A condition specifies the utterances of a trial; each variant has different words.
+`live_eval.analysis.turn_taking.outcomes.rule_of` derives the rule for judging a trial from its utterances.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,9 @@ LADDER = {
 
 
 def sentinel(when: str, turns: int) -> list[TrialScript]:
-    """Return the trials of a drift check in a part of the campaign: one question, repeated `turns` times."""
+    """Return the trials of a drift check: one question, repeated `turns` times. `when` is its time in the
+    campaign.
+    """
     (condition,) = RESPONSE_LATENCY.conditions
     return [
         TrialScript(
@@ -80,7 +82,7 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
     """Return the probes to run.
 
     Args:
-        names: Probe names; empty for every possible probe.
+        names: Probe names; empty for every probe that can run.
         data: User recordings, for the probe `OWN` and for expressive pauses; or None.
         conditions: Names of the conditions to run; empty for all.
 
@@ -98,13 +100,13 @@ def probes_for(names: Sequence[str], data: DataSet | None, conditions: Sequence[
                 if not names or name in names:
                     chosen[name] = make(data)
             except DataError:
-                if names:  # otherwise, another probe may still use the data
+                if names:  # without names, another probe may still use the data
                     raise
     return _limited(list(chosen.values()), conditions) if conditions else list(chosen.values())
 
 
 def _limited(probes: Sequence[Probe], conditions: Sequence[str]) -> list[Probe]:
-    """Return the probes with only the given conditions; omit probes that have none of them."""
+    """Limit the probes to the given conditions; omit probes that have none of them."""
     known = list(dict.fromkeys(condition.name for probe in probes for condition in probe.conditions))
     _check_known("condition", conditions, known)
     kept = ([each for each in probe.conditions if each.name in conditions] for probe in probes)

@@ -1,4 +1,6 @@
-"""The probes with bundled stimuli: questions, pauses, interruptions, and sounds that require no reaction."""
+"""Define the probes with bundled stimuli: questions, pauses, interruptions, and sounds that require no
+reaction.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ _OPENERS = (
         "and the moon stand in line, the tides are highest, and when they stand at right angles, lowest.",
     ),
 )
-"""Requests, each with a reply of about twenty seconds for a scripted endpoint."""
+"""Requests, each with a reply that takes a scripted endpoint about twenty seconds."""
 
 
 def _opener(variant: int) -> Line:
@@ -221,7 +223,7 @@ FLOOR_MS = 20_000
 
 _BACKCHANNEL_MS = (400, 900)
 _REACTION_MS = 900
-_BEFORE_REPLY_MS = 200  # before any endpoint can have answered
+_BEFORE_REPLY_MS = 200  # too early for any endpoint to have answered
 _AFTER_REPLY_MS = 600
 _FLOORS_DBFS = (-40, -30, -20)
 _NOISE_DBFS = -20.0

@@ -1,9 +1,9 @@
-"""Probes from user recordings: annotated recordings of any kind, and speakers who pause.
+"""Create probes from user recordings: annotated recordings of any kind, and speakers who pause.
 
-Manifest columns annotate how the endpoint should treat a recording (``speech``), when the recording begins
-(``anchor``) and which parts are audible (``parts``). Unannotated pauses are detected, except in utterances
-that the endpoint should answer: for these, only annotations are used. Recordings are streamed unchanged; a
-note reports how many have pauses that an endpoint may mistake for the end.
+Manifest columns annotate how the endpoint should treat a recording (``speech``), when it begins (``anchor``)
+and which parts are audible (``parts``). Unannotated pauses are detected, except in utterances that the
+endpoint should answer, for which only annotations are used. Recordings are streamed unchanged; a note reports
+how many have pauses that an endpoint may mistake for the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LEAST_PAUSE_MS = 400
 """The shortest silence that counts as an expressive pause."""
 
 _FLUENT_MS = 200
-"""The longest silence within an utterance that no common detector mistakes for the end of a turn."""
+"""The longest silence within an utterance that no common detector treats as the end of a turn."""
 
 _SPEECH = 0.5
 _WINDOW_NS = WINDOW_SAMPLES * 1_000_000_000 // VAD_RATE_HZ
@@ -76,7 +76,7 @@ def own_probe(data: DataSet) -> Probe:
 
 
 def expressive_probe(data: DataSet) -> Probe:
-    """Build the probe for speakers who pause, from the data set's recordings with a suitable cue.
+    """Return the probe for speakers who pause, built from the data set's recordings with a suitable cue.
 
     Unannotated pauses are detected by voice activity in steps of 32 ms; recordings without pauses are
     excluded.
@@ -105,9 +105,9 @@ def expressive_probe(data: DataSet) -> Probe:
 
 
 def note_on_pauses(probes: Iterable[Probe]) -> str:
-    """Return a note on user recordings with pauses that the probe does not measure; empty if there are none.
+    """Return a note on recordings with pauses that their probe does not measure; an empty string without any.
 
-    An endpoint whose detector waits less than such a pause answers in the pause and appears to interrupt.
+    An endpoint whose detector waits less than such a pause answers during it and appears to interrupt.
     """
     longest_ns: dict[Path, int] = {}
     for lines in sessions_of(probes):
@@ -129,7 +129,7 @@ def note_on_pauses(probes: Iterable[Probe]) -> str:
 def inner_parts(
     audio: Audio, boundaries: SpeechBoundaries, least_ms: int = _LEAST_PAUSE_MS
 ) -> tuple[SpokenPart, ...]:
-    """Return the speech segments between a recording's pauses, from the onset to the end of speech.
+    """Return the speech segments between the pauses of a recording, from the onset to the end of speech.
 
     Silences shorter than `least_ms` are not pauses.
     """
@@ -148,7 +148,7 @@ def inner_parts(
 
 
 def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:
-    """Yield a session's cases; add the parts of cases that are not judged by their pauses."""
+    """Yield a session's cases, with parts added to those that are not judged by their pauses."""
     for case in cases:
         if not case.parts and (case is not cases[-1] or _over_reply(case.anchor)):
             parts = _found_parts(case, cache, _FLUENT_MS)
@@ -186,7 +186,7 @@ def _annotated(case: Case) -> bool:
 
 
 def _named(cases: Sequence[Case]) -> str:
-    """Name a session's condition after the expected behaviour and its timing."""
+    """Return the name of a session's condition: the expected behaviour and its timing."""
     last = cases[-1]
     rule = rule_of(cases)
     what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value

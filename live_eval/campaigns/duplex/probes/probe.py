@@ -1,4 +1,4 @@
-"""A probe: its conditions and their trials."""
+"""Define a probe: its conditions and their trials."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question about an endpoint: its name on the command line, a description and conditions."""
+    """A test of one behaviour of an endpoint, with its name on the command line, a description and
+    conditions.
+    """
 
     name: str
     what: str
@@ -42,7 +44,7 @@ class Probe:
 
 
 def sessions_of(probes: Iterable[Probe]) -> Iterator[tuple[Line, ...]]:
-    """Yield the utterances of every probe variant."""
+    """Yield the utterances of every variant of every probe."""
     for probe in probes:
         for condition in probe.conditions:
             yield from map(condition.lines, range(condition.variants))
@@ -52,9 +54,8 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[TrialScri
     """Return the trials of a campaign, condition by condition.
 
     Args:
-        repeat: Number of trials per condition. Trials cycle through the variants; the seed determines the
-            first.
-        seed: Seed for the first variant; the choice does not depend on the other probes.
+        repeat: Number of trials per condition. Trials cycle through the variants.
+        seed: Seed for choosing the first variant, independently of the other probes.
     """
     scripts = []
     for probe in probes:
