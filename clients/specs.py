@@ -50,7 +50,7 @@ _webrtc = partial(
     output_rate_hz=48_000,
 )
 
-# # A token covers 100 ms of user audio or 50 ms of reply audio:
+# A token covers 100 ms of user audio or 50 ms of reply audio:
 # https://developers.openai.com/api/docs/guides/realtime-costs
 _INPUT_TOKENS_PER_S = 10.0
 _OUTPUT_TOKENS_PER_S = 20.0

@@ -176,8 +176,7 @@ class GeminiReplies:
             return []
         late = self.over > 0 and self.active is None
         if not late or self.owed:
-            # # Transcripts arrive in no fixed order relative to replies, so the user may have spoken long
-            # ago.
+            # Transcripts arrive in no fixed order relative to replies, so the user may have spoken long ago.
             self.owed = self._user_was_heard = True
         text = text if self._heard else text.lstrip()
         self._heard += text
@@ -253,7 +252,7 @@ class GeminiReplies:
 
     def _on_interrupted(self, at_ns: int) -> list[Output]:
         """Stop the reply that is in progress or still playing."""
-        # # Without a reply, the user spoke first and the turn ends without a reply.
+        # Without a reply, the user spoke first and the turn ends without a reply.
         self.owed = True
         self._interrupted_idle = self.active is None
         reply = self._replies.audible(at_ns)

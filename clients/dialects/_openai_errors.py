@@ -32,7 +32,7 @@ _FATAL: dict[str, FailureKind] = {
     "session_expired": FailureKind.SESSION_EXPIRED,
     _BETA_REFUSED: FailureKind.NO_SESSION,
 }
-# # Vendors use different codes for the session limit, but all mention it in the message.
+# Vendors use different codes for the session limit, but all mention it in the message.
 _EXPIRED = re.compile(
     r"maximum (session )?duration|session[\w ]{0,20} (expired|timed out|time limit)|会话(已)?(超时|过期)",
     re.IGNORECASE,

@@ -189,7 +189,7 @@ class OpenAILive(EventDialect):
             kind, why = _ENDS[reason]
             return [self.fatal(kind, f"{text} ({why})", reason)]
         self.over = True
-        # # The connection closes next; the session then decides whether the reply was complete.
+        # The connection closes next; the session then decides whether the reply was complete.
         return [EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready, code=reason or None)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:

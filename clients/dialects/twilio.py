@@ -48,7 +48,7 @@ class Twilio(PhoneLine):
         self._webhook = settings.base_url.startswith("http")
         self._url = (http_url if self._webhook else websocket_url)(settings.base_url, "", {})
         self._account_sid = self.extra.get("account_sid", f"AC{'0' * 32}")
-        # # The webhook request contains the call ID before the stream opens, so the ID is random.
+        # The webhook request contains the call ID before the stream opens, so the ID is random.
         self.call_id = self.extra.get("call_sid", f"CA{uuid.uuid4().hex}" if self._webhook else "")
         self.handlers = {"media": self.on_media, "mark": self.on_mark, "clear": self.on_clear}
 

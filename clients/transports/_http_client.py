@@ -98,7 +98,7 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         await super().close(abort_ssl=abort_ssl)
 
     async def _create_connection(self, *args: Any) -> ResponseHandler:
-        # # aiohttp's own connectors, such as `UnixConnector`, also override this private method.
+        # aiohttp's own connectors, such as `UnixConnector`, also override this private method.
         protocol = await super()._create_connection(*args)
         transport = protocol.transport
         if transport is not None:  # otherwise the connection has already ended

@@ -26,7 +26,7 @@ _PUBLIC_QUERY = ("model",)
 _PUBLIC_HEADERS = ("accept", "content-type", "openai-beta", "user-agent")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
-# # Open-model servers such as vLLM use the number 404 instead of a string code.
+# Open-model servers such as vLLM use the number 404 instead of a string code.
 _NAMES_A_MODEL = (400, 404)
 _UNKNOWN_MODEL = re.compile(
     r"\bmodel\W{0,3}[\w./:@-]*\W{0,3}\b(?:does not exist|(?:is |was )?not (?:exist|found|supported))"

@@ -111,8 +111,8 @@ class WebSocketConnection(asyncio.Protocol):
         data = message.encode() if isinstance(message, str) else message
         if not 125 < len(data) < 65_536:
             return Frame(Opcode.TEXT if text else Opcode.BINARY, data).serialize(mask=True)
-        # # This runs for every frame, and the library's encoder takes three times as long, because it
-        # requests each mask from the system.
+        # This runs for every frame, and the library's encoder takes three times as long, because it requests
+        # each mask from the system.
         if not self._masks:
             self._masks = os.urandom(_MASKS_BYTES)
         mask, self._masks = self._masks[:4], self._masks[4:]
@@ -162,7 +162,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse data that contains the end of at most one message."""
-        # # The library's parser is slow (nested generators), so complete single-frame messages bypass it.
+        # The library's parser is slow (nested generators), so complete single-frame messages bypass it.
         if (
             self._between_frames
             and (start := _whole_message(data))
@@ -267,7 +267,7 @@ class WebSocketConnection(asyncio.Protocol):
     def _flush(self) -> None:
         for data in self._websocket.data_to_send():
             if data:
-                # # RFC 6455, 5.5.3, allows us to omit a pong.
+                # RFC 6455, 5.5.3, allows us to omit a pong.
                 is_pong = data[0] & 0x0F == Opcode.PONG
                 if not (is_pong and self._transport.get_write_buffer_size() > _MOST_UNSENT_BYTES):
                     self._transport.write(data)
