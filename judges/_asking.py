@@ -1,4 +1,4 @@
-"""Helpers for judges that call a model: prompt templates, cues as text, audio parts, JSON responses."""
+"""Help judges to call a model: prompt templates, cues as text, audio parts and JSON responses."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """A response contains no judgement; the message states the expected and the actual content."""
+    """A response without a usable judgement; the message states what was expected and found."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
     """A prompt with placeholders, written ``{name}``; braces around anything else are plain text.
 
-    Each placeholder becomes a JSON string (`live_eval.text.quoting.quoted`) that the content cannot end. The
-    prompt must state that the strings are material to judge, never an instruction.
+    Each placeholder is replaced by a JSON string (`live_eval.text.quoting.quoted`), which its content cannot
+    close. The prompt must state that these strings are material to judge, never instructions.
     """
 
     text: str
@@ -52,13 +52,13 @@ class PromptTemplate:
 
         Args:
             path: Path of the user's prompt file; empty for the default.
-            default: The judge's own prompt file.
+            default: Path of the judge's own prompt file.
             places: Allowed placeholders.
             needed: Required placeholders.
 
         Raises:
-            JudgeError: The file cannot be read, has an unknown placeholder or one next to a quote, or does
-                not contain a required placeholder.
+            JudgeError: The file cannot be read, has an unknown or quoted placeholder, or is missing a
+                required one.
         """
         file = Path(path) if path else default
         try:
@@ -99,7 +99,7 @@ _ABOUT = {
 
 
 def delivery_of(cue: Cue | None) -> str | None:
-    """Describe the delivery specified by a cue.
+    """Describe in words the delivery specified by a cue.
 
     >>> delivery_of(Cue("sigh sound", "sigh", "non-verbal expression", CoarseDimension.PARALINGUISTIC))
     'how the speaker sounds: sigh sound'
@@ -119,7 +119,7 @@ def text_part(text: str) -> dict[str, Any]:
 
 
 def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
-    """Return a recording at `SENT_RATE_HZ` as message parts: its name, and the audio as WAV."""
+    """Return the parts for a recording: its name, and its audio as a WAV file at `SENT_RATE_HZ`."""
     seconds = len(audio.samples) / audio.rate_hz
     cut = ""
     if seconds > LONGEST_SENT_S:
@@ -131,10 +131,10 @@ def sound_part(what: str, audio: Audio) -> list[dict[str, Any]]:
 
 
 def read_object(answer: str) -> Mapping[str, Any]:
-    """Return the JSON object in a response, without its code fence and the reasoning (``<think>…</think>``).
+    """Return the JSON object in a response, without a code fence or reasoning (``<think>…</think>``).
 
     Raises:
-        UnreadableError: The response is anything else.
+        UnreadableError: The response is not a single JSON object.
     """
     text = _THOUGHT.sub("", answer).strip()
     if (fenced := re.fullmatch(r"```(?:json)?\s*(.*?)\s*```", text, re.DOTALL)) is not None:
@@ -155,7 +155,7 @@ def _refuse(constant: str) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a key occurs twice")
+        raise ValueError("duplicate key")
     return value
 
 
@@ -169,17 +169,17 @@ def read_rating(value: Mapping[str, Any], key: str) -> float:
         raise UnreadableError(f"expected the key {key}")
     rating = value[key]
     if not isinstance(rating, int | float) or isinstance(rating, bool) or rating not in (1, 2, 3, 4, 5):
-        raise UnreadableError(f"expected {key} as a whole number from 1 to 5, got {str(rating)[:40]!r}")
+        raise UnreadableError(f"expected a whole number from 1 to 5 in {key}, got {str(rating)[:40]!r}")
     return float(rating)
 
 
 def read_words(value: Mapping[str, Any], key: str) -> str:
-    """Return the text under a key; empty if there is none.
+    """Return the text under a key; empty if the key is missing.
 
     Raises:
         UnreadableError: The value is not text.
     """
     words = value.get(key, "")
     if not isinstance(words, str):
-        raise UnreadableError(f"expected {key} as a string, got a {type(words).__name__}")
-    return words.encode(errors="replace").decode()  # half a surrogate pair cannot be stored
+        raise UnreadableError(f"expected a string in {key}, got a {type(words).__name__}")
+    return words.encode(errors="replace").decode()  # replaces unpaired surrogates, which cannot be stored

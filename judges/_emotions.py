@@ -1,8 +1,8 @@
-"""List the emotions that a voice can express, and which of them fit a reply to each vocal cue.
+"""List the emotions that a voice can express and, for each vocal cue, the emotions that fit a reply.
 
-The table describes the voice of a good *reply*, not the speaker's voice: joy is shared, grief is met softly,
-and anger is never met with anger. Classifiers label a soft, low voice as sad or neutral, so both fit if care
-is needed. ``docs/reference/emotion.md`` contains the table.
+The table describes the voice of a good *reply*, not the speaker's voice: a reply to joy is joyful, a reply to
+grief is soft, and a reply to anger is never angry. Classifiers label a soft, low voice as sad or neutral, so
+both fit a caring reply. ``docs/reference/emotion.md`` contains the table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ EMOTIONS = ("angry", "disgusted", "fearful", "happy", "neutral", "sad", "surpris
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """The emotions that fit a reply to a cue, and the reason; empty if the cue alone is insufficient."""
+    """The emotions that fit a reply to a cue, with the reason; empty if the cue alone does not determine
+    them.
+    """
 
     emotions: frozenset[str]
     why: str

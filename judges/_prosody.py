@@ -42,14 +42,14 @@ class ProsodyMeasures:
     """The measurements of one recording; undefined ones are None.
 
     Args:
-        level_dbfs: Active speech level, dB relative to a square wave of full scale.
-        speech_s: Duration of speech, without pauses; None if the audio is never silent, so that speech cannot
-            be separated from the background.
+        level_dbfs: Active speech level, in dB relative to a full-scale square wave.
+        speech_s: Duration of speech without pauses, in seconds; None if the audio is never silent, because
+            speech cannot then be separated from background noise.
         level_range_db: Range from the 10th to the 95th percentile of voiced frame levels.
-        pause_percent: Percentage of pauses between the first and the last speech, 0 to 100.
-        pause_s: Mean pause duration; None if there is no pause.
-        voiced_s: Duration of voiced speech.
-        pitch_hz: Median pitch.
+        pause_percent: Share of pauses between the first and the last speech, 0 to 100.
+        pause_s: Mean pause duration in seconds; None if there is no pause.
+        voiced_s: Duration of voiced speech, in seconds.
+        pitch_hz: Median pitch, in hertz.
         pitch_range_st: Range from the 5th to the 95th percentile of the pitch, in semitones.
         declination_st_s: Pitch slope over phrases, in semitones per second.
         pitch_end_st: Final pitch relative to the median, in semitones.
@@ -69,11 +69,11 @@ class ProsodyMeasures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Speech:
-    """Location of speech in a recording.
+    """The location of speech in a recording.
 
     Args:
-        spans: First and past-the-last hop of each segment between pauses, int64, shape (segments, 2). None
-            if speech cannot be separated from the background.
+        spans: First and past-the-last hop of each segment between pauses, int64, shape (segments, 2); None if
+            speech cannot be separated from background noise.
         levels_db: Level of the frame around each hop, float64, shape (hops,).
         threshold_db: Speech threshold; hops below this level are not speech.
     """
@@ -84,7 +84,7 @@ class _Speech:
 
 
 def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
-    """Measure a recording; return None if it has no sound above 50 Hz.
+    """Measure the prosody of a recording; return None if it has no sound above 50 Hz.
 
     Args:
         audio: float32 mono, at 16_000 Hz, at least one sample.
@@ -96,7 +96,7 @@ def measure(audio: Audio, detector: Any) -> ProsodyMeasures | None:
         return None
     speech = _speech(powers, level)
     low, high = _PITCH_HZ
-    # The network classifies faint speech as unvoiced, so all recordings are normalised to one level.
+    # Normalise the level, because the network classifies faint speech as unvoiced.
     gain = np.float32(10 ** ((_SHOWN_DBFS - level) / 20))
     found = detector.detect(gain * audio.samples, RATE_HZ, fmin=low, fmax=high)
     semitones = 12 * np.log2(found.pitch_hz / 100.0)
@@ -126,11 +126,11 @@ def _spread(values: NDArray[np.float64], low: float) -> float:
 
 
 def _contours(samples: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the energy of each hop, and the P.56 envelope every millisecond, in blocks of a minute."""
+    """Return the energy of each hop and the P.56 envelope every millisecond, in one-minute blocks."""
     from scipy import signal
 
     highpass = signal.butter(2, _HIGHPASS_HZ, "highpass", fs=RATE_HZ, output="sos")
-    # Start the filter from its steady state, so that a constant offset causes no click.
+    # Start the filter in its steady state; otherwise, a constant offset causes a click.
     rest = signal.sosfilt_zi(highpass) * float(samples[0])
     smoother = SpeechEnvelope(RATE_HZ)
     powers, envelopes = [], []
@@ -148,13 +148,13 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
     window = np.ones(_FRAME_HOPS) / (_FRAME_HOPS * _HOP)
     levels = 10 * np.log10(np.maximum(np.convolve(energies, window, "same"), 1e-12))
     threshold = level + _SPEECH_DB
-    # Use single hops, since frames would blur the boundaries. Dips between the pulses of a low voice do not
-    # matter, because gaps are closed.
+    # Use single hops, since frames would blur the boundaries. Dips between the pulses of a low voice are
+    # closed below.
     loud = energies >= _HOP * 10 ** (threshold / 10)
     spans = _runs(loud)
     if len(spans) == 0 or np.percentile(levels, _QUIETEST_PERCENT) > threshold - _CLEAR_DB:
         return _Speech(None, levels, threshold)
-    # Close gaps first: a short segment may be a syllable of a word.
+    # Close gaps before dropping short segments, since a short segment may be a syllable of a word.
     gaps = spans[1:, 0] - spans[:-1, 1]
     apart = gaps >= _SHORTEST_PAUSE_S * RATE_HZ / _HOP
     spans = np.column_stack((spans[np.append(True, apart), 0], spans[np.append(apart, True), 1]))
@@ -163,7 +163,9 @@ def _speech(energies: NDArray[np.float64], level: float) -> _Speech:
 
 
 def _timing(speech: _Speech) -> tuple[float | None, float | None, float | None]:
-    """Return the speech duration, the share of pauses in percent, and the mean pause in seconds."""
+    """Return the speech duration in seconds, the share of pauses in percent, and the mean pause
+    in seconds.
+    """
     spans = speech.spans
     if spans is None:
         return None, None, None
@@ -182,7 +184,7 @@ def _levels_at_pitches(speech: _Speech, frames: int) -> NDArray[np.float64]:
 
 
 def _voiced(confidence: NDArray[np.float64], loud: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of the usable pitch frames: voiced, loud enough, and not isolated."""
+    """Return a mask of the usable pitch frames: those that are voiced, loud enough and not isolated."""
     voiced = (confidence >= _VOICED) & loud
     for begin, end in _runs(voiced):
         if end - begin < _LEAST_RUN:
@@ -196,7 +198,7 @@ def _runs(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], speech: _Speech) -> float | None:
-    """Return the pitch slope over phrases: the weighted mean of the slope of each phrase's voiced frames."""
+    """Return the pitch slope over phrases: the weighted mean of the slopes of each phrase's voiced frames."""
     if speech.spans is None:
         return None
     slopes, weights = [], []
@@ -210,7 +212,7 @@ def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], spee
 
 
 def _slope(frames: NDArray[np.int64], semitones: NDArray[np.float64]) -> float:
-    """Return the slope in semitones per second: the median slope of all pairs (Theil and Sen)."""
+    """Return the slope in semitones per second: the median over all pairs of frames (Theil–Sen)."""
     step = -(-len(frames) // _MOST_POINTS)
     frames, semitones = frames[::step], semitones[::step]
     first, second = np.triu_indices(len(frames), 1)

@@ -1,4 +1,4 @@
-"""Arena: preference between two spoken replies to the same case, judged by an audio model."""
+"""Judge the preference between two spoken replies to the same case with an audio model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _VERDICTS = {"first": 1.0, "second": -1.0, "tie": 0.0}
 
 
 class ArenaJudge:
-    """Preference between two replies: 1 if the first is better, -1 if the second is, 0 for a tie.
+    """Preference between two replies: 1 for the first, -1 for the second, 0 for a tie.
 
     The model receives the audio of both replies (WAV, 16 000 Hz, mono, int16, at most the first 120 s), the
-    user's words, their delivery and, if known, the reply transcripts. Models have an order bias: judge both
-    orders. `live-eval audit` measures the bias. Based on EchoMind's arena (Zhou et al., ICLR 2026), whose
-    prompt is not public.
+    user's words, their delivery and, if known, the reply transcripts. Models have an order bias, which
+    `live-eval audit` measures, so judge both orders. Based on EchoMind's arena (Zhou et al., ICLR 2026),
+    whose prompt is not public.
 
     Args:
         prompt: Path of a custom prompt file, with any of the placeholders ``{spoken_text}``,
@@ -45,11 +45,11 @@ class ArenaJudge:
         )
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return the reason why a reply is excluded, or None if it is judged."""
+        """Return why a reply is excluded, or None if it can be judged."""
         return unrateable(turn)
 
     def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
-        """Return the request about two replies, with their audio.
+        """Return the request to compare two replies, with their audio.
 
         Raises:
             ValueError: The turns are not replies to the same case.
@@ -57,7 +57,7 @@ class ArenaJudge:
         case = first.case
         if case.case_id != second.case.case_id:
             raise ValueError(
-                f"expected two replies to one case, got {case.case_id!r} and {second.case.case_id!r}"
+                f"expected two replies to the same case, got {case.case_id!r} and {second.case.case_id!r}"
             )
         text = self._prompt.fill(
             {
@@ -75,12 +75,12 @@ class ArenaJudge:
         return ChatRequest(messages=[{"role": "user", "content": content}], model=AUDIO_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the preference in a response, with its reason in the detail."""
+        """Return the preference in a response; the detail contains its reason."""
         try:
             value = read_object(answer)
             better = read_words(value, "better")
             if better not in _VERDICTS:
-                raise UnreadableError(f'expected better as "first", "second" or "tie", got {better[:40]!r}')
+                raise UnreadableError(f'expected "first", "second" or "tie" in better, got {better[:40]!r}')
             return Scored({"": _VERDICTS[better]}, {"reason": read_words(value, "reason")})
         except UnreadableError as error:
             return Failed(str(error))

@@ -1,4 +1,4 @@
-"""Language-model ratings of replies to other benchmarks' open questions."""
+"""Rate replies to open questions of other benchmarks with a language model."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _PROMPTS = {
 
 
 class BenchmarkModel:
-    """Rating of an open answer, 1 to 5, or whether an answer agrees with a reference, 0 or 100.
+    """Rating of an open answer, 1 to 5, or agreement of an answer with a reference, 0 or 100.
 
     VoiceBench (Chen et al., arXiv 2410.17196) asks gpt-4o-mini three times at temperature 0.5 and uses the
     mean of the ratings, or the majority of the verdicts. This judge asks once at temperature 0, with prompts
-    in our own words and the benchmark's anchors. The published value for reference answers is probably a mean
-    that includes the classifier PEDANTS, which we do not run. Items with another scoring rule are unscored.
+    in our own words and the benchmark's anchors. The published value for questions with a reference is
+    probably a mean that includes the PEDANTS classifier, which we do not run. Items with another scoring rule
+    are unscored.
     """
 
     def __init__(self) -> None:
@@ -38,7 +39,7 @@ class BenchmarkModel:
         }
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
-        """Return the reason why the model is not asked, or None."""
+        """Return why the model cannot rate the turn, or None if it can."""
         item = turn.case.item
         if item is None or item.rule not in _PROMPTS:
             return Unscored("a rule scores this item, not a language model")
@@ -58,7 +59,7 @@ class BenchmarkModel:
         return ChatRequest(messages=[{"role": "user", "content": text}], model=SMALL_TEXT_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the rating or the verdict in a response."""
+        """Return the rating or verdict in a response."""
         try:
             value = read_object(answer)
             detail = {"explanation": read_words(value, "explanation")}

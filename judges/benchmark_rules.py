@@ -1,4 +1,4 @@
-"""Scores of replies to other benchmarks' items, by the benchmark's own rule and by ours."""
+"""Score replies to items of other benchmarks, by the benchmark's own rule and by ours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BY_MODEL = frozenset({ScoringRule.RATING, ScoringRule.REFERENCE})
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The results of both rules for a reply.
+    """The results of both rules for one reply.
 
     Args:
         official: Score by the benchmark's rule, 0 to 100, or the expected value of its random guess; None if
@@ -44,15 +44,15 @@ class _Reading:
 
 
 class BenchmarkRules:
-    """Correctness of the reply to an item of another benchmark, 0 to 100, higher is better.
+    """Correctness of a reply to an item of another benchmark, 0 to 100, higher is better.
 
-    ``official`` follows the benchmark's published evaluator, with its quirks. If the evaluator guesses at
-    random, ``official`` is the expected value of the guess, and ``official_parsed`` is 0. ``ours`` follows
-    our own rule, which counts a reply without a readable answer as wrong; ``parsed`` is the share of replies
-    that it can parse. There is no ``official`` if the benchmark's own scorer is a language model.
+    ``official`` follows the benchmark's published evaluator, with its quirks. Where that evaluator guesses at
+    random, ``official`` is the expected value of the guess and ``official_parsed`` is 0. ``ours`` follows our
+    own rule, which counts a reply without a readable answer as wrong; ``parsed`` is the share of replies that
+    it can parse. If the benchmark's own scorer is a language model, there is no ``official``.
 
-    The text is the reply's transcript or, if missing, the output of an offline recogniser. Items that a
-    language model rates are unscored here.
+    The text is the reply's transcript or, if missing, the output of an offline recogniser. Items rated by a
+    language model are unscored.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -157,7 +157,7 @@ def _final_answer(text: str, item: BenchmarkItem) -> _Reading:
 def _instructions(text: str, item: BenchmarkItem) -> _Reading:
     names, values = item.details["instruction_id_list"], item.details["kwargs"]
     if not names or len(names) != len(values):
-        raise ValueError("expected a list of instructions and their values")
+        raise ValueError("expected a list of instructions with their values")
     reply = without_tags(text)
     texts = variants(reply)
     checks = [(name, given or {}) for name, given in zip(names, values, strict=True)]

@@ -1,4 +1,4 @@
-"""BERTScore: how similar the words of the reply and the reference reply are in meaning, in context.
+"""Compute BERTScore: the similarity in meaning between the reply and the reference reply.
 
 Source: Zhang, Kishore, Wu, Weinberger and Artzi, "BERTScore: Evaluating Text Generation with BERT" (ICLR
 2020), computed by the authors' package ``bert_score`` (MIT). Each token's state in one layer of a language
@@ -27,20 +27,20 @@ from live_eval.weights import find_weights, package_folder, weights_at
 
 __all__ = ["BertScore", "baseline_file"]
 
-# The best layer for the benchmark's model according to the package's authors.
+# The best layer of the benchmark's model according to the authors of bert_score.
 _LAYERS = {BERT_WEIGHTS.name: 9}
 _AT_ONCE = 64
 
 
 class BertScore:
-    """BERTScore F1, times 100, higher is better; rescaled for the default model, so that it may be negative.
+    """BERTScore F1, times 100, higher is better; the default model's scores are rescaled and may be negative.
 
     Other models have no baseline, so their scores are not rescaled: ``rescaled`` in the detail is false, and
     the score version differs. Such scores are not comparable with published scores.
 
     Args:
         model: Name of published weights, or the folder of a transformers model.
-        layer: Layer whose states are compared; empty for the default (for a folder, the last layer).
+        layer: Layer whose states are compared; empty for the default (the last layer for a folder).
         device: Torch device, ``cpu`` or ``cuda``.
 
     Raises:
@@ -51,8 +51,8 @@ class BertScore:
         named = model == BERT_WEIGHTS.name
         found = find_weights(BERT_WEIGHTS) if named else weights_at(Path(model))
         where = torch_device(device)
-        import_torchaudio()  # first, because transformers imports torchaudio
-        # An absolute path: bert_score would download any name that begins with "scibert".
+        import_torchaudio()  # must precede transformers, which imports torchaudio itself
+        # Use an absolute path, because bert_score downloads any name that begins with "scibert".
         folder = str(found.path.absolute())
         config = _config(folder)
         self._layer = _layer(layer, int(config.num_hidden_layers), _LAYERS.get(model))
@@ -76,7 +76,7 @@ class BertScore:
                 raise JudgeError(
                     f"{found.path}: transformers cannot load this model: {type(error).__name__}: {error}"
                 ) from error
-        # Some weights are published in bfloat16; in that type, a score would depend on the rest of the batch.
+        # Convert bfloat16 weights, with which a score would depend on the rest of the batch.
         self._scorer._model.float()
         tokenizer, positions = self._scorer._tokenizer, _positions(config)
         tokenizer.model_max_length = min(tokenizer.model_max_length, positions or tokenizer.model_max_length)
@@ -122,7 +122,7 @@ def _positions(config: Any) -> int | None:
     positions = getattr(config, "max_position_embeddings", None)
     if positions is None:
         return None
-    # RoBERTa and related models number positions after the padding index.
+    # In RoBERTa and related models, the padding index offsets the position numbers.
     kin = "roberta" in config.model_type or config.model_type == "camembert"
     return int(positions) - (config.pad_token_id + 1 if kin else 0)
 
@@ -139,9 +139,9 @@ def _config(folder: str) -> Any:
     if layers < 1:
         raise JudgeError(f"{folder}: expected a language model with layers, got {layers}")
     if "t5" in folder and "t5" not in config.model_type:
-        # bert_score recognises T5 models by path, and would initialise this model at random.
+        # bert_score detects T5 models by path and would initialise this model at random.
         raise JudgeError(
-            f'{folder}: rename the folder: bert_score treats any path that contains "t5" as a T5 model'
+            f'{folder}: rename the folder, since bert_score treats any path with "t5" in it as a T5 model'
         )
     return config
 

@@ -1,14 +1,14 @@
-"""DistillMOS: audio quality of the reply, rated by a small network distilled from a large one.
+"""Rate the audio quality of the reply with DistillMOS, a small network distilled from a large one.
 
 Source: Stahl and Gamper, "Distillation and Pruning for Scalable Self-Supervised Representation-Based Speech
 Quality Assessment" (ICASSP 2025). Network and weights are from the package ``distillmos`` (MIT): 16 kHz,
 windows of 7.68 s at most 1 s apart, each normalised to full scale; the rating is the mean over the windows,
 on the MOS scale from 1 to 5.
 
-The network is sensitive to the resampler's response near 8 kHz: on 22 replies at 24 kHz, ratings with the
-package's resampler (torchaudio) and live-eval's differ by 0.11 MOS on average and 0.84 at most, so replies
-are resampled as in the package. The package puts all windows of a recording into one batch, 31 MB each; here
-batches contain a few windows, so that long replies fit into memory.
+The network is sensitive to the resampler's response near 8 kHz, so replies are resampled as in the package
+(torchaudio). With live-eval's resampler, ratings of 22 replies at 24 kHz differ by 0.11 MOS on average and
+0.84 at most. The package processes all windows of a recording in one batch, at 31 MB each; here, batches
+contain a few windows to limit memory.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ RATE_HZ = 16_000
 WINDOW_SAMPLES = 122_880
 _LONGEST_HOP_SAMPLES = 16_000
 _SHA256 = "b18b3ac60227267cfb91e5d00ce22cc7b73716fd92f269484da1446e27031a40"
-# A window's largest activation is 31 MB.
+# The largest activation of a window is 31 MB.
 _WINDOWS_AT_ONCE = {"cpu": 2, "cuda": 64}
-# torchaudio creates a filter per phase: at most 640 for common rates, 16,000 for an unusual rate, which would
-# need gigabytes.
+# torchaudio creates one filter per phase: at most 640 for common rates, but up to 16,000 for unusual rates,
+# which needs gigabytes.
 _MOST_PHASES = 640
 
 
 class DistillMos:
     """DistillMOS ratings of replies, MOS, higher is better.
 
-    Silent replies and replies shorter than 0.5 s are unscored: the network would rate the silence that pads
-    the window. It is barely sensitive to clipping.
+    Silent replies and replies shorter than 0.5 s are unscored, since the network would rate the silence that
+    pads the window. The network is barely sensitive to clipping.
 
     Args:
         device: Torch device, ``cpu`` or ``cuda``.
@@ -57,7 +57,7 @@ class DistillMos:
         checkpoint = packaged_file(
             "distillmos", "weights/distill_mos_v7.pt", _SHA256, install=install_command("torch")
         )
-        self._torchaudio = import_torchaudio()  # also imported by the package
+        self._torchaudio = import_torchaudio()  # the package imports it too
         import torch
         from distillmos import ConvTransformerSQAModel
 
@@ -105,7 +105,7 @@ class DistillMos:
 
 
 def window_starts(samples: int) -> list[int]:
-    """Return the window starts of a recording, as in the package: evenly spaced, at most a second apart."""
+    """Return the window starts in samples, as in the package: evenly spaced, at most a second apart."""
     over = max(0, samples - WINDOW_SAMPLES)
     windows = -(-over // _LONGEST_HOP_SAMPLES) + 1
     return [int(share * over) for share in np.linspace(0, 1, windows)]

@@ -1,15 +1,15 @@
-"""DNSMOS: audio quality of the reply, P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
+"""Rate the audio quality of the reply with DNSMOS: P.835 (`sig_bak_ovr.onnx`) and P.808 (`model_v8.onnx`).
 
 Source: Reddy, Gopal and Cutler, "DNSMOS P.835" (ICASSP 2022) and "DNSMOS" (ICASSP 2021). Weights and
 parameters are from the package ``speechmos`` (MIT): audio at 16 kHz, in windows of 9.01 s every second. Short
 clips are doubled until they fill a window, and the rating is the mean over the windows.
 
-Adjacent windows share 8 of their 9 seconds, and nearly all of the P.835 network's computation consists of
+Adjacent windows share 8 of their 9 seconds, and nearly all of the P.835 network's computation is
 convolutions, whose values at a given time are the same in every window. The network is therefore split in
-two. The front runs once over the whole clip, in pieces; it runs again only at the edges of each window, where
-the network is padded with zeros, on a strip of 16 frames. The back runs once per window. The ratings equal
-those of the original network up to float32 rounding, and are computed 2.8 times as fast as in speechmos
-(`benchmarks/dnsmos.py`: 8 files, 69 s).
+two. The front runs once over the whole clip, in pieces, and again on a strip of 16 frames at each window
+edge, where the network pads with zeros. The back runs once per window. The ratings equal those of the
+original network up to float32 rounding and take 1/2.8 of the time of speechmos (`benchmarks/dnsmos.py`: 8
+files, 69 s).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _SHA256 = {
     P808_FILE: "9246480c58567bc6affd4200938e77eef49468c8bc7ed3776d109c07456f6e91",
 }
 
-# The P.835 network: frames of 20 ms every 10 ms, 900 per window. It is split at the tensors that contain the
-# frames, and a quarter of their number after two pooling layers.
+# The P.835 network: 900 frames of 20 ms per window, 10 ms apart. It is split at two tensors: the frames, and
+# the pooled frames (a quarter as many) after two pooling layers.
 _FRAME = 320
 _HOP = 160
 _WINDOW_FRAMES = 900
@@ -68,12 +68,12 @@ _HOP_FRAMES = 100
 _FRAMES_TENSOR = "mos_estimator_logpow/concat:0"
 _QUARTERS_TENSOR = "mos_estimator_logpow/max_pooling2d/MaxPool_1_conv0"
 _RATINGS_TENSOR = "Identity:0"
-# Four 3x3 convolutions, a pooling by 2, another convolution and another pooling spread an edge effect 2
-# positions into the pooled frames: 8 adjacent frames avoid it; a strip of 16 frames has 2 valid positions.
+# Four 3x3 convolutions, pooling by 2, a convolution and pooling by 2 spread an edge effect over 2 pooled
+# frames. A margin of 8 frames avoids it, and a strip of 16 frames has 2 valid positions.
 _EDGE = 2
 _HALO_FRAMES = 8
 _STRIP_FRAMES = 16
-# Long enough that the overlap costs 3 %, short enough that a piece's largest activation is 40 MB.
+# With this length, the overlap costs 3 %, and a piece's largest activation is 40 MB.
 _PIECE_FRAMES = 448
 
 # Microsoft's calibration polynomials for the outputs (speech, background, overall), highest power first.
@@ -96,9 +96,9 @@ class RatedClip:
     """A clip and its windows.
 
     Args:
-        samples: The clip, repeated if it was short: float32 mono, shape (samples,), at 16_000 Hz.
+        samples: The clip, repeated if shorter than a window: float32 mono, shape (samples,), at 16_000 Hz.
         starts_s: Start of each window of `WINDOW_SAMPLES`, in seconds.
-        copies: Number of copies of the clip; 1 if it filled a window.
+        copies: Number of copies of the clip; 1 if it fills a window.
     """
 
     samples: NDArray[np.float32]
@@ -106,7 +106,7 @@ class RatedClip:
     copies: int
 
     def window(self, start_s: int) -> NDArray[np.float32]:
-        """Return the window that begins at second `start_s`, shape (WINDOW_SAMPLES,)."""
+        """Return the window that starts at `start_s` seconds, shape (WINDOW_SAMPLES,)."""
         begin = start_s * RATE_HZ
         return self.samples[begin : begin + WINDOW_SAMPLES]
 
@@ -114,14 +114,13 @@ class RatedClip:
 class Dnsmos:
     """DNSMOS ratings of replies: ``ovrl``, ``sig``, ``bak`` (P.835) and ``p808``, MOS, higher is better.
 
-    Silent replies (the networks rate digital silence 1.8) and replies shorter than 0.5 s are unscored. A
-    reply at another rate is resampled to 16 kHz; a reply at 8 kHz has an empty upper band, which lowers the
-    ratings. Clipped replies are rated. The score's detail contains the reply's rate and the share of samples
-    at full scale.
+    Silent replies (the networks rate digital silence 1.8) and replies shorter than 0.5 s are unscored.
+    Replies are resampled to 16 kHz; the empty upper band of a reply at 8 kHz lowers its ratings. Clipped
+    replies are rated. The score's detail contains the reply's rate and the share of samples at full scale.
 
     Args:
-        workers: Number of rating threads; None for one per core, at most 16. Each runs a network on a single
-            thread, so that no core idles while another computes features.
+        workers: Number of rating threads; None for one per core, at most 16. Each thread runs its network
+            single-threaded, so no core idles while another computes features.
 
     Raises:
         JudgeError: A package or its weights are missing, or the weights have a wrong hash.
@@ -193,7 +192,7 @@ def find_weights(name: str) -> Path:
 
 
 def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
-    """Repeat a short clip and place the windows, as in speechmos.
+    """Repeat a short clip and place the windows as in speechmos.
 
     Args:
         samples: float32 mono, shape (samples,) with samples > 0, at 16_000 Hz.
@@ -204,8 +203,8 @@ def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
         copies *= 2
     last = int(len(samples) // RATE_HZ - _WINDOW_S)
     # speechmos computes a window's end as int((start + 9.01) * 16000) and skips windows that are one sample
-    # short. In binary floating point these are the starts 7 to 23 and 119 to 122: replies of more than 17 s
-    # lose these windows in all published results, and here too.
+    # short. In binary floating point, these are the starts 7 to 23 and 119 to 122. Replies of more than 17 s
+    # lose these windows in all published results and therefore also here.
     starts = tuple(
         start
         for start in range(last + 1)
@@ -216,8 +215,8 @@ def rated_clip(samples: NDArray[np.float32]) -> RatedClip:
 
 def at_rated_rate(audio: Audio) -> NDArray[np.float32]:
     """Return `audio` at 16_000 Hz, float32 mono, shape (samples,), resampled as in speechmos."""
-    # librosa requests soxr's "high quality". The "very high quality" in the rest of live-eval retains
-    # slightly more below 8 kHz, which changes P.808 ratings by up to 0.01.
+    # librosa uses soxr's "high quality". The "very high quality" used elsewhere in live-eval retains slightly
+    # more below 8 kHz, which changes P.808 ratings by up to 0.01.
     if audio.rate_hz == RATE_HZ:
         return audio.samples
     return np.asarray(soxr.resample(audio.samples, audio.rate_hz, RATE_HZ, quality="HQ"), dtype=np.float32)
@@ -226,7 +225,7 @@ def at_rated_rate(audio: Audio) -> NDArray[np.float32]:
 def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the P.808 network's features: a mel spectrogram in dB, shifted and scaled to about [-1, 1].
 
-    Equal, up to float32 rounding, to the librosa call in speechmos::
+    Equal up to float32 rounding to the librosa call in speechmos::
 
         (power_to_db(melspectrogram(y=samples, sr=16000, n_fft=321, hop_length=160, n_mels=120),
                      ref=np.max) + 40) / 40
@@ -237,7 +236,7 @@ def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
     Returns:
         float32, shape (1 + (samples - 1) // 160, 120).
     """
-    # Frames are centred, with zeros beyond the ends.
+    # Frames are centred and padded with zeros at both ends.
     frames = sliding_window_view(np.pad(samples, _FFT // 2), _FFT)[::_HOP]
     spectrum = np.fft.rfft(frames * _WINDOW)
     power = spectrum.real**2 + spectrum.imag**2
@@ -249,7 +248,7 @@ def mel_features(samples: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @cache
 def _mel_filters() -> NDArray[np.float32]:
-    """Return librosa's triangles of equal area, float32, shape (_FFT // 2 + 1, _MELS).
+    """Return librosa's triangular filters of equal area, float32, shape (_FFT // 2 + 1, _MELS).
 
     The triangles are spaced on the mel scale of Slaney's Auditory Toolbox: 200/3 Hz per mel up to 1 kHz,
     logarithmic above.
@@ -310,7 +309,7 @@ def _cut_p835(path: Path) -> tuple[Any, Any]:
 
 
 def _part(model: onnx.ModelProto, source: str, target: str, shape: Sequence[str | int]) -> bytes:
-    """Return the part of a network between two tensors, with input `shape` (names are dynamic sizes)."""
+    """Return the part of a network between two tensors; names in the input `shape` are dynamic sizes."""
     from onnx.helper import make_tensor_type_proto
     from onnx.utils import Extractor
 

@@ -1,11 +1,10 @@
-"""EmoAlign: whether the reply's voice expresses a fitting emotion, according to the classifier emotion2vec+
-large.
+"""Compare the emotion of the reply's voice with a reference, using the classifier emotion2vec+ large.
 
 Sources: EchoMind (arXiv 2510.22758) for the metric; Ma et al., "emotion2vec" (ACL Findings 2024) for the
 classifier, as run by the package ``funasr``. EchoMind publishes neither the source of its reference emotion
-nor its label mapping; a match rate, 0 to 100, is consistent with its values. Here the reference is an option:
-the voice of the benchmark's own reply, a table by vocal cue (``docs/reference/emotion.md``), or the user's
-own voice.
+nor its label mapping; its values are consistent with a match rate from 0 to 100. Here the reference is an
+option: the voice of the benchmark's own reply, a table by vocal cue (``docs/reference/emotion.md``), or the
+user's own voice.
 
 With p(c) the reply's probabilities and q(c) the reference reply's, over the classes c:
 
@@ -13,8 +12,8 @@ With p(c) the reply's probabilities and q(c) the reference reply's, over the cla
 - ``mass``: 100 times the sum of p over the reference's emotions;
 - ``cosine``: p·q / (|p| |q|) over the seven emotions; omitted with the table, which has no q.
 
-Higher is better. The classes ``other`` and ``unk`` are not emotions: a turn whose reference has one of these
-classes is unscored, and a reply classified as one of them matches nothing.
+Higher is better. The classes ``other`` and ``unk`` are not emotions: a turn with such a reference is
+unscored, and such a reply matches nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ __all__ = ["LOW_CONFIDENCE", "EmoAlign"]
 LOW_CONFIDENCE = 0.5
 """Below this confidence, the other classes together are more likely than the best one."""
 
-# Replies of several models to the same script share its reference reply.
+# Replies to the same script share its reference reply.
 _MOST_REFERENCES = 8192
 
 Probabilities: TypeAlias = Mapping[str, float]
@@ -48,7 +47,7 @@ Probabilities: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """Reference emotions for a reply, with probabilities if the reference is a voice."""
+    """The emotions that a reply should match, and their probabilities if the reference is a voice."""
 
     emotions: frozenset[str]
     probabilities: Probabilities | None
@@ -60,7 +59,7 @@ class EmoAlign:
 
     A turn is unscored if the reply or reference reply is silent or shorter than 0.5 s, if there is no
     reference, or if the reference has no emotion. The detail contains both probability distributions, and
-    ``low_confidence`` if the highest probability in either is below one half. Recordings longer than 60 s are
+    ``low_confidence`` if the highest probability in either is below 0.5. Recordings longer than 60 s are
     classified in windows of equal length, whose probabilities are averaged.
 
     Args:
@@ -133,8 +132,8 @@ class EmoAlign:
         )
 
     def _reference_voice(self, turn: JudgedTurn) -> Probabilities:
-        """Return the probabilities of the reference reply, which is classified once for all turns."""
-        assert turn.reference is not None  # otherwise the recording is unusable
+        """Return the probabilities of the reference reply, classified once for all turns."""
+        assert turn.reference is not None  # a missing recording is unusable
         return self._references.get(
             turn.reference, lambda: self._model.probabilities(turn.reference_at(RATE_HZ).samples)
         )
@@ -171,7 +170,9 @@ def _side(probabilities: Probabilities) -> dict[str, Any]:
 
 
 def _cosine(reply: Probabilities, reference: Probabilities) -> float | None:
-    """Return the cosine over the seven emotions, or None if either side contains none of them."""
+    """Return the cosine over the seven emotions, or None if either side has a zero probability for all of
+    them.
+    """
     ours, theirs = (np.array([side[name] for name in EMOTIONS]) for side in (reply, reference))
     lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
     return min(1.0, float(ours @ theirs) / lengths) if lengths > 0 else None

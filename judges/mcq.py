@@ -1,4 +1,4 @@
-"""Accuracy on multiple-choice questions: the letter in the reply compared with the answer key."""
+"""Compute the accuracy on multiple-choice questions: the chosen letter compared with the answer key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Mcq:
 
     The text is the reply's transcript or, if missing, the output of an offline recogniser. A silent reply, or
     a reply that does not choose exactly one option, is wrong and stays in the denominator. ``parsed`` is the
-    share of all other replies, ``refused`` the share of refusals.
+    share of replies that choose exactly one option, ``refused`` the share of refusals.
 
-    EchoMind (Zhou et al., ICLR 2026) extracts the letter from the reply; the paper does not describe how.
+    EchoMind (Zhou et al., ICLR 2026) also extracts the letter, but does not describe how.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Parse each reply's choice."""
+        """Parse the choice in each reply and compare it with the answer key."""
         return [self._judge(turn) for turn in batch]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:

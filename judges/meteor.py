@@ -1,4 +1,4 @@
-"""METEOR of the reply's text relative to the reference reply: words, stems and synonyms, 0 to 100.
+"""Compute METEOR between the reply and the reference reply: words, stems and synonyms, 0 to 100.
 
 Source: Banerjee and Lavie, "METEOR" (ACL Workshop 2005), computed by nltk. Synonyms are from WordNet, which
 nltk does not include: `live_eval.judges.text._wordnet` finds a local copy, without downloads.
@@ -26,7 +26,7 @@ from live_eval.judging import JudgedTurn, Judgement, Scored
 
 __all__ = ["Meteor"]
 
-# The categories of WordNet's files (lexnames(5WN)), which Debian's packages omit.
+# WordNet's file categories (lexnames(5WN)), which Debian's packages omit.
 _CATEGORIES = (
     *("adj.all", "adj.pert", "adv.all", "noun.Tops", "noun.act", "noun.animal", "noun.artifact"),
     *("noun.attribute", "noun.body", "noun.cognition", "noun.communication", "noun.event", "noun.feeling"),
@@ -43,8 +43,8 @@ _PARTS_OF_SPEECH = {"noun": 1, "verb": 2, "adj": 3, "adv": 4}
 class Meteor:
     """METEOR, times 100, higher is better.
 
-    As in EchoMind, both texts are lower-cased and split at white space, so that punctuation stays with its
-    word. The weights are nltk's (alpha 0.9, beta 3, gamma 0.5), with Porter stems and WordNet's synonyms.
+    As in EchoMind, both texts are lower-cased and split at white space, so punctuation remains attached to
+    words. The weights are nltk's (alpha 0.9, beta 3, gamma 0.5), with Porter stems and WordNet's synonyms.
 
     Args:
         wordnet: Folder with WordNet's files; empty to search for it.
@@ -109,7 +109,7 @@ def _plain_copy(path: Path, folder: Path) -> Path:
 
 
 class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
-    """Reader for English WordNet files, in which the category list may be missing."""
+    """Read English WordNet files, even if the category list is missing."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root, _NoOtherLanguages())
@@ -132,7 +132,7 @@ class _Reader(WordNetCorpusReader):  # type: ignore[misc]  # nltk has no types
 
 
 class _NoOtherLanguages:
-    """Disable WordNet's translations, so that nltk does not warn that they are missing."""
+    """Disable WordNet's translations, since nltk warns if they are missing."""
 
     def fileids(self) -> list[str]:
         return []

@@ -1,14 +1,13 @@
-"""NISQA v2.0: audio quality of the reply, and its noisiness, discontinuity, coloration and loudness.
+"""Rate the reply's audio quality, noisiness, discontinuity, coloration and loudness with NISQA v2.0.
 
 Source: Mittag, Naderi, Chehadi and Möller, "NISQA: A Deep CNN-Self-Attention Model for Multidimensional
 Speech Quality Prediction with Crowdsourced Datasets" (Interspeech 2021). The network is torchmetrics' port of
 the authors' (both MIT); the weights are the authors' ``nisqa.tar`` (CC BY-NC-SA 4.0: not for commercial use).
 
-Network and segmentation are from torchmetrics, which accepts at most 1,300 segments (52 s) at once: the
+Network and segmentation are from torchmetrics, which accepts at most 1,300 segments (52 s) at once, so the
 rating of a longer reply is the mean over pieces of equal length. The loader is our own, because torchmetrics
-downloads weights and does not check their hash. The spectrogram is also our own, because torchmetrics uses
-librosa, which always runs on the CPU. Our spectrogram uses librosa's filters, and differs by less than
-0.001 dB.
+downloads weights without checking their hash. So is the spectrogram, because torchmetrics uses librosa, which
+always runs on the CPU; ours uses librosa's filters and differs by less than 0.001 dB.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["Nisqa"]
 
 
 _AMIN, _TOP_DB = 1e-4, 80.0  # settings of torchmetrics' spectrogram
-# One piece takes 4 MB; several at once are slower on a CPU.
+# One piece takes 4 MB; batches of several are slower on a CPU.
 _PIECES_AT_ONCE = {"cpu": 1, "cuda": 32}
 
 
@@ -61,7 +60,7 @@ class Nisqa:
         self._package = _package()
         import torch
 
-        # The file's hash has been checked.
+        # safe to unpickle: the file's hash was checked
         checkpoint = torch.load(found.path, map_location="cpu", weights_only=True)
         self._settings: dict[str, Any] = checkpoint["args"]
         self._network: Any = self._package._NISQADIM(self._settings)
@@ -100,7 +99,7 @@ class Nisqa:
         segments = math.ceil((mel.shape[2] - length + 1) / hop)
         pieces = []
         for part in np.array_split(np.arange(segments), math.ceil(segments / most)):
-            # The package pads on the default device.
+            # torchmetrics pads on the default device.
             with self._device:
                 padded, _ = self._package._segment_specs(
                     mel[:, :, hop * part[0] : hop * part[-1] + length], self._settings
@@ -135,7 +134,7 @@ class Nisqa:
         """Return librosa's filters for a sample rate, float32, shape (mels, n_fft / 2 + 1)."""
         import torch
 
-        with without_remarks():  # some filters are empty below 40 kHz; librosa's oldest dependencies warn
+        with without_remarks():  # librosa warns about empty filters below 40 kHz
             from librosa.filters import mel
 
             filters = mel(
@@ -156,7 +155,7 @@ class Nisqa:
         for first in range(0, len(pieces), at_once):
             some = pieces[first : first + at_once]
             counts = torch.tensor([piece.number for piece in some])
-            # The network's own forward creates masks on the default device and packs by counts on the CPU.
+            # Replaces the network's forward, which creates masks on the default device and packs on the CPU.
             with exact_inference():
                 described = self._network.cnn(torch.cat([piece.segments for piece in some]), counts)
                 with self._device:

@@ -1,8 +1,8 @@
-"""Prosody of the reply: pitch, level, pace and pauses, also relative to the speaker's prosody.
+"""Measure the reply's pitch, level, pace and pauses, also relative to the speaker's.
 
-The measures describe the voice, not the feeling that it expresses, and have no preferred direction. Pitch is
-from SwiftF0 (Nieradzik, 2025; MIT, weights in the package), level from ITU-T P.56; docs/reference/prosody.md
-defines all values.
+The measures describe the voice, not the emotion that it expresses, and have no preferred direction. SwiftF0
+(Nieradzik, 2025; MIT, weights in the package) estimates pitch, and ITU-T P.56 defines the level.
+``docs/reference/prosody.md`` defines all values.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, mis
 __all__ = ["Prosody", "syllable_rate"]
 
 _KEPT_SPEAKERS = 4096
-# Above this rate, which is implausible for speech, the text cannot be a transcript of the recording.
+# Faster speech is implausible: the text cannot be a transcript of the recording.
 _SLOWEST, _FASTEST = 1.0, 10.0
 
 
 class Prosody:
-    """Measure the prosody of each reply, and of each speaker's recording once.
+    """Measure the prosody of each reply, and once of each speaker's recording.
 
     Args:
         workers: Number of worker threads; None for one per core, at most 16. Each runs the network on a
@@ -44,7 +44,7 @@ class Prosody:
             from swift_f0 import SwiftF0
 
             self._detector = SwiftF0(threads=1, spin=False)
-        except Exception as error:  # onnxruntime's errors have no common base
+        except Exception as error:  # onnxruntime's exceptions have no common base
             raise JudgeError(f"cannot load the network of the package swift-f0: {error}") from error
         self._workers = workers or thread_count()
         self._speakers: RecordingCache[ProsodyMeasures | None] = RecordingCache(_KEPT_SPEAKERS)
@@ -63,7 +63,7 @@ class Prosody:
             return Unscored("the reply is silent: nothing above 50 Hz")
         reply_rate = syllable_rate(turn.reply_text, reply)
         if other_language(turn.reply_text or "", "en") is not None:
-            reply_rate = None  # syllables are counted with English spelling rules
+            reply_rate = None  # the syllable rules apply only to English
         values = {
             "pitch_hz": reply.pitch_hz,
             "pitch_range": reply.pitch_range_st,
@@ -81,7 +81,7 @@ class Prosody:
             english = turn.case.language.lower().split("-")[0] == "en"
             rate = syllable_rate(turn.case.text, speaker) if english else None
             detail["speaker"] = asdict(speaker) | {"syllables_per_s": rate}
-            # The level would include any background noise.
+            # Without pauses, the level would include background noise.
             level = speaker.level_dbfs if speaker.speech_s is not None else None
             values |= {
                 "pitch_range_step": _step(reply.pitch_range_st, speaker.pitch_range_st),
@@ -94,7 +94,7 @@ class Prosody:
         return Scored({name: value for name, value in values.items() if value is not None}, detail)
 
     def _speaker(self, turn: JudgedTurn) -> ProsodyMeasures | str | None:
-        """Return the measures of the user's audio, or the reason why they are missing; None without audio."""
+        """Return the measures of the user's audio, the reason why they are missing, or None without audio."""
         if missing(turn, frozenset({Need.SPEAKER_AUDIO})) is not None:
             return None
         assert turn.speaker is not None
@@ -105,10 +105,10 @@ class Prosody:
 
 
 def syllable_rate(text: str | None, measures: ProsodyMeasures) -> float | None:
-    """Return syllables of the text per second of speech, without pauses.
+    """Return the syllables of the text per second of speech, without pauses.
 
-    None if the syllables cannot be counted, if speech cannot be separated from the background, or if the rate
-    is implausible, so that the text cannot be a transcript of the recording.
+    None if the syllables cannot be counted, if speech cannot be separated from background noise, or if the
+    rate is implausible because the text is not a transcript of the recording.
     """
     count = syllables(text or "")
     if count is None or not measures.speech_s:

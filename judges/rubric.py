@@ -1,4 +1,4 @@
-"""C1 to C4: how well the text of a reply fits the user's words and delivery, rated by a language model."""
+"""Rate with a language model how well a reply's text fits the user's words and delivery (C1 to C4)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _SCALES = {
 
 
 class Rubric:
-    """Four ratings of the reply's text with one prompt, whole numbers from 1 to 5, higher is better.
+    """Four ratings of the reply's text from one prompt, whole numbers from 1 to 5, higher is better.
 
-    C1 context fit, C2 response naturalness, C3 colloquialism degree, C4 speech information relevance, with
-    the benchmark's keys (EchoMind, Zhou et al., ICLR 2026) and its anchors in our own words. The model
-    receives the user's words, their topic, their delivery (the recording's cue, or a statement that there is
-    none) and the reply transcript, but no audio.
+    The ratings are C1 context fit, C2 response naturalness, C3 colloquialism degree and C4 speech information
+    relevance, with the benchmark's keys (EchoMind, Zhou et al., ICLR 2026) and its anchors in our own words.
+    The model receives the user's words, their topic, their delivery (the recording's cue, or a statement that
+    there is none) and the reply transcript, but no audio.
 
     A refusal, an empty reply or a reply in another language is unscored, not rated 1.
 
@@ -51,7 +51,7 @@ class Rubric:
         )
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | None:
-        """Return the reason why the reply is not rated, or None if it is."""
+        """Return why the reply is not rated, or None if it is."""
         return unreadable(turn)
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
@@ -68,7 +68,7 @@ class Rubric:
         return ChatRequest(messages=[{"role": "user", "content": text}], model=TEXT_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the four ratings in a response, with their reasons in the detail."""
+        """Return the four ratings in a response; the detail contains their reasons."""
         try:
             value = read_object(answer)
             ratings = {name: read_rating(value, f"{scale}_score") for name, scale in _SCALES.items()}

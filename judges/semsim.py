@@ -1,11 +1,11 @@
-"""Semantic similarity: the cosine of sentence embeddings, times 100.
+"""Compute semantic similarity: the cosine of sentence embeddings, times 100.
 
 Source: Reimers and Gurevych, "Sentence-BERT" (EMNLP 2019), through sentence-transformers (Apache-2.0). The
 benchmark uses the dot product of unit-length embeddings, as here, times 100; according to summaries, its
-model is Qwen3-Embedding-0.6B. The default here is all-MiniLM-L6-v2, whose weights come in a package.
+model is Qwen3-Embedding-0.6B. The default here is all-MiniLM-L6-v2, whose weights are available as a package.
 
-`SemSim` compares a reply with the reference reply. The benchmark publishes SemSim for its transcription task,
-`TranscriptionSemSim`, which compares the repeated words with the script; its values are near 100.
+`SemSim` compares a reply with the reference reply. `TranscriptionSemSim` compares the repeated words with the
+script, as in the benchmark's transcription task; its values are near 100.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _AT_ONCE = 64
 
 
 class _EmbeddingJudge:
-    """A judge that uses a sentence-transformers model, in float32 for weights of any type.
+    """Base class of judges that use a sentence-transformers model, in float32 whatever the type of its
+    weights.
 
     Args:
         model: ``all-minilm-l6-v2`` (in a package), the name of published weights, or the folder of a
@@ -53,7 +54,7 @@ class _EmbeddingJudge:
         where = torch_device(device)
         found = _find(model)
         self._detail = {"model": model, "sha256": found.sha256}
-        import_torchaudio()  # first, because transformers imports torchaudio
+        import_torchaudio()  # must precede transformers, which imports torchaudio itself
         with without_remarks():
             from sentence_transformers import SentenceTransformer
 
@@ -66,7 +67,7 @@ class _EmbeddingJudge:
                     f"{found.path}: sentence-transformers cannot load this model: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        # Some weights are published in bfloat16; in that type, a score would depend on the rest of the batch.
+        # Convert bfloat16 weights, with which a score would depend on the rest of the batch.
         self._model.float()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -116,7 +117,7 @@ class SemSim(_EmbeddingJudge):
 
 
 class TranscriptionSemSim(_EmbeddingJudge):
-    """Cosine between the embeddings of the repeated words and the script, times 100, higher is better.
+    """Cosine of the embeddings of the repeated words and the script, times 100, higher is better.
 
     The text is the reply's transcript or, if missing, the output of an offline recogniser.
     """

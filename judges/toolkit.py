@@ -1,4 +1,4 @@
-"""Public helpers for writing judges, in this package or another.
+"""Public helpers for judges, in this package or another.
 
 A judge needs no base class: write a class with the methods of `live_eval.judging.LocalJudge`, `LlmJudge` or
 `PairwiseJudge`, describe it in a `JudgeSpec`, and test it with `live_eval.testing.check_judge`. These helpers

@@ -1,13 +1,13 @@
-"""UTMOS22 strong learner: naturalness of speech, as rated by listeners of the VoiceMOS Challenge 2022.
+"""Rate the naturalness of speech with the UTMOS22 strong learner, trained on VoiceMOS Challenge 2022 ratings.
 
 Source: Saeki, Xin, Nakata, Koriyama, Takamichi and Saruwatari, "UTMOS: UTokyo-SaruLab System for VoiceMOS
 Challenge 2022" (Interspeech 2022). The network and its settings are from the package ``utmos-pytorch`` (MIT):
 wav2vec 2.0 base at 16 kHz, embeddings of domain 0 and listener 288, a bidirectional LSTM and a projection;
 the MOS is twice the mean over frames plus 3, higher is better, not clipped to 1 to 5.
 
-The package rates recordings one by one. Here they are rated in batches, and no rating depends on the rest of
-the batch: attention, LSTM and mean ignore the padding, and the first layer's group norm over time is folded
-into a separate convolution for each recording. This is 2.2 times as fast as the package on two cores at equal
+The package rates recordings one by one. Here, they are rated in batches without affecting each other:
+attention, LSTM and mean ignore the padding, and the first layer's group norm over time is folded into a
+separate convolution for each recording. This is 2.2 times as fast as the package on two cores, with equal
 output (`benchmarks/embedding_judges.py`: 5 replies, 53 s, maximum difference 6e-7 MOS).
 """
 
@@ -47,17 +47,17 @@ __all__ = ["RATE_HZ", "ConvStack", "Layer", "Utmos", "load_network"]
 Layer: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 
 RATE_HZ = 16_000
-# The package's choice: the domain of the challenge's main track, and an average listener.
+# As in the package: the domain of the challenge's main track and an average listener.
 _DOMAIN, _LISTENER = 0, 288
-# Includes padding. Larger batches are slower on two cores, because padding is computed too.
+# Including padding, which is also computed: larger batches are slower on two cores.
 _MOST_SECONDS = {"cpu": 16, "cuda": 640}
-# Number of 20 ms frames to convolve at once: 130 KB each in the largest activation.
+# Number of 20 ms frames per convolution; the largest activation needs 130 KB per frame.
 _MOST_FRAMES = {"cpu": 500, "cuda": 10_000}
 
 
 @dataclass(frozen=True, slots=True)
 class ConvStack:
-    """The convolutions of wav2vec 2.0 that convert a waveform to frames, without padding.
+    """Run the convolutions of wav2vec 2.0, which convert a waveform to frames, without padding.
 
     Args:
         shapes: Kernel size and stride of each convolution, in input samples.
@@ -94,7 +94,7 @@ class ConvStack:
         return reach
 
     def run(self, layers: Sequence[Layer], audio: torch.Tensor, most_frames: int) -> torch.Tensor:
-        """Run the layers piece by piece, because the first activations are 100 times the waveform's size.
+        """Run the layers in pieces, because the first activations are 100 times as large as the waveform.
 
         The frames equal the result of a single pass.
 
@@ -123,9 +123,9 @@ class ConvStack:
 class Utmos:
     """UTMOS22 strong learner ratings of replies, MOS, higher is better.
 
-    Silent replies and replies shorter than 0.5 s are unscored: listeners rated sentences. A reply at another
-    rate is resampled to 16 kHz. To limit memory use, a batch contains at most 16 s of replies on a CPU (640 s
-    on a GPU), or one longer reply.
+    Silent replies and replies shorter than 0.5 s are unscored, because the listeners rated sentences. Replies
+    are resampled to 16 kHz. To limit memory use, a batch contains at most 16 s of replies on a CPU (640 s on
+    a GPU), or one longer reply.
 
     Args:
         weights: Name of published weights, or the path of a state dict.
@@ -167,8 +167,7 @@ class Utmos:
         """Return the MOS of each recording.
 
         Args:
-            sounds: Recordings, each float32 mono, shape (samples,) with samples >= 400, at 16_000 Hz;
-                all are in memory at once.
+            sounds: Recordings, each float32 mono, shape (samples,) with samples >= 400, at 16_000 Hz.
             most_frames: Maximum number of frames per convolution; None for the device's default.
         """
         import torch
@@ -193,7 +192,7 @@ class Utmos:
         return features
 
     def _frame_scores(self, features: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
-        """Return the projection's value for each frame, shape (recordings, frames); 0 beyond the end."""
+        """Return the projection's value for each frame, shape (recordings, frames); 0 past the end."""
         import torch
         from torch.nn.utils import rnn
 
@@ -201,7 +200,7 @@ class Utmos:
         conditioner, projection = self._network.output_layers
         listener = conditioner.judge_embedding.weight[_LISTENER]
         constant = torch.cat([domain, listener]).expand(*features.shape[:2], -1)
-        # With packed input, the backward LSTM starts at each recording's end.
+        # Pack the input, so the backward LSTM starts at the end of each recording.
         packed = rnn.pack_padded_sequence(
             torch.cat([features, constant], dim=2), frames, batch_first=True, enforce_sorted=False
         )
@@ -214,8 +213,8 @@ class Utmos:
     def _first_layer(self, sounds: Sequence[NDArray[np.float32]]) -> Layer:
         """Return the first convolution, combined with its group norm for these recordings."""
         # The norm uses each channel's mean and variance over the recording. A channel is a linear filter of
-        # waveform windows, so both follow from the mean and covariance of the windows, without computing the
-        # channels; a normalised channel is another linear filter plus a constant.
+        # waveform windows, so both follow from the mean and covariance of the windows. A normalised channel
+        # is another linear filter plus a constant.
         import torch
         from torch.nn import functional
 
@@ -238,7 +237,7 @@ class Utmos:
         count, channels = len(sounds), len(filters)
 
         def layer(audio: torch.Tensor) -> torch.Tensor:
-            # One group of channels for each recording.
+            # one channel group per recording
             side_by_side = audio.reshape(1, count, -1)
             filtered = functional.conv1d(side_by_side, weight, bias, stride=stride, groups=count)
             return functional.gelu(filtered.reshape(count, channels, -1))

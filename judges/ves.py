@@ -1,4 +1,4 @@
-"""VES, vocal empathy: how well the delivery of a reply fits the speaker, rated by an audio model."""
+"""Rate vocal empathy (VES) with an audio model: how well a reply's delivery fits the speaker."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Ves:
 
     The model receives the reply's audio (WAV, 16 000 Hz, mono, int16, at most the first 120 s) and a
     description of the speaker's state (the recording's cue), but no transcript. The prompt asks how well the
-    delivery suits that state, regardless of the words. Definition and anchors are the benchmark's, in our own
-    words.
+    delivery suits that state, regardless of the words. The definition and anchors are the benchmark's, in our
+    own words.
 
     Args:
         prompt: Path of a custom prompt file, with the placeholder ``{delivery}``. Empty for the default.
-        speaker_audio: ``"yes"`` to also send the speaker's recording, before the reply; the benchmark only
-            describes the state.
+        speaker_audio: ``"yes"`` to send the speaker's recording before the reply; the benchmark only
+            describes the speaker's state.
 
     Raises:
         JudgeError: The prompt file cannot be used.
@@ -45,7 +45,7 @@ class Ves:
         self._with_speaker = speaker_audio == "yes"
 
     def unscorable(self, turn: JudgedTurn) -> Unscored | Failed | None:
-        """Return the reason why the reply is not rated, or None if it is."""
+        """Return why the reply is not rated, or None if it is."""
         return unrateable(turn)
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
@@ -57,7 +57,7 @@ class Ves:
         return ChatRequest(messages=[{"role": "user", "content": content}], model=AUDIO_MODEL)
 
     def parse(self, answer: str) -> Judgement:
-        """Return the rating in a response, with its explanation in the detail."""
+        """Return the rating in a response; the detail contains its explanation."""
         try:
             value = read_object(answer)
             return Scored(

@@ -1,12 +1,12 @@
-"""Word error rates of input transcripts (`wer_heard`), spoken replies (`wer_spoken`) and repeated words.
+"""Compute word error rates of input transcripts (`wer_heard`), spoken replies (`wer_spoken`) and repetitions.
 
 ``WER = 100 % * (substitutions + deletions + insertions) / words of the reference``, per utterance as in
-EchoMind, lower is better; insertions can push it above 100. The counts are stored with each score, so that
-errors can also be pooled over utterances. jiwer computes two variants:
+EchoMind, lower is better; insertions can push it above 100. The counts are stored with each score to allow
+pooling over utterances. jiwer computes two variants:
 
 * ``raw``: the texts in plain typography, split at white space; case and punctuation count as differences;
-* ``normalized``: after Whisper's English normaliser (Radford et al. 2022, appendix C), which lower-cases,
-  drops punctuation, fillers and bracketed remarks, and unifies contractions and numbers.
+* ``normalized``: the texts after Whisper's English normaliser (Radford et al. 2022, appendix C), which
+  lower-cases, drops punctuation, fillers and bracketed remarks, and unifies contractions and numbers.
 
 A turn is unscored if its reference has no words, before or after normalisation, or if its language is not
 English, since the normaliser (and the bundled recogniser) supports only English.
@@ -36,8 +36,8 @@ _NORMALISER = EnglishTextNormalizer()
 class WordErrorHeard:
     """Word errors of the vendor's input transcript relative to the script's text.
 
-    The transcript often comes from a model other than the replying model: it shows what the vendor's
-    transcriber recognised, not what the replying model understood. An empty transcript scores 100 %.
+    The transcript often comes from a separate model: it shows what the vendor's transcriber recognised, not
+    what the replying model understood. An empty transcript scores 100 %.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -49,11 +49,11 @@ class WordErrorHeard:
 
 
 class WordErrorSaidBack:
-    """Word errors of an endpoint's repetition relative to the script's text: EchoMind's transcription task.
+    """Word errors of a repetition of the script, as in EchoMind's transcription task.
 
     The text is the reply's transcript or, if missing, the output of an offline recogniser, whose errors are
-    then included; ``said`` contains its name. Everything counts: words around the transcription ("The speaker
-    says: …") are insertions; a refusal, or another language, is an error.
+    then included; ``said`` contains its name. Words around the transcription ("The speaker says: …") count as
+    insertions, and refusals and replies in other languages count as errors.
     """
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
@@ -71,8 +71,8 @@ class WordErrorSaidBack:
 class WordErrorSpoken:
     """Word errors of the reply's audio, recognised offline, relative to the reply's transcript.
 
-    The recogniser's own errors are included. The score's detail contains its name; after changing
-    ``LIVE_EVAL_WHISPER``, score again. Silent replies and replies shorter than 0.5 s are unscored, because
+    The recogniser's own errors are included, and the score's detail contains its name. Score again after
+    changing ``LIVE_EVAL_WHISPER``. Silent replies and replies shorter than 0.5 s are unscored, because
     Whisper hallucinates sentences for them. Replies with an empty transcript or in another language are also
     unscored. A refusal is scored.
 

@@ -1,4 +1,4 @@
-"""Word overlap between the reply and the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
+"""Compute the word overlap between the reply and the reference reply: BLEU-4 and ROUGE-L, 0 to 100."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 
 __all__ = ["Bleu", "RougeL", "word_tokens"]
 
-# Punkt's list of abbreviations is trained on a corpus, and would require a download. These abbreviations
-# occur in conversation; a period after them does not end a sentence.
+# Abbreviations in conversation, whose period does not end a sentence; Punkt's trained list would require a
+# download.
 _ABBREVIATIONS = frozenset(
     ("mr", "mrs", "ms", "dr", "prof", "sr", "jr", "st", "vs", "etc", "e.g", "i.e", "a.m", "p.m", "u.s", "u.k")
 )
@@ -58,7 +58,7 @@ class RougeL:
     Tokens are defined as in Google's ``rouge_score``: lower-cased runs of ASCII letters and digits.
 
     Args:
-        stemmer: Whether to compare words by their Porter stems; not specified by EchoMind.
+        stemmer: Whether to compare Porter stems instead of words; not specified by EchoMind.
     """
 
     def __init__(self, *, stemmer: bool = False) -> None:
@@ -83,8 +83,8 @@ class RougeL:
 def word_tokens(text: str) -> list[str]:
     """Split text into words like ``nltk.word_tokenize``, but without its downloads.
 
-    Punkt detects sentences with a short abbreviation list instead of trained data; the Treebank rules apply
-    within each sentence (they separate only the last word's period).
+    Punkt detects sentences with a short abbreviation list instead of trained data. The Treebank rules apply
+    within each sentence and separate the period of its last word only.
 
     >>> word_tokens("oh no. that's it!")
     ['oh', 'no', '.', 'that', "'s", 'it', '!']

@@ -1,4 +1,4 @@
-"""Emotion classification by emotion2vec, run by the package ``funasr``.
+"""Classify emotions with emotion2vec, run by the package ``funasr``.
 
 Source: Ma, Zheng, Ye, Li, Gao, Zhang and Chen, "emotion2vec: Self-Supervised Pre-Training for Speech Emotion
 Representation" (ACL Findings 2024). funasr runs the network on one recording at a time. Attention memory
@@ -6,9 +6,9 @@ grows with the square of the duration (14 GB per layer for five minutes; 60 s ne
 network), so a recording longer than `WINDOW_S` is split into windows of equal length, whose probabilities
 are averaged.
 
-Only the loader is our own: funasr's loader leaves tensors that are missing from a checkpoint at random
-values; here, a missing tensor is an error. Nothing is downloaded. funasr's dependency kaldiio, which reads
-Kaldi files and is licensed for evaluation only, is not required or loaded.
+Only the loader is our own, because funasr's loader leaves tensors that are missing from a checkpoint at
+random values; here, a missing tensor is an error. Nothing is downloaded. kaldiio, a dependency of funasr that
+reads Kaldi files and is licensed for evaluation only, is neither required nor loaded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Emotion2vec:
     Args:
         folder: Folder with ``model.pt``, ``config.yaml`` and ``tokens.txt``.
         device: Torch device.
-        window_s: The longest recording that is classified as a whole, in seconds.
+        window_s: Maximum duration of a recording that is classified as a whole, in seconds.
 
     Raises:
         JudgeError: The package is missing, or the folder does not contain such a network.
@@ -100,7 +100,7 @@ def _config(path: Path) -> Any:
     try:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
-        from yaml import YAMLError  # omegaconf uses this module to parse
+        from yaml import YAMLError  # omegaconf parses with this module
     except ImportError as error:
         raise _no_funasr(error) from error
     try:
@@ -118,7 +118,7 @@ def _config(path: Path) -> Any:
 
 
 def _network(config: Any, classes: int, folder: Path) -> Any:
-    """Return the network with its weights, without the decoder, which is only used in training."""
+    """Return the network with its weights, without the decoder, which is used only in training."""
     import torch
 
     make = network_class()
@@ -142,7 +142,7 @@ def _network(config: Any, classes: int, folder: Path) -> Any:
 def _names(
     wanted: Mapping[str, object], tensors: Mapping[str, object], scope_map: Sequence[str]
 ) -> dict[str, str]:
-    """Return the checkpoint's tensor names, as mapped by funasr's loader: the last prefixes win."""
+    """Return the tensor names in the checkpoint, mapped as in funasr's loader: the last prefix wins."""
     names = {}
     prefixes = ["" if prefix.lower() == "none" else prefix for prefix in (*scope_map, "module.", "none")]
     for name in wanted:
@@ -153,7 +153,7 @@ def _names(
 
 
 def network_class() -> Any:
-    """Import funasr's network silently: the package imports all its modules, which warn, print and log.
+    """Import funasr's network without output: the package imports all its modules, which warn, print and log.
 
     Raises:
         JudgeError: The network cannot be imported.
@@ -168,7 +168,7 @@ def network_class() -> Any:
     except (ImportError, OSError) as error:
         raise _no_funasr(error) from error
     finally:
-        # Some modules of funasr enable INFO messages for all packages.
+        # Some funasr modules enable INFO messages for all packages.
         root.setLevel(level)
         root.handlers[:] = handlers
     return Network
@@ -176,7 +176,7 @@ def network_class() -> Any:
 
 @contextlib.contextmanager
 def _stand_in(name: str) -> Iterator[None]:
-    """Replace a module with an empty stand-in for imports, unless the module is already loaded."""
+    """Replace a module with an empty stand-in during imports, unless it is already loaded."""
     if name in sys.modules:
         yield
         return

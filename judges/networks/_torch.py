@@ -1,4 +1,4 @@
-"""Helpers for judges that compute with torch: device, batches, exact float32, torchaudio, checkpoints."""
+"""Share torch helpers among judges: device, batches, exact float32, torchaudio and checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from live_eval.extras import install_command
 if TYPE_CHECKING:
     import torch
 
-# The keys under which training tools save the network's tensors; funasr reads them too.
+# The keys under which training tools save a network's tensors; funasr supports the same keys.
 _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 
@@ -44,7 +44,7 @@ def torch_device(name: str) -> torch.device:
 
 
 def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[int]]:
-    """Group recordings into batches of similar length, shortest first; return their indices.
+    """Group recordings into batches of similar length, shortest first, and return their indices.
 
     Args:
         lengths: Number of samples of each recording.
@@ -53,7 +53,7 @@ def batches_by_length(lengths: Sequence[int], most_samples: int) -> list[list[in
     """
     batches: list[list[int]] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # Lengths are ascending, so the batch is padded to the length of the new recording.
+        # Lengths are ascending, so the last recording determines the padded length.
         if batches and (len(batches[-1]) + 1) * lengths[position] <= most_samples:
             batches[-1].append(position)
         else:
@@ -86,8 +86,7 @@ def padded(
 def exact_inference() -> Iterator[None]:
     """Compute without gradients and in exact float32.
 
-    By default cuDNN rounds convolution inputs to TF32 (10 bits), but a score must be the same on
-    every device.
+    By default, cuDNN rounds convolution inputs to TF32 (10 bits), but scores must be equal on every device.
     """
     import torch
 
@@ -96,10 +95,10 @@ def exact_inference() -> Iterator[None]:
 
 
 def import_torchaudio() -> Any:
-    """Import torchaudio, even a CUDA build on a machine without CUDA.
+    """Import torchaudio, including a CUDA build on a machine without CUDA.
 
     The PyPI wheels load CUDA libraries at import, even if torch is a CPU build. Only loading, saving and
-    forced alignment need these libraries; a stand-in module reports them as unavailable.
+    forced alignment need these libraries, so a stand-in module reports them as unavailable.
 
     Raises:
         JudgeError: torchaudio cannot be imported.
@@ -122,8 +121,8 @@ def import_torchaudio() -> Any:
         import torchaudio
     except (ImportError, OSError) as error:
         raise JudgeError(
-            f"cannot import torchaudio with torch {torch.__version__}: expected builds of both for "
-            f"the same CUDA, or of both for CPUs: {error}"
+            f"cannot import torchaudio with torch {torch.__version__}: install builds of both for "
+            f"the same CUDA version, or for the CPU: {error}"
         ) from error
     return torchaudio
 
@@ -137,7 +136,7 @@ def without_remarks() -> Iterator[None]:
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Return a checkpoint's tensors by name, on the CPU. No code in the file is executed.
+    """Return a checkpoint's tensors by name, on the CPU, without executing code in the file.
 
     Raises:
         JudgeError: The file cannot be read, or contains objects other than tensors.
@@ -151,7 +150,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise JudgeError(
             f"{path}: torch cannot load this checkpoint: expected only tensors (code in it is not executed)"
         ) from error
-    except Exception as error:  # torch raises many kinds of errors for a broken file
+    except Exception as error:  # torch raises many exception types for a broken file
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise JudgeError(f"{path}: torch cannot load this checkpoint: {reason}") from error
     for wrapper in _WRAPPERS:
@@ -163,7 +162,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         else {}
     )
     if not tensors:
-        raise JudgeError(f"{path}: expected a checkpoint with the tensors of a network, found none")
+        raise JudgeError(f"{path}: expected a checkpoint with network tensors, found none")
     return tensors
 
 
@@ -174,7 +173,7 @@ def fill(
     what: str,
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Load tensors into a network; every parameter and buffer must be included.
+    """Load tensors into a network, which must include every parameter and buffer.
 
     Args:
         tensors: The checkpoint's tensors; additional tensors are ignored.
@@ -185,8 +184,8 @@ def fill(
     Raises:
         JudgeError: A tensor is missing or has another shape.
     """
-    # The packages of these networks load matching tensors and leave the rest random, so that a wrong
-    # file yields meaningless ratings.
+    # The packages of these networks load matching tensors and leave the rest random, so a wrong file would
+    # yield meaningless ratings.
     wanted = network.state_dict()
     given = {name: tensors.get((names or {}).get(name, name)) for name in wanted}
     for name, tensor in given.items():

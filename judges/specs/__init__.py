@@ -1,4 +1,4 @@
-"""Specifications of our judges. Cheap to import: implementations are loaded on first use."""
+"""Specify our judges. Importing this is cheap, since implementations are loaded on first use."""
 
 from live_eval.judges.specs.models import ARENA, BENCHMARK_MODEL, RUBRIC, VES
 from live_eval.judges.specs.sound import DISTILLMOS, DNSMOS, EMOALIGN, NISQA, PROSODY, UTMOS

@@ -1,4 +1,4 @@
-"""Specifications of judges that call a model."""
+"""Specify the judges that call a model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _audio_model = partial(
 _PROMPT = OptionSpec(name="prompt", help="a prompt file to use instead of the built-in prompt", is_file=True)
 _ECHOMIND = "Zhou et al.: EchoMind (ICLR 2026)"
 
-# The questions, anchors and notes of prompts/rubric.md and prompts/ves.md; a test compares them.
+# Questions, anchors and notes, equal to those in prompts/rubric.md and prompts/ves.md (a test compares them).
 _CONTEXT_FIT = RatingScale(
     "Context fit: does the reply fit the topic and respond to what was said?",
     (
@@ -76,7 +76,7 @@ _COLLOQUIALISM = RatingScale(
 _RELEVANCE = RatingScale(
     "Speech information relevance: does the reply respond to how it was said (the voice, the sounds or the "
     "environment described above), beyond the words?",
-    # As in the paper, a reply that contradicts the cue has noticed it and is above one that ignores it.
+    # As in the paper, a reply that contradicts the cue scores higher than one that ignores it.
     (
         "nothing in it relates to how it was said",
         "contradicts how it was said",
@@ -101,7 +101,7 @@ _EMPATHY = RatingScale(
 
 
 def _rated(name: str, title: str, scale: RatingScale, place: int, *, shows_cue: bool = False) -> OutputSpec:
-    """Return the output specification of a rating of the reply's words."""
+    """Return the output specification for a rating of the reply's text."""
     column = LeaderboardColumn(
         table=LeaderboardTable.RESPONSE_WORDS,
         title=name.upper(),
@@ -124,7 +124,7 @@ RUBRIC = JudgeSpec(
         _rated("c3", "C3 colloquialism degree", _COLLOQUIALISM, place=70),
         replace(
             _rated("c4", "C4 speech information relevance", _RELEVANCE, 80, shows_cue=True),
-            fits_cue_from=4.0,  # According to the scale's anchors, replies rated 4 or 5 reflect the cue.
+            fits_cue_from=4.0,  # replies rated 4 or 5 reflect the cue, according to the anchors
         ),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.SCRIPT_TEXT, Need.CUE}),

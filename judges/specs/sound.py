@@ -1,4 +1,4 @@
-"""Specifications of audio judges: quality, vocal expression and prosody of the reply."""
+"""Specify the audio judges: quality, vocal expression and prosody of the reply."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _local = partial(JudgeSpec, kind=JudgeKind.LOCAL, needs=frozenset({Need.REPLY_AU
 _column = partial(LeaderboardColumn, table=LeaderboardTable.RESPONSE_SOUND)
 _mos = partial(OutputSpec, unit="MOS", scale=(1.0, 5.0))
 _dnsmos = partial(_mos, low=0.0, high=5.0)
-# The network does not clip. The input to its last layer is normalised; together with the layer's weights,
-# this limits the widest of the five outputs to the range -6.28 to 6.18.
+# The network does not clip its outputs, but the last layer's normalised input and its weights limit the
+# widest of the five to -6.28 to 6.18.
 _nisqa = partial(_mos, low=-6.3, high=6.2)
 
 _P808_COLUMN = _column(
@@ -66,7 +66,7 @@ DISTILLMOS = _local(
     version="1",
     title="DistillMOS: audio quality of the reply",
     implementation="live_eval.judges.distillmos:DistillMos",
-    # The network ends in 1 + 4 sigmoid(x).
+    # The last operation of the network is 1 + 4 sigmoid(x).
     outputs=(_mos(name="", title="overall quality (DistillMOS)", low=1.0, high=5.0),),
     default_place=20,
     on_device=True,
@@ -138,7 +138,7 @@ UTMOS = _local(
     version="2",
     title="UTMOS22 strong: naturalness of the reply's audio",
     implementation="live_eval.judges.utmos:Utmos",
-    # An unclipped regressor: an adversarial recording can score just below 1, a good one just above 5.
+    # The regressor is not clipped: an adversarial recording can score just below 1, a good one just above 5.
     outputs=(
         _mos(
             name="",

@@ -1,4 +1,4 @@
-"""Specifications of judges of transcripts, replies and choices."""
+"""Specify the judges of transcripts, replies and choices."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _similarity(title: str, place: int, column: str, low: float | None = 0.0) ->
 
 
 def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, OutputSpec]:
-    """Return the outputs `normalized`, used for table columns, and `raw`."""
-    # No upper bound: there may be more insertions than words.
+    """Return the outputs `normalized`, which tables show, and `raw`."""
+    # no upper bound, because insertions are unlimited
     rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False)
     return (
         rate(name="normalized", title=f"{what}, Whisper-normalised", columns=columns),

@@ -1,12 +1,12 @@
 """Determine which option of a multiple-choice question a reply chooses. Pure.
 
-The question asks for "The answer is: X", and the last such statement counts; only a lone letter after it can
-correct it ("no wait, C"). Without such a statement, the order is: a lone letter, as the whole reply, its last
-sentence or its leading label; a letter chosen in other words ("I'd go with B", "B is correct"), if all such
-choices agree; the verbatim text of one option. Retracted choices are ignored. All other replies are
-`unparsed`.
+The question asks for "The answer is: X". The last such statement counts, unless a letter on its own corrects
+it ("no wait, C"). Without such a statement, the first of these decides: a letter on its own, as the whole
+reply, its last sentence or its leading label; a letter chosen in other words ("I'd go with B", "B is
+correct"), if all such choices agree; the verbatim text of one option. Retracted choices are ignored. All
+other replies are `unparsed`.
 
-Before adding another form, measure its benefit on real replies.
+Before adding another pattern, measure its benefit on real replies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Choice:
     """The choice in a reply.
 
     Args:
-        letter: The letter of the option, or None unless exactly one option is chosen.
+        letter: The letter of the chosen option; None unless exactly one is chosen.
         how: The source of the choice, ``letter`` or ``text`` (an option's text), or why there is no choice:
             ``refused``, ``unparsed``.
     """
@@ -37,7 +37,7 @@ def _any_case(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-# How recognisers spell a spoken letter.
+# Spellings of spoken letters in recognisers' output.
 _HEARD = {"ay": "A", "be": "B", "bee": "B", "cee": "C", "see": "C", "sea": "C", "dee": "D", "ee": "E"}
 _LETTER = rf"([A-Z]|{'|'.join(_HEARD)})(?![A-Za-z0-9'+#-])"
 _IS = r"(?:is|are|be)\b"
@@ -61,12 +61,12 @@ _NO_WORD = _any_case(
     r"|this|the|my|then|here|though|although|we|you|he|she|they|there|again|after|thanks)\b(?!-)"
 )
 _NO_SENTENCE = _any_case(r"\W*$|\s*[^\w\s'-]")  # "option see", but "see if it helps"
-# A letter that is introduced as a letter: "is: a", "option a", "(a)".
+# Contexts in which "a" is a letter: "is: a", "option a", "(a)".
 _INTRODUCED = _any_case(r"[:(（：]|\b(?:option|choice|letter)\b")
-# "A, happy" and "A – happy" mean A, whatever an option's text begins with.
+# "A, happy" and "A – happy" choose A, even if an option's text begins with "A happy".
 _MARKED_OFF = re.compile(r"\s*[,;:()/–—]|\s+-")
 _NO_NOUN = _any_case(r"\s+(?:yes|no)\b")  # no article precedes these words
-_WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # letters that are also words
+_WORDS = frozenset({"a", "be", "bee", "see", "sea"})  # spellings of letters that are also words
 _ANOTHER = _any_case(
     r"\W*,\W*[b-h]\b(?!\W*$)"
     r"|\W*(?:or|/|&|and(?!\W+\w\W+(?:is|was|does|can)))\W*(?:(?:maybe|even|option)\W+)?\w\b"
@@ -88,7 +88,7 @@ _DENIES = _any_case(
     r"\b(?:not|never|nor|neither|none|(?<!no )doubt\w*|wrong|incorrect|cannot|if|whether|unless|than|second"
     r"|worst|least)\b|n't\b|\b(?:dont|isnt)\b|不|^\W*(?:is|could)\b"
 )
-# Directly before "answer is": negations, questions, and references to other answers.
+# Words directly before "answer is" that negate it, ask for it or refer to another answer.
 _NO_STATEMENT = _any_case(
     r"(?:(?:\b(?:not|never|cannot|if|whether|(?:I|would|do) doubt)|n't|\bdont)"
     r"(?:[^\w.!?]+(?:say|think|believe|mean|sure|certain|know|claim|that|so|yet))*|(?:^|[.!?,;:])\W*(?:is|was|could|would))"
@@ -122,7 +122,7 @@ def choose(reply: str, options: Sequence[tuple[str, str]]) -> Choice:
     Choice(letter=None, how='unparsed')
     """
     texts = {letter: _words(text) for letter, text in options}
-    # A speaker who thinks aloud states the answer at the end: parse only the end of a longer reply.
+    # Speakers who think aloud state the answer at the end, so only the end of a long reply is parsed.
     bare = re.sub(r"[*_`\"“”<>{}$\\]|(?<!\w)['‘’]|['’](?!\w)", " ", reply[-3000:])
     if stated := list(_chosen(_ANSWER, plain_typography(bare), texts)):
         corrected = _CORRECTION.search(bare)
@@ -158,7 +158,7 @@ def _read(bare: str, texts: Mapping[str, str]) -> Choice:
 
 
 def _chosen(leads: re.Pattern[str], plain: str, texts: Mapping[str, str]) -> Iterator[str | None]:
-    """Yield the option after each lead phrase, or None for several options; skip negated options."""
+    """Yield the option after each lead phrase, or None if it names several; skip negated options."""
     for lead in leads.finditer(plain):
         rest = plain[lead.end() :]
         named = _NAMED.match(rest)
@@ -199,8 +199,8 @@ def _is_a_word(
     if alone.match(after) or _begins(after, texts[letter]):
         return False
     if is_marked:
-        # "The answer is: A sad voice" starts an option's text with its article, and does not choose A; but
-        # "A happy one" starts A's own text.
+        # In "The answer is: A sad voice", "A" is the article of an option's text and does not choose A,
+        # unless the text is A's own.
         following = _words(after).partition(" ")[0]
         starts = {each: text.partition(" ")[0] for each, text in texts.items()}
         return following != starts[letter] and following in starts.values()
@@ -213,7 +213,7 @@ def _letter(said: str, texts: Mapping[str, str]) -> str | None:
 
 
 def _begins(rest: str, text: str) -> bool:
-    """Return whether the rest begins with an option's text and mentions no other option."""
+    """Return whether the rest of a reply begins with an option's text and mentions no other option."""
     words = f"{_words(rest)} "
     return (
         bool(text) and words.startswith(f"{text} ") and not words.startswith((f"{text} or ", f"{text} and "))
@@ -221,8 +221,9 @@ def _begins(rest: str, text: str) -> bool:
 
 
 def _tells(text: str, plain: str) -> bool:
-    """Return whether a reply contains an option's text: as a sentence, a leading "yes", or at least three
-    words."""
+    """Return whether a reply contains an option's text: as a sentence, as a leading "yes", or as at least
+    three words.
+    """
     sentences = {_words(sentence) for sentence, asks in re.findall(r"([^.!?;]+)(\?)?", plain) if not asks}
     if text in ("yes", "no"):
         return re.match(rf"\W*{text}(?:\W*$|[,.!;]{_CHAT})", plain, re.IGNORECASE) is not None
@@ -233,6 +234,6 @@ def _tells(text: str, plain: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Return the words of a text without case, punctuation and a leading article."""
+    """Return the words of a text, without case, punctuation or a leading article."""
     words = re.findall(r"\w+(?:'\w+)*", plain_typography(text).casefold())
     return " ".join(words[1:] if words[:1] in (["a"], ["an"], ["the"]) else words)

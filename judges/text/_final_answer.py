@@ -1,8 +1,8 @@
-"""Parse the final answer of a reply: one of a few words, or a whole number. Pure.
+"""Parse the final answer of a reply: one of a few words or a whole number. Pure.
 
-The last "answer is X" decides; failing that, the last sentence if it begins with the answer ("Yes, you return
-…"); then the first sentence, likewise; then the only answer that the reply mentions, unless it is as common a
-word as yes or no. All other replies are unparsed.
+The first of these decides: the last "answer is X"; the last sentence, if it begins with an answer ("Yes, you
+return …"); the first sentence, if it does; the only answer that the reply mentions, unless it is a common
+word such as yes or no. All other replies are unparsed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def final_answer(reply: str, answers: Sequence[str]) -> str | None:
         if sentence and (found := re.match(rf"\W*{_LEADING}{word}", sentence[0], re.IGNORECASE)):
             return found[1].lower()
     named = {each.lower() for each in re.findall(rf"\b{_DENIED}{word}", text, re.IGNORECASE)}
-    # Only answers that are unlikely to occur by chance in an ordinary sentence.
+    # Consider only answers that are unlikely to occur in an ordinary sentence.
     distinct = {each for each in named if each not in ("no", "yes")}
     return distinct.pop() if len(distinct) == 1 and len(named) == 1 else None
 

@@ -2,7 +2,7 @@
 
 Zhou et al.: Instruction-Following Evaluation for Large Language Models (arXiv 2311.07911), in the version
 that VoiceBench uses. The rules for languages, sentences and capital words need a language detector and a
-tokeniser: ours are py3langid, and Punkt without its trained abbreviations; the published evaluator uses
+tokeniser: we use py3langid and Punkt without its trained abbreviations, while the published evaluator uses
 langdetect and trained Punkt. All other rules give the same results.
 """
 
@@ -47,16 +47,16 @@ def follows(reply: str, instruction: str, values: Mapping[str, Any]) -> bool:
     try:
         return RULES[instruction](reply, {name: value for name, value in values.items() if value})
     except KeyError as error:
-        raise ValueError(f"the instruction {instruction} has no {error.args[0]}") from None
+        raise ValueError(f"instruction {instruction}: missing value {error.args[0]}") from None
     except (re.error, AttributeError, TypeError) as error:
-        raise ValueError(f"the values of the instruction {instruction} cannot be used: {error}") from None
+        raise ValueError(f"instruction {instruction}: invalid values: {error}") from None
 
 
 def variants(reply: str) -> tuple[str, ...]:
-    """Return the texts, at least one of which must follow an instruction for a loose result.
+    """Return the variants of a reply, one of which must follow an instruction for a loose result.
 
-    The texts are the reply, the reply without its first line, without its last line, and without both, each
-    also without asterisks.
+    The variants are the reply and the reply without its first line, its last line or both, each with and
+    without asterisks.
     """
     lines = reply.split("\n")
     texts = (reply, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1])))
@@ -73,7 +73,7 @@ def without_tags(reply: str) -> str:
 def _compared(count: int, values: Mapping[str, Any], threshold: str, relation: str = "relation") -> bool:
     stated = values[relation]
     if stated not in ("less than", "at least"):
-        raise ValueError(f"expected less than or at least as {relation}, got {stated!r:.40}")
+        raise ValueError(f"expected {relation}: less than or at least, got {stated!r:.40}")
     return bool(count < values[threshold] if stated == "less than" else count >= values[threshold])
 
 

@@ -15,9 +15,9 @@ from live_eval.text.wording import plain_typography
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-# Another language counts only if it is likely, the expected language is not, and speech models support it:
-# py3langid has 140 languages, and identifies "so, I, so" as Venetian. Measured: none of 9,000 fragments of 1
-# to 5 words from English replies counts as another language; sentences in 29 other languages are detected
+# Another language counts only if it is likely, the expected language is unlikely, and speech models support
+# it: py3langid has 140 languages and identifies "so, I, so" as Venetian. Measured: none of 9,000 fragments of
+# 1 to 5 words from English replies counts as another language; sentences in 29 other languages are detected
 # with probabilities of 0.31 to 1, English below 0.01.
 _LIKELY = 0.3
 _UNLIKELY = 0.01
@@ -30,14 +30,14 @@ _SPOKEN = frozenset(
         *("th", "tl", "tr", "uk", "ur", "uz", "vi", "wuu", "yue", "zh", "zu"),
     )
 )
-# Languages with similar spelling, which the detector confuses.
+# Groups of similarly spelled languages, which the detector confuses.
 _ALIKE = (
     frozenset({"en", "sco", "pcm"}),
     frozenset({"no", "nb", "nn", "da"}),
     frozenset({"bs", "hr", "sr"}),
     frozenset({"id", "ms"}),
 )
-_TEXTS_KEPT = 4096  # several judges check the same reply
+_TEXTS_KEPT = 4096  # cached, since several judges check the same reply
 
 # Refusals by assistants. "I can't" also begins sympathy ("I can't help but smile", "I can't give you a hug",
 # "I can't hear you over the wind"). The refused action must therefore follow directly, in assistants' usual
@@ -59,14 +59,14 @@ _PERSON = r"(?:the speaker|someone|somebody|anyone|anybody|a person|people|indiv
 _LISTEN = r"(?:hear|listen|process|perceive|detect|identify|recogni[sz]e|analy[sz]e|interpret|access)"
 _TELL = r"(?:identify|determine|recogni[sz]e|infer|detect|assess)"
 _REFUSED = (
-    # help
+    # refusing to help
     rf"{_CANNOT} (?:help|assist)(?: you)?(?: out)?"
     rf"(?: with (?:{_WHICH} {_MATTER}|(?:that|this|it|these|those|identifying|determining)\b)|{_END})",
     r"\b(?:not|n't) something (?:that )?I(?: can|(?: am|'m) able to) "
     r"(?:(?:help|assist)(?: you)? with|discuss|do|answer|talk about)\b",
     rf"\bsomething (?:that )?{_CANNOT} (?:help|assist)\b",
     rf"{_CANNOT} provide (?:you with )?the help (?:that )?you need\b",
-    # the request itself
+    # refusing the request itself
     rf"{_CANNOT} (?:comply|fulfil{{1,2}}|accommodate|engage|process|complete|continue|provide|share|give|"
     r"offer|generate|create|discuss|answer|respond|support|perform|make)(?: you)?(?: with| in| to)?"
     rf"(?: {_WHICH})?(?: [\w-]+)?(?: (?:kind|type|sort) of)? {_MATTER}",
@@ -75,18 +75,18 @@ _REFUSED = (
     rf"(?: that| this| it)?(?: for you| here| right now)?{_END}",
     rf"\b{_UNABLE} (?:do|discuss|answer|share|respond to|talk about|support) (?:that|this){_END}",
     rf"{_CANNOT} provide (?:you with )?(?:any |specific )?(?:medical|legal|financial) advice\b(?!,? but)",
-    # hearing, and identifying a speaker or an emotion by voice
+    # hearing, or identifying a speaker or an emotion by voice
     rf"{_CANNOT} {_LISTEN}(?: to)?(?: an?| any| the| your)? (?:audio|sounds|voices|recordings?)\b",
     rf"{_CANNOT} {_TELL}\b[^.!?]*\b(?:by|from|based on)\b[^.!?]*\b{_SOUND}",
     rf"{_CANNOT} {_TELL} (?:{_PERSON}|who(?: is|'s) (?:speaking|talking))\b",
     rf"{_CANNOT} (?:{_TELL}|tell) (?:{_PERSON}'s|people's|your) (?:identity|age|gender)\b",
     rf"\bI (?:do not|don't) have (?:the|an) (?:ability|capability|capacity) to {_LISTEN}\b",
     rf"\bI (?:do not|don't) have access to (?:the |your |any )?{_SOUND}",
-    # being an AI
+    # referring to being an AI
     r"\b(?:as|I(?: am|'m)(?: just| only| merely)?) an? (?:[\w-]+ )?(?:AI|language model)\b[^.!?]*\b"
     r"(?:can(?:no|')?t|unable to|not able to|(?:ability|capability) to) "
     rf"(?:{_LISTEN}|help|assist|provide|answer|discuss)\b",
-    # rules
+    # referring to rules
     r"\bagainst my (?:guidelines|polic(?:y|ies)|programming)\b",
     r"\bviolates? (?:my|our|the)(?: usage| content)? (?:guidelines|polic(?:y|ies))\b",
     r"\bI(?: must|(?:'ll| will)? have to| need to)(?: respectfully| politely)? decline "
@@ -102,14 +102,14 @@ _LONGEST_REFUSAL_WORDS = 60
 
 
 def incomparable(turn: JudgedTurn) -> Unscored | None:
-    """Return the reason why a reply cannot be compared with the reference reply, or None if it can."""
+    """Return why a reply cannot be compared with the reference reply, or None if it can."""
     if not re.search(r"\w", turn.case.reference_text or ""):
         return Unscored("the reference reply has no words")
     return unreadable(turn)
 
 
 def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:
-    """Return the reason why a reply's words cannot be rated, or None; `refusals` allows refusals."""
+    """Return why a reply's text cannot be rated, or None if it can; `refusals` allows refusals."""
     text = turn.reply_text or ""
     if not re.search(r"\w", text):
         return Unscored("the reply is empty")
@@ -122,7 +122,7 @@ def unreadable(turn: JudgedTurn, *, refusals: bool = False) -> Unscored | None:
 
 
 def reply_and_reference(turn: JudgedTurn) -> tuple[str, str]:
-    """Return the texts of the reply and the reference reply in plain typography, for comparison."""
+    """Return the texts of the reply and the reference reply in plain typography."""
     return plain_typography(turn.reply_text or ""), plain_typography(turn.case.reference_text or "")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SaidWords:
-    """The words of a reply; the source is ``transcript`` or the name of a recogniser."""
+    """The words of a reply and their source: ``transcript`` or the name of a recogniser."""
 
     text: str
     source: str
@@ -38,7 +38,7 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
 
 
 def says_nothing(turn: JudgedTurn) -> bool:
-    """Return whether a turn's recorded reply has neither words nor audible audio."""
+    """Return whether a turn's recorded reply has neither text nor audible audio."""
     silent = turn.reply is not None and isinstance(unrateable(turn), Unscored)
     return silent and not (turn.reply_text or "").strip()
 

@@ -1,8 +1,7 @@
-"""Parse a reply as VoiceBench's own evaluators do, quirks included. Pure.
+"""Parse a reply as VoiceBench's evaluators do, including their quirks. Pure.
 
-The phrases are data in ``voicebench.json``; the procedure is described here. VoiceBench's evaluators guess at
-random if they cannot parse a reply; these functions return None instead, and the judge counts the expected
-value of a guess.
+The phrases are in ``voicebench.json``. VoiceBench's evaluators guess at random if they cannot parse a reply;
+these functions return None instead, and the judge scores the expected value of a guess.
 """
 
 from __future__ import annotations
@@ -41,9 +40,10 @@ def _tables() -> Mapping[str, Any]:
 def read_choice(reply: str) -> str | None:
     """Return the letter A to D that a reply chooses, or None.
 
-    The first phrase in the list that occurs with a letter decides (with several letters, the first in the
-    alphabet); letters at the start of the reply count last. The letter may begin a word ("the answer is
-    definitely B" chooses D), and ``" a,"`` is such a phrase, so an article before a comma chooses A.
+    The first phrase in the list that occurs with a letter decides; if it occurs with several letters, the
+    first in the alphabet counts. Letters at the start of the reply are tried last. The letter may be the
+    start of a word, so "the answer is definitely B" chooses D, and ``" a,"`` is a phrase, so an article
+    before a comma chooses A.
 
     >>> read_choice("The answer is definitely B"), read_choice("It is, in a, well, odd way, option C")
     ('D', 'A')
@@ -70,21 +70,22 @@ def read_refusal(reply: str) -> bool:
 
 
 def read_bbh(reply: str, item_id: str) -> bool | None:
-    """Return the answer to an item of BIG-Bench Hard: yes or option B as True, no or A as False; or None.
+    """Return the answer to a BIG-Bench Hard item: True for yes or option B, False for no or option A, else
+    None.
 
-    The item's ID names its task. Each task has a list of phrases; the first that matches decides.
+    The item's ID contains its task. Each task has a list of phrases; the first match decides.
 
     Raises:
-        ValueError: The ID names none of the four tasks.
+        ValueError: The ID contains none of the four tasks.
 
     >>> read_bbh("Yes, you do.", "navigate_3"), read_bbh("So he must be lying.", "web_of_lies_1")
     (True, True)
     """
-    # In VoiceBench's order: an ID is checked for each name in turn.
+    # Search the ID for each task name, in VoiceBench's order.
     tasks = ("sports_understanding", "hyperbaton", "navigate", "web_of_lies")
     task = next((name for name in tasks if name in item_id), None)
     if task is None:
-        raise ValueError(f"expected an ID with one of {', '.join(tasks)}, got {item_id!r:.80}")
+        raise ValueError(f"expected an ID that contains one of {', '.join(tasks)}, got {item_id!r:.80}")
     text = _plain(reply)
     tables = (_tables()["yes_no"], _tables()[task]) if task in _YES_NO_TASKS else (_tables()[task],)
     for how, value, phrase in (row for table in tables for row in table):

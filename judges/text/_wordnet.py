@@ -1,4 +1,4 @@
-"""Find WordNet's files on this machine. nltk is imported only if they are not found elsewhere."""
+"""Find WordNet's files on this machine; nltk is imported only if they are not found elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def find_wordnet(chosen: str) -> Path:
 
 
 def wordnet_lacks(wordnet: str = "") -> str | None:
-    """Describe how to get WordNet, or return None if it is on this machine or in the user's folder."""
+    """Return instructions for getting WordNet, or None if it is on this machine or in the user's folder."""
     try:
         if wordnet:
             return None if _at(Path(wordnet)) else f"WordNet at {wordnet} ({_SHORTLY})"
@@ -70,7 +70,7 @@ def _at(place: Path) -> Path | None:
 
 
 def _installed() -> Path | None:
-    """Return the location of nltk's or Debian's files."""
+    """Return the location of the WordNet files from nltk or Debian, or None."""
     import nltk.data
 
     corpora = [Path(folder) / "corpora" for folder in nltk.data.path]

@@ -60,7 +60,7 @@ def test_the_same_is_asked_again_in_plain_json() -> None:
 def test_replies_to_different_cases_are_not_compared() -> None:
     other = replace(SECOND, case=replace(SECOND.case, case_id="another"))
     with pytest.raises(
-        ValueError, match="expected two replies to one case, got 'ordinary/target' and 'another'"
+        ValueError, match="expected two replies to the same case, got 'ordinary/target' and 'another'"
     ):
         ArenaJudge().request(FIRST, other)
 

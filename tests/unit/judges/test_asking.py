@@ -179,7 +179,7 @@ def test_a_rating_is_read(value: float) -> None:
 
 @pytest.mark.parametrize("value", [0, 6, 4.5, "4", "4/5", True, None, [4], {}, -1, 10**400])
 def test_what_is_no_rating_is_not(value: object) -> None:
-    with pytest.raises(UnreadableError, match="expected x as a whole number from 1 to 5, got"):
+    with pytest.raises(UnreadableError, match="expected a whole number from 1 to 5 in x, got"):
         read_rating({"x": value}, "x")
     with pytest.raises(UnreadableError, match="expected the key y"):
         read_rating({"x": value}, "y")
@@ -190,5 +190,5 @@ def test_words_can_be_kept() -> None:
     assert read_words(value, "why") == "half ?, whole 🙂"
     assert read_words(value, "what") == ""
     json.dumps(read_words(value, "why")).encode()
-    with pytest.raises(UnreadableError, match="expected why as a string, got a list"):
+    with pytest.raises(UnreadableError, match="expected a string in why, got a list"):
         read_words({"why": []}, "why")

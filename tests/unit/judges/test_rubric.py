@@ -82,7 +82,7 @@ def test_one_rating_that_is_none_spoils_all(score: object, place: int) -> None:
     scores[place] = score
     judgement = Rubric().parse(answer(*scores))
     assert isinstance(judgement, Failed)
-    assert judgement.reason.startswith(f"expected {SCALES[place]}_score as a whole number from 1 to 5, got")
+    assert judgement.reason.startswith(f"expected a whole number from 1 to 5 in {SCALES[place]}_score, got")
 
 
 def test_a_missing_rating_is_named() -> None:

@@ -89,11 +89,11 @@ def test_an_answer_is_read() -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ('{"explanation": "", "VES_score": 0}', "expected VES_score as a whole number from 1 to 5, got '0'"),
-        ('{"VES_score": "4/5"}', "expected VES_score as a whole number from 1 to 5, got '4/5'"),
-        ('{"VES_score": true}', "expected VES_score as a whole number from 1 to 5, got 'True'"),
+        ('{"explanation": "", "VES_score": 0}', "expected a whole number from 1 to 5 in VES_score, got '0'"),
+        ('{"VES_score": "4/5"}', "expected a whole number from 1 to 5 in VES_score, got '4/5'"),
+        ('{"VES_score": true}', "expected a whole number from 1 to 5 in VES_score, got 'True'"),
         ('{"score": 4}', "expected the key VES_score"),
-        ('{"VES_score": 4, "explanation": 4}', "expected explanation as a string, got a int"),
+        ('{"VES_score": 4, "explanation": 4}', "expected a string in explanation, got a int"),
     ],
 )
 def test_what_is_no_answer_is_named(answer: str, reason: str) -> None:

@@ -94,5 +94,5 @@ def test_a_missing_or_broken_torchaudio_is_reported(tmp_path: Path, monkeypatch:
     (tmp_path / "torchaudio.py").write_text("raise OSError('libcudart.so.13: no such file')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torchaudio", raising=False)
-    with pytest.raises(JudgeError, match="of both for CPUs: libcudart"):
+    with pytest.raises(JudgeError, match="or for the CPU: libcudart"):
         import_torchaudio()

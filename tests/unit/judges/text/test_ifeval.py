@@ -104,14 +104,18 @@ def test_instructions(reply: str, instruction: str, values: dict[str, Any], expe
     ("instruction", "values", "message"),
     [
         ("detectable_format:rhyme", {}, "unknown instruction"),
-        ("length_constraints:number_words", {"num_words": None, "relation": "at least"}, "has no num_words"),
+        (
+            "length_constraints:number_words",
+            {"num_words": None, "relation": "at least"},
+            "missing value num_words",
+        ),
         (
             "length_constraints:number_words",
             {"num_words": 3, "relation": "about"},
-            "expected less than or at least",
+            "expected relation: less than or at least",
         ),
-        ("keywords:existence", {"keywords": ["("]}, "cannot be used"),
-        ("keywords:frequency", {"keyword": 5, "frequency": 1, "relation": "at least"}, "cannot be used"),
+        ("keywords:existence", {"keywords": ["("]}, "invalid values"),
+        ("keywords:frequency", {"keyword": 5, "frequency": 1, "relation": "at least"}, "invalid values"),
     ],
 )
 def test_unusable_instructions(instruction: str, values: dict[str, Any], message: str) -> None:

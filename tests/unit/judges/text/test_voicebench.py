@@ -224,5 +224,5 @@ def test_the_quirks_of_bbh(item_id: str, reply: str, answer: bool | None) -> Non
 
 
 def test_an_item_of_no_known_task() -> None:
-    with pytest.raises(ValueError, match="expected an ID with one of"):
+    with pytest.raises(ValueError, match="expected an ID that contains one of"):
         read_bbh("yes", "snarks_1")
