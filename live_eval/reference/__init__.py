@@ -1,7 +1,7 @@
 """The built-in reference endpoint: a realtime speech server with exact delays and ground-truth logs.
 
-`engine` runs one session independently of any protocol. `protocols` translates its events into each dialect's
-messages. `server` connects both to sockets and media tracks. `responders` recognises speech and finds
+`engine` runs one session independently of any protocol, `protocols` translates its events into each dialect's
+messages, `server` connects both to sockets and media tracks, and `responders` recognises speech and generates
 replies.
 """
 

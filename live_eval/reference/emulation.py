@@ -10,7 +10,7 @@ __all__ = ["address", "calibration_client", "emulated_clients", "emulation_of"]
 
 
 def emulated_clients() -> dict[str, ClientSpec]:
-    """Return, by name, the clients whose services the reference endpoint emulates."""
+    """Return the clients whose services the reference endpoint emulates, by name."""
     specs = (plugin.spec for plugin in find_plugins(CLIENTS))
     return {spec.name: spec for spec in specs if isinstance(spec, ClientSpec) and spec.emulation is not None}
 
@@ -20,14 +20,14 @@ def emulation_of(name: str) -> Emulation:
     emulation = client(name).emulation
     if emulation is None:
         raise UsageError(
-            f"the reference endpoint does not emulate {name!r}; it emulates: "
+            f"the reference endpoint does not emulate {name!r}; expected one of: "
             + ", ".join(sorted(emulated_clients()))
         )
     return emulation
 
 
 def address(name: str, host: str, port: int, *, secure: bool = False) -> str:
-    """Return the base URL at which a reference endpoint serves a client, or raise `UsageError`."""
+    """Return the base URL of a client's emulated service, or raise `UsageError`."""
     scheme = "ws" if client(name).transport_kind is TransportKind.WEBSOCKET else "http"
     return f"{scheme}{'s' if secure else ''}://{host}:{port}{emulation_of(name).base_path}"
 
@@ -37,4 +37,4 @@ def calibration_client(kind: TransportKind) -> str:
     for name, spec in emulated_clients().items():
         if spec.transport_kind is kind and spec.emulation is not None and spec.emulation.calibrates:
             return name
-    raise UsageError(f"found no installed client that calibrates {kind.value}")
+    raise UsageError(f"no installed client calibrates {kind.value}")

@@ -1,4 +1,4 @@
-"""Settings of the reference endpoint: exact timing, behaviour in overlaps, and faults."""
+"""Define the settings of the reference endpoint: timing, behaviour in overlaps, and faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ StopTime: TypeAlias = int | Literal["never"] | None
 
 
 class Cadence(StrEnum):
-    """The pace at which reply audio is sent once it has started."""
+    """The pace at which the rest of a reply is sent once it has started."""
 
     BURST = "burst"
     """The first chunk, then all others together after 2 ms."""
@@ -53,7 +53,7 @@ class IdleRtp(StrEnum):
 
 
 class OnBackchannel(StrEnum):
-    """The endpoint's reaction to a backchannel (short speech over a reply)."""
+    """The endpoint's reaction to a backchannel (short user speech over a reply)."""
 
     STOP = "stop"
     """Stop the reply and respond to the user, as after any other speech."""
@@ -62,7 +62,7 @@ class OnBackchannel(StrEnum):
 
 
 class AfterStop(StrEnum):
-    """What the endpoint does after the user has interrupted a reply."""
+    """The endpoint's action after the user has interrupted a reply."""
 
     ANSWER = "answer"
     """Respond to the user."""
@@ -92,26 +92,26 @@ class ReferenceSettings:
         delay_ms: Delay from the end of the user's speech to the reply's first chunk. A reply that takes
             longer to generate is sent immediately.
         lead_silence_ms: Digital silence before the reply.
-        chunk_ms: Length of a reply audio chunk; media track packets are always 20 ms long.
-        cadence: Pace at which chunks are sent. On a media track, it only affects events: packets are sent in
-            real time.
+        chunk_ms: Duration of a reply audio chunk; media track packets are always 20 ms long.
+        cadence: Pace at which chunks are sent. On a media track, it only affects events, since packets are
+            sent in real time.
         calibrate: Whether to calibrate without models: speech ends when a marked sample arrives, and the
             reply is a synthetic signal.
-        reply_ms: Length of the synthetic reply, excluding lead silence and pause.
+        reply_ms: Duration of the synthetic reply, excluding lead silence and pause.
         reply_pause_ms: Digital silence in the middle of the synthetic reply.
-        stall_ms: Length of a stall. In all sessions, no reply starts during the first `stall_ms` of every
+        stall_ms: Duration of a stall. No session starts a reply during the first `stall_ms` of every
             `stall_every_ms` on the monotonic clock; delayed replies start when the stall ends.
         stall_every_ms: Stall period; 0 for no stalls.
         faults: The faults to inject.
         session_limit_s: Maximum duration of a session.
-        notice_s: Time from the announcement of a session's end to the end, in dialects with such a message
-            (Gemini's ``goAway``); 0 for no announcement.
-        idle_rtp: What a media track carries between replies.
-        stop_ms: How long a reply continues after the first sample of the user's overlapping speech arrives;
-            `NEVER` to complete the reply; None to stop as soon as the endpoint detects the speech. If set,
-            a response remains in progress, and can be stopped, until its audio has been played.
+        notice_s: Time between the announcement of a session's end (Gemini's ``goAway``) and the end; 0 for no
+            announcement.
+        idle_rtp: Packets that a media track sends between replies.
+        stop_ms: How long a reply continues after the first sample of overlapping user speech arrives; `NEVER`
+            to complete the reply; None to stop when the endpoint detects the speech. If set, a response can
+            be stopped until its audio has been played.
         on_backchannel: Reaction to speech shorter than `backchannel_ms` over a reply.
-        backchannel_ms: Maximum length of a backchannel.
+        backchannel_ms: Maximum duration of a backchannel.
         after_stop: What to do after the user has interrupted a reply.
         end_silence_ms: Silence that ends the user's turn; None to use the client's setting or the mark.
         talk_over_ms: Delay from the start of the user's speech (with no reply in progress) to the endpoint's
@@ -153,7 +153,7 @@ class ReferenceSettings:
                 raise UsageError(f"{name}: expected {least} to {most}, got {value}")
         if self.stall_ms and self.stall_ms >= self.stall_every_ms:
             raise UsageError(
-                f"stall_ms: expected less than stall_every_ms, {self.stall_every_ms}, got {self.stall_ms}"
+                f"stall_ms: expected less than stall_every_ms ({self.stall_every_ms}), got {self.stall_ms}"
             )
         if len(self.label) > _LABEL_CHARACTERS:
             raise UsageError(f"label: expected at most {_LABEL_CHARACTERS} characters, got {len(self.label)}")
@@ -177,7 +177,7 @@ class ReferenceSettings:
         return any(value is not None for value in (self.stop_ms, self.end_silence_ms, self.talk_over_ms))
 
     def of_reply(self, number: int) -> ReferenceSettings:
-        """Return the settings for reply `number` (from 1), including only faults that affect it."""
+        """Return the settings for reply `number` (from 1), with only the faults that affect it."""
         return replace(self, faults=self.faults.in_reply(number)) if self.faults else self
 
     def after_stall(self, at_ns: int) -> int:
@@ -220,7 +220,7 @@ class ReferenceSettings:
     def _faults_of_session(self, text: str) -> FaultScript:
         script = parse_faults(text, self.faults.seed)
         if early := script.in_layers(FaultLayer.ACCEPT):
-            raise UsageError(f"fault={early[0]}: this fault occurs before the request; set it with --fault")
+            raise UsageError(f"fault={early[0]}: this fault precedes the request; set it with --fault")
         return FaultScript((*self.faults.in_layers(FaultLayer.ACCEPT), *script), script.seed)
 
 

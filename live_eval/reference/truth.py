@@ -41,7 +41,7 @@ _TRUTH_SCHEMA = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueReply:
-    """The true times of one response. Times are absolute monotonic nanoseconds.
+    """The true times of one response, in absolute monotonic nanoseconds.
 
     Args:
         session_id: The session's id, as sent to the client.
@@ -59,19 +59,19 @@ class TrueReply:
         chunk_samples: Number of samples in each chunk.
         rate_hz: Sample rate; None without audio.
         onset_sample: Index of the first audible sample, including lead silence; None for silence.
-        onset_by: How the onset was found: ``constructed``, ``given`` or ``detector``.
-        stopped_ns: Time at which the client was notified to drop unplayed audio; None if it was not.
+        onset_by: How the onset is known: ``constructed``, ``given`` or ``detector``.
+        stopped_ns: Time at which the client was notified to drop unplayed audio, or None.
         heard_from_ns: Playback time of the first audible sample if chunks are played at their send times
             without buffering; None for silence.
         heard_until_ns: Playback time of the last audible sample, excluding audio that the client drops at
             `stopped_ns` (none on a track); None for silence.
-        ended_ns: Time at which the end of the response was announced; None if it was not.
+        ended_ns: Time at which the end of the response was announced, or None.
         status: Final status.
         reason: Reason for an interruption or failure.
         first_byte_ns: Duration from `voice_end_ns` to the first chunk.
         voice_to_voice_ns: Duration from `voice_end_ns` to `heard_from_ns`.
-        lag_ns: Largest event-loop lag on the server, from 200 ms before the end of speech to the onset: the
-            error bar of these times.
+        lag_ns: Maximum event-loop lag on the server, from 200 ms before the end of speech to the onset, which
+            bounds the error of these times.
     """
 
     session_id: str
@@ -103,13 +103,13 @@ class TrueReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueUtterance:
-    """A user utterance as received by the endpoint. Times are absolute monotonic nanoseconds.
+    """The true times of a user utterance, in absolute monotonic nanoseconds.
 
     Args:
         session_id: The session's id, as sent to the client.
         label: The client's label for the session, from its URL; may be empty.
         utterance: Number of the utterance in the session, from 0. If the endpoint ended the user's turn
-            during a pause, the speech after it is another utterance.
+            during a pause, the speech after the pause is a new utterance.
         onset_ns: Arrival of the message that contains its first sample.
         end_ns: Arrival of the message that contains its last sample; None if the session ended earlier.
         end_by: Method that found the end: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
@@ -129,14 +129,14 @@ class TrueUtterance:
 
 
 class Truth(NamedTuple):
-    """The contents of a truth file, in log order."""
+    """The contents of a truth file, in order."""
 
     replies: list[TrueReply]
     utterances: list[TrueUtterance]
 
 
 class TruthKeeper:
-    """Collect one session's true times from its events and their send times. Pure.
+    """Collect the true times of one session from its events and their send times. Pure.
 
     Args:
         label: The client's label for the session.
@@ -151,23 +151,26 @@ class TruthKeeper:
         self._open: dict[str, _OpenReply] = {}
 
     def queued(self, piece: AudioPiece) -> None:
-        """Record a piece that a track will send later; its reply is not complete before then."""
+        """Record a piece that a track will send later; its reply is incomplete until then."""
         reply = self._open.get(piece.response.response_id)
         if reply is not None:
             reply.unplayed += 1
             reply.paced = True
 
     def played(self, piece: AudioPiece, at_ns: int) -> TrueReply | None:
-        """Record that a queued piece is about to be sent; return the true times if this completes a reply."""
+        """Record that a queued piece is about to be sent; return the true times if its reply is then
+        complete.
+        """
         reply = self._open.get(piece.response.response_id)
         if reply is None:
             return None
         reply.add(piece, at_ns)
-        reply.unplayed = max(0, reply.unplayed - 1)  # other pieces may have been dropped meanwhile
+        reply.unplayed = max(0, reply.unplayed - 1)  # some pieces may have been dropped since
         return self._complete(reply)
 
     def dropped(self, response_id: str, notified_ns: int | None) -> TrueReply | None:
-        """Record that a response's queued pieces were dropped; return the true times of a complete reply.
+        """Record that a response's queued pieces were dropped; return the true times if its reply is
+        complete.
 
         `notified_ns` is the time at which the client was notified, or None.
         """
@@ -178,7 +181,7 @@ class TruthKeeper:
         return self._complete(reply)
 
     def sent(self, event: Event, at_ns: int, *, stops: bool = False) -> TrueReply | None:
-        """Record that an event was sent; return the true times if this completes a reply.
+        """Record that an event was sent; return the true times if its reply is then complete.
 
         Args:
             stops: Whether the client drops the unplayed audio of a cancelled response.
@@ -218,7 +221,7 @@ class TruthKeeper:
         )
 
     def closed(self) -> list[TrueReply]:
-        """When the connection ends, return the true times of unfinished replies."""
+        """Return the true times of unfinished replies when the connection ends."""
         rest = [self._truth(reply) for reply in self._open.values()]
         self._open.clear()
         return rest
@@ -293,7 +296,7 @@ class _OpenReply:
     def heard_until_ns(self) -> int | None:
         if self.last is None or self.last.ends is None:
             return None
-        # A track plays every packet that it sent, including the last one before the stop.
+        # Every sent packet is played, including the last one before the stop.
         playout = self._playout(None if self.paced else self.stopped_ns)
         ends = np.flatnonzero(self.last.ends[: playout.end_sample])
         return playout.heard_ns(int(ends[-1])) if len(ends) else None
@@ -311,7 +314,7 @@ class _OpenReply:
 
 
 class TruthFile:
-    """Write true times as JSON lines in a thread, so that the event loop never blocks.
+    """Write true times as JSON lines in a thread, to avoid blocking the event loop.
 
     Raises:
         DataError: The file cannot be written.
@@ -341,7 +344,7 @@ class TruthFile:
         self._thread.join()
         self._file.close()
         if self._failure is not None:
-            raise DataError(f"the true times are incomplete: {self._failure}")
+            raise DataError(f"incomplete true times: {self._failure}")
 
     def _write(self) -> None:
         while (truth := self._lines.get()) is not None:
@@ -360,7 +363,7 @@ _FIELDS = {kind: {each.name for each in fields(kind)} for kind in _NAMES}
 
 
 def read_truth(path: Path) -> Truth:
-    """Read a truth file, skipping an incomplete last line, because the file may still be growing.
+    """Read a truth file; skip an incomplete last line, because the file may still grow.
 
     Raises:
         DataError: The file cannot be read, or a line is invalid.

@@ -1,4 +1,4 @@
-"""The items of one session's conversation, in order."""
+"""Store the items of one session's conversation, in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 class Role(StrEnum):
-    """The speaker or author of an item."""
+    """The author of an item."""
 
     SYSTEM = "system"
     USER = "user"
@@ -39,14 +39,14 @@ class Role(StrEnum):
 
 
 class PartKind(StrEnum):
-    """Whether a part is written or spoken."""
+    """The kind of a part: written or spoken."""
 
     TEXT = "text"
     AUDIO = "audio"
 
 
 class ItemStatus(StrEnum):
-    """Whether an item is complete."""
+    """The status of an item: whether it is complete."""
 
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -62,7 +62,7 @@ class Part:
         text: Text; None before speech is recognised or if recognition failed.
         audio: The user's speech as received, encoded with `codec`.
         codec: Encoding of `audio`.
-        audio_ms: Length of the speech.
+        audio_ms: Duration of the speech.
         pending: Whether recognition is in progress.
     """
 
@@ -75,16 +75,16 @@ class Part:
 
     @classmethod
     def speech(cls, audio: bytes, codec: Codec, text: str | None = None) -> Part:
-        """Return the user's speech as a part."""
+        """Create a part from the user's speech."""
         audio_ms = len(audio) // sample_bytes(codec) * 1000 // codec.rate_hz
         return cls(PartKind.AUDIO, text, audio, codec, audio_ms)
 
 
 @dataclass(slots=True)
 class Item:
-    """A message.
+    """A message in the conversation.
 
-    `talked_over` means that the user spoke before the whole message could have been heard.
+    `talked_over` is set if the user spoke before the whole message could have been heard.
     """
 
     item_id: str
@@ -96,10 +96,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ItemContent:
-    """The content of one item, for the responder.
+    """The content of an item that the responder needs.
 
     Args:
-        role: The speaker or author.
+        role: The author of the item.
         text: The text; None if unknown.
         speech: The user's speech as received, in pieces.
     """
@@ -111,9 +111,9 @@ class ItemContent:
 
 
 class ItemHistory:
-    """A conversation's items in the order spoken, limited to `MOST_ITEMS` and `MOST_BYTES`.
+    """A conversation's items in spoken order, limited to `MOST_ITEMS` and `MOST_BYTES`.
 
-    `append` drops the oldest items if necessary; check `has_room` before adding a client's items.
+    `append` drops the oldest items if necessary, so check `has_room` before adding a client's items.
     """
 
     def __init__(self, *, most_items: int = MOST_ITEMS, most_bytes: int = MOST_BYTES) -> None:
@@ -140,7 +140,7 @@ class ItemHistory:
         return len(self._items) < self._most_items and self._bytes() + _size(item) <= self._most_bytes
 
     def append(self, item: Item) -> str | None:
-        """Append an item, dropping the oldest items if necessary; return the previous item's ID, or None."""
+        """Append an item, dropping the oldest if necessary; return the previous item's ID, or None."""
         previous = self.last_id
         self._items.append(item)
         while len(self._items) > 1 and self._is_too_large():

@@ -1,7 +1,7 @@
 """Detect the start and end of speech from voice detector probabilities. Pure.
 
-Implements Silero's rule with two additions: a minimum speech duration, to ignore clicks, and early reports
-of pauses, so that recognition can start before the turn ends.
+Follows Silero's rule with two additions: a minimum speech duration filters out clicks, and early reports of
+pauses allow recognition to start before the turn ends.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Detection:
     """Thresholds of the endpointer.
 
     Args:
-        threshold: Probability, 0 to 1, above which a window is speech. Once speech has started, it continues
-            until the probability falls below ``threshold - 0.15``.
-        prefix_padding_ms: Length of audio before the onset that belongs to the turn.
-        silence_ms: Silence that ends the turn.
+        threshold: Probability, 0 to 1, above which speech starts; it ends when the probability falls below
+            ``threshold - 0.15``.
+        prefix_padding_ms: Duration of the audio before the onset that is included in the turn.
+        silence_ms: Duration of silence that ends the turn.
     """
 
     threshold: float = 0.5
@@ -36,7 +36,7 @@ class Detection:
 
 
 class SpeechChangeKind(Enum):
-    """The kind of a change."""
+    """The kind of a speech change."""
 
     STARTED = "started"
     PAUSED = "paused"
@@ -45,11 +45,11 @@ class SpeechChangeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SpeechChange:
-    """A change between speech and silence.
+    """The start, pause or end of speech.
 
     Args:
-        speech_ms: Onset if speech started, otherwise end of the speech so far.
-        heard_ms: Length of audio processed at the time of detection.
+        speech_ms: Onset if speech started, else the end of the speech so far.
+        heard_ms: Duration of the audio processed before the detection.
     """
 
     kind: SpeechChangeKind
@@ -72,7 +72,7 @@ class Endpointer:
 
     @property
     def heard_ms(self) -> int:
-        """Length of the audio processed so far, in milliseconds."""
+        """Duration of the audio processed so far, in milliseconds."""
         return self._window * WINDOW_MS
 
     @property
@@ -81,12 +81,12 @@ class Endpointer:
         return not self._speaking or self._silent > 0
 
     def end_turn(self) -> None:
-        """Reset the state after something else has ended the turn."""
+        """Reset the state after the turn was ended by another event."""
         self._speaking = self._paused = False
         self._voiced = self._silent = 0
 
     def feed(self, probability: float) -> SpeechChange | None:
-        """Process the speech probability of the next window; return the resulting change, or None."""
+        """Process the speech probability of the next window; return the change it causes, or None."""
         self._window += 1
         return self._while_speaking(probability) if self._speaking else self._while_silent(probability)
 

@@ -1,8 +1,8 @@
-"""One session of the reference endpoint, independent of dialect, socket, clock and models.
+"""Run one session of the reference endpoint, independently of dialect, socket, clock and models.
 
-Each input has a time. Outputs are, in order, work for the host and events for the client (see `events`). The
-host runs the models and returns their results. `Engine.due` returns delayed outputs at `Engine.wake_ns`, and
-`Engine.react` applies scheduled reactions to overlapping speech at `Engine.reacts_ns`.
+Each input has a time. Each output is either work for the host or an event for the client (see `events`). The
+host runs the models and returns their results. Call `Engine.due` at `Engine.wake_ns` for delayed outputs, and
+`Engine.react` at `Engine.reacts_ns` for scheduled reactions to overlapping speech.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class EngineConfig:
         instructions: System prompt; may be empty.
         wants_audio: Whether replies are spoken.
         speed: Relative speed of the voice.
-        lossy_input: Whether the input was decoded from a lossy codec; `Engine.audio` is then called once per
+        lossy_input: Whether the input was decoded from a lossy codec. If so, call `Engine.audio` once per
             packet.
-        frame_ms: Frame length of a continuous output stream, which has silence between replies and is sent
-            only while the user's audio arrives; None to send only replies.
+        frame_ms: Frame duration of a continuous output stream, which contains silence between replies and is
+            sent only while the user's audio arrives; None to send only replies.
     """
 
     input_codec: Codec = PCM_24K
@@ -88,13 +88,13 @@ class EngineConfig:
 
 
 class Engine:
-    """One session.
+    """Run one session.
 
     Args:
         session_id: Session ID, from which item and response IDs are derived.
         settings: Behaviour of the session.
         config: Initial session settings.
-        waits_for_words: Whether a reply requires the recognised text.
+        waits_for_words: Whether to wait for the recognised text before generating a reply.
     """
 
     def __init__(
@@ -151,13 +151,13 @@ class Engine:
 
     @property
     def chunk_ms(self) -> int:
-        """Length of a reply audio chunk."""
+        """Duration of a reply audio chunk."""
         return self.config.frame_ms or self.settings.chunk_ms
 
     def take_over(self, earlier: Engine, items: Sequence[Item]) -> None:
-        """Resume another session with its ID and conversation. Call before any other input.
+        """Resume another session with its ID and conversation. Call this before any other input.
 
-        Any pending reply of `earlier` is dropped, and its unrecognised speech stays unrecognised.
+        Pending replies of `earlier` are dropped, and its unrecognised speech stays unrecognised.
         """
         self.session_id, self._named = earlier.session_id, earlier._named
         for item in items:
@@ -166,7 +166,7 @@ class Engine:
                 part.pending = False
 
     def new_name(self, prefix: str) -> str:
-        """Return an ID that is unique in this session."""
+        """Return an ID that is unique within this session."""
         self._named += 1
         return f"{prefix}_{self.session_id[-12:]}{self._named:04d}"
 
@@ -178,7 +178,7 @@ class Engine:
             self._stream = self._new_stream()
 
     def refusal(self, config: EngineConfig) -> str | None:
-        """Return the reason why these settings rule out scripted reactions to overlapping speech, or None."""
+        """Return why these settings conflict with scripted reactions to overlapping speech, or None."""
         settings = self.settings
         if not settings.scripted:
             return None
@@ -217,7 +217,7 @@ class Engine:
         self._listening.clear()
 
     def fall_silent(self, at_ns: int) -> list[Output]:
-        """Handle a pause in the input, which ends the turn of a user who is speaking."""
+        """Handle a gap in the input, which ends the turn of a speaking user."""
         if not self._listening.hears_speech:
             return []
         out = self.commit(at_ns)
@@ -272,7 +272,7 @@ class Engine:
         return out
 
     def utterances_left(self) -> Sequence[UserUtterance]:
-        """Return the utterances still open when the session ended."""
+        """Return the utterances that were still open when the session ended."""
         return self._overlap.closed()
 
     def _turn(self, turn: SpeechCommitted, at_ns: int) -> list[Output]:
@@ -301,7 +301,7 @@ class Engine:
         return out
 
     def recognised(self, item_id: str, part: int, text: str | None, reason: str = "") -> list[Output]:
-        """Process a recognition result for part of an item: the text, or None and the reason."""
+        """Process a recognition result for part of an item: the text, or None with a reason."""
         item = self._unrecognised.get(item_id)
         if item is None:
             return []
@@ -337,7 +337,7 @@ class Engine:
         return [ItemAdded(item, previous_id), *self._listen(item)]
 
     def truncate(self, item: Item, part: int, audio_end_ms: int) -> Problem | None:
-        """Truncate a reply to the part that the user heard; return a problem or None."""
+        """Truncate a reply to the part that the user heard; return a problem if that is impossible."""
         spoken = item.parts[part] if part < len(item.parts) else None
         if item.role is not Role.ASSISTANT or spoken is None or spoken.kind is not PartKind.AUDIO:
             message = "Only model output audio messages can be truncated"
@@ -368,8 +368,8 @@ class Engine:
 
         Args:
             at_ns: Request time.
-            config: Response settings; by default, the session's.
-            said: Items to answer; by default, the whole conversation.
+            config: Response settings; the session's settings by default.
+            said: Items to answer; the whole conversation by default.
             in_conversation: Whether the response becomes part of the conversation.
             metadata: Client metadata to echo in the response's events.
             talks_over: Whether to start immediately, while the user is speaking.
@@ -443,7 +443,7 @@ class Engine:
         ]
 
     def reply(self, response_id: str, reply: WireReply, at_ns: int) -> list[Output]:
-        """Process the reply to `response_id`, or the next piece of it, unless the response has ended."""
+        """Process the reply to `response_id`, or its next piece, unless the response has ended."""
         response = self.active
         if response is None or response.response_id != response_id:
             return []
@@ -465,7 +465,7 @@ class Engine:
         return self._end_reply(ReplyEnd(ResponseStatus.FAILED, "", code, message))
 
     def cancel(self, response_id: str | None) -> list[Output]:
-        """Cancel a response at the client's request; None means the active response."""
+        """Cancel a response at the client's request; None cancels the active response."""
         if self.active is None or response_id not in (None, self.active.response_id):
             return [Problem("response_cancel_not_active", "Cancellation failed: no active response found")]
         return self._end_reply(ReplyEnd(ResponseStatus.CANCELLED, "client_cancelled"))
@@ -475,5 +475,7 @@ class Engine:
         return [self._speaking.end(end), *self._overlap.settled(self.active)]
 
     def due(self, at_ns: int) -> list[Output]:
-        """Return outputs due by `at_ns`, at most one audio chunk; repeat while `wake_ns` is in the past."""
+        """Return the outputs due by `at_ns`, with at most one audio chunk; repeat while `wake_ns` is in the
+        past.
+        """
         return [*(self._stream or self._speaking).due(at_ns), *self._overlap.settled(self.active)]

@@ -1,4 +1,4 @@
-"""The engine's outputs: work for its host and events for the protocol to encode."""
+"""Define the engine's outputs: work for its host and events for the protocol to encode."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 class DetectSpeech:
     """Run the voice detector over these bytes and call `Engine.heard` with the same epoch.
 
-    A new epoch starts a new stream: drop the previous epoch's detector state.
+    A new epoch starts a new stream, for which the detector state is reset.
     """
 
     epoch: int
@@ -61,9 +61,9 @@ class DetectSpeech:
 
 @dataclass(frozen=True, slots=True)
 class RecogniseSpeech:
-    """Recognise part of an item. If `final`, call `Engine.recognised` with the result; otherwise, cache it.
+    """Recognise part of an item, and call `Engine.recognised` if `final`; otherwise, cache the result.
 
-    `speech_ms` is where the speech ends on the session's input timeline. Requests with the same item and
+    `speech_ms` is the end of the speech on the session's input timeline. Requests with the same item and
     `speech_ms` refer to the same speech.
     """
 
@@ -77,7 +77,8 @@ class RecogniseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class FindReply:
-    """Find a reply to the items in `said`, oldest first, then call `Engine.reply` or `Engine.reply_failed`.
+    """Generate a reply to the items in `said`, oldest first, then call `Engine.reply` or
+    `Engine.reply_failed`.
 
     `instructions` is the system prompt, and `speed` is the voice's relative speed. Unless `whole` is set, the
     reply may be passed to `Engine.reply` in pieces.
@@ -94,11 +95,11 @@ class FindReply:
 
 @dataclass(frozen=True, slots=True)
 class DropUnplayed:
-    """Drop a media track's unplayed audio; no effect without a track."""
+    """Drop a media track's unplayed audio; this has no effect without a track."""
 
 
 class Reaction(StrEnum):
-    """How the endpoint reacts to speech over a reply."""
+    """The endpoint's reaction to speech over a reply."""
 
     STOPPED = "stopped"
     """The endpoint stopped the reply."""
@@ -116,10 +117,10 @@ class UserUtterance:
 
     Args:
         number: Number of the utterance in the session, from 0.
-        onset_ns: Arrival of the message that contains its first sample.
-        over: Response in progress at the onset, audible or not; empty if none.
+        onset_ns: Arrival time of the message with its first sample.
+        over: ID of the response in progress at the onset, audible or not; empty if none.
         end: End of the utterance; None while the user is speaking.
-        reaction: The endpoint's reaction; None before it, or if no response was in progress.
+        reaction: The endpoint's reaction; None if it has not reacted or no response was in progress.
     """
 
     number: int
@@ -145,7 +146,7 @@ class VoiceEnd:
     """The end of the user's speech as determined by the endpoint.
 
     Args:
-        at_ns: Arrival of the message that contains the end.
+        at_ns: Arrival time of the message with the end of speech.
         by: Detection method: ``mark``, ``energy``, ``silence``, ``detector`` or ``commit``.
     """
 
@@ -158,17 +159,19 @@ class ServerResponse:
     """The state of a response.
 
     Args:
-        voice_end: End of the speech that it answers; None without speech.
+        voice_end: End of the speech that the response answers; None without speech.
         instructions: System prompt.
         in_conversation: Whether the response becomes part of the conversation.
         metadata: Client metadata, echoed in the response's events.
         item: The assistant's item, once the reply has started.
         status: Final status, or OPEN.
-        reason: Reason for the interruption; empty if not interrupted.
-        error_code: Error code of a failed response; `error_message` is the description.
-        input_text_tokens: Estimated, like the other token counts; output text includes the transcript.
-        output_audio_samples: Reply audio sent so far.
-        utterance: Number of the user utterance it answers; None if the client requested the response.
+        reason: Reason for an interruption; empty if there was none.
+        error_code: Error code of a failed response, described by `error_message`.
+        input_text_tokens: Estimated number of tokens, like the other token counts; output text includes the
+            transcript.
+        output_audio_samples: Number of reply audio samples sent so far.
+        utterance: Number of the user utterance that the response answers; None if the client requested the
+            response.
         talks_over: Whether the response started during the user's speech, as configured.
         resumes: ID of the stopped response that this response continues; empty for none.
         number: Number of the response in the session, from 1.
@@ -204,9 +207,9 @@ class UserSpeechStarted:
     """The user started to speak.
 
     Args:
-        item_id: ID of the item that the speech will become.
+        item_id: ID of the item that will contain the speech.
         audio_ms: Onset on the session's input timeline, including prefix padding.
-        onset_ns: Arrival of the message that contains the first sample.
+        onset_ns: Arrival time of the message with the first sample.
     """
 
     item_id: str
@@ -224,7 +227,7 @@ class UserSpeechStopped:
 
 @dataclass(frozen=True, slots=True)
 class ItemAdded:
-    """A complete user or system item was added. `committed` means that it is speech that has just ended."""
+    """A complete user or system item was added; `committed` means that it contains speech that just ended."""
 
     item: Item
     previous_id: str | None
@@ -233,7 +236,7 @@ class ItemAdded:
 
 @dataclass(frozen=True, slots=True)
 class InputTranscribed:
-    """The transcript of the user's speech: the text, or None and the reason."""
+    """The user's speech was transcribed: the text, or None with a reason."""
 
     item: Item
     part: int
@@ -258,7 +261,7 @@ class ReplyBegan:
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Text of the reply, or transcript of its speech."""
+    """A piece of the reply's text or of its transcript."""
 
     response: ServerResponse
     text: str
@@ -301,7 +304,7 @@ class ResponseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A refused client request, after which the session continues. `message` describes what was expected."""
+    """A refused client request, which does not end the session; `message` describes the expected value."""
 
     code: str
     message: str
@@ -328,7 +331,7 @@ class PlaybackState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrackPlayback:
-    """A playback change for a response on a media track; `played_ms` is the length of audio played so far."""
+    """A playback change of a response on a media track; `played_ms` is the duration played so far."""
 
     state: PlaybackState
     response: ServerResponse

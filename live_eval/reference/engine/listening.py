@@ -1,4 +1,4 @@
-"""The engine's input side: the user's audio, and where the user's speech starts and ends."""
+"""Process the user's audio and find where the user's speech starts and ends."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _MAX_UTTERANCE_MS = 600_000
 """Maximum audio per turn."""
 
 _ONSET_NOTICED_MS = 500
-# Three 20 ms frames: shorter gaps may be caused by the network.
+# Three 20 ms frames; the network may cause shorter gaps.
 _PAUSE_NS = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechCommitted:
-    """The user's turn ended, and its speech became an item.
+    """The user's turn ended and its speech became an item.
 
     Args:
         item: The speech as received, including prefix padding and final silence.
-        speech_ms: Where the speech ends on the session's input timeline.
-        voice_end: Arrival time of this end, and its detection method.
+        speech_ms: End of the speech on the session's input timeline.
+        voice_end: Arrival time and detection method of this end.
         detected: Whether the endpointer, rather than the client, ended the turn.
     """
 
@@ -71,14 +71,14 @@ class _Utterance:
 
 
 class _InputBuffer:
-    """The user's audio and its arrival times, on a common sample axis.
+    """Store the user's audio and its arrival times on a common sample axis.
 
-    `origin_ms` is the length of the session's earlier audio in a different encoding.
+    `origin_ms` is the duration of the session's earlier audio, which had a different encoding.
     """
 
     def __init__(self, codec: Codec, origin_ms: int = 0) -> None:
         self.codec = codec
-        self.begin = self.end = 0  # index of the oldest sample, and one past the newest one
+        self.begin = self.end = 0  # indices of the oldest sample and past the newest sample
         self._width = sample_bytes(codec)
         self._origin_ms = origin_ms
         self._data = bytearray()
@@ -103,7 +103,7 @@ class _InputBuffer:
             self._arrivals.popleft()
 
     def arrival_ns(self, sample: int) -> int | None:
-        """Return a sample's arrival time; None if it was dropped or has not arrived."""
+        """Return a sample's arrival time, or None if it was dropped or has not arrived."""
         if not self.begin <= sample < self.end:
             return None
         return self._arrivals[bisect_right(self._arrivals, sample, key=lambda entry: entry[0])][1]
@@ -118,18 +118,18 @@ class _InputBuffer:
 
 
 class Listening:
-    """A session's input audio that is not yet part of an item.
+    """Process a session's input audio until it becomes part of an item.
 
     Args:
         codec: Encoding of the audio.
         detection: Turn detection; None if the client commits turns.
         calibrate: Whether to treat any non-zero sample as speech and a marked sample as its end. If `lossy`,
             any audible packet is speech, and speech ends with the last packet before a silent one.
-        guesses: Whether to start recognition at a pause.
+        guesses: Whether to start recognition at a pause, before the turn has ended.
         session_id: Session ID, included in item IDs.
         lossy: Whether the audio was decoded from a lossy codec, packet by packet.
         end_silence_ms: Silence that ends the user's turn; None to use the mark, a silent packet or the
-            silence set in `detection`. Without an endpointer, `expire` measures the silence.
+            silence set in `detection`. Without an endpointer, `expire` applies this silence.
     """
 
     def __init__(
@@ -158,12 +158,12 @@ class Listening:
 
     @property
     def hears_speech(self) -> bool:
-        """Whether the user is detected as speaking."""
+        """Whether user speech is being detected."""
         return self._utterance is not None
 
     @property
     def expires_ns(self) -> int | None:
-        """When to call `expire` if no more speech arrives; None if silence is not measured."""
+        """When to call `expire` next, unless speech arrives earlier; None if silence is not measured."""
         if not self._calibrate or self._end_silence_ms is None or self._utterance is None:
             return None
         return self._sounded_ns + self._end_silence_ms * 1_000_000
@@ -186,7 +186,7 @@ class Listening:
         return self._stopped(utterance, end, end, voice_end)
 
     def configure(self, codec: Codec, detection: Detection | None) -> None:
-        """Change the encoding, dropping uncommitted audio, or the detection, resetting its state."""
+        """Change the encoding, which drops uncommitted audio, or the detection, which resets its state."""
         detection = self._with_end_silence(detection)
         if codec == self._buffer.codec and detection == self._detection:
             return
@@ -338,7 +338,9 @@ class Listening:
         return SpeechCommitted(item, buffer.ms(speech), voice_end, detected)
 
     def _forget(self, heard: int) -> None:
-        """While the user is silent, drop audio that no turn needs. Some is kept: onsets are detected late."""
+        """Drop audio that no turn needs while the user is silent, except for the latest, since onsets are
+        detected late.
+        """
         kept = self._padding() + _ONSET_NOTICED_MS * self._buffer.codec.rate_hz // 1000
         self._buffer.forget(heard - kept)
 

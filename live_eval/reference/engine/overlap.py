@@ -1,4 +1,4 @@
-"""Decide, as configured, when to stop a reply, talk over the user or ignore overlapping speech. Pure."""
+"""Decide when to stop a reply, talk over the user or ignore overlapping speech, as configured. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MS = 1_000_000
 
 
 class AnswerTime(Enum):
-    """When the endpoint responds to a user utterance."""
+    """The time at which the endpoint responds to a user utterance."""
 
     NOW = "now"
     LATER = "later"
@@ -31,12 +31,12 @@ class Overlap:
         self._stop_ns: int | None = None
         self._stopper: UserUtterance | None = None
         self._talk_ns: int | None = None
-        self._waits = False  # a stop is due, but the user is silent, so the speech may be a backchannel
+        self._waits = False  # a stop is due, but the speech has paused and may be a backchannel
         self._talked_over = False
 
     @property
     def current(self) -> UserUtterance | None:
-        """The current or latest utterance; None once settled."""
+        """The current or latest utterance; None once its reaction is decided."""
         return self._open[-1] if self._open else None
 
     @property
@@ -46,12 +46,12 @@ class Overlap:
 
     @property
     def wake_ns(self) -> int | None:
-        """Time at which the endpoint next stops a reply or interrupts the user; None without such a plan."""
+        """When the endpoint next stops a reply or talks over the user; None if nothing is planned."""
         due = (None if self._waits else self._stop_ns, self._talk_ns)
         return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     def began(self, onset_ns: int, over: ServerResponse | None) -> None:
-        """Record that the user starts to speak, possibly during the response `over`."""
+        """Record that the user starts to speak; `over` is the response in progress, if any."""
         utterance = UserUtterance(self._count, onset_ns, over.response_id if over is not None else "")
         self._count += 1
         self._open.append(utterance)
@@ -64,7 +64,7 @@ class Overlap:
             self._talk_ns = onset_ns + settings.talk_over_ms * _MS
 
     def stops(self, at_ns: int, *, pauses: bool) -> bool:
-        """Return whether to stop the reply now. `pauses` states whether the user is silent."""
+        """Return whether to stop the reply now; `pauses` is whether the user is silent."""
         if self._stop_ns is None or self._stop_ns > at_ns or self._stopper is None:
             return False
         ignores = self._settings.on_backchannel is OnBackchannel.IGNORE
@@ -79,7 +79,7 @@ class Overlap:
         return self._talked_over
 
     def ended(self, end: VoiceEnd, active: ServerResponse | None) -> AnswerTime:
-        """Record the end of the user's turn; return the time at which the endpoint will respond."""
+        """Record the end of the user's turn; return when the endpoint will respond."""
         utterance = self.current
         self._talk_ns = None
         if utterance is not None and utterance.end is None:
@@ -125,13 +125,13 @@ class Overlap:
         return done
 
     def closed(self) -> list[UserUtterance]:
-        """Return and remove the utterances still open at the end of the session."""
+        """Return and remove the utterances still open when the session ends."""
         left, self._open = self._open, []
         return left
 
     @property
     def resumes(self) -> bool:
-        """Whether a stopped reply resumes once the user has spoken."""
+        """Whether a stopped reply resumes after the user has spoken."""
         return self._settings.after_stop is AfterStop.RESUME
 
     def _is_backchannel(self, utterance: UserUtterance) -> bool:

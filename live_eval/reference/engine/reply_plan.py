@@ -1,4 +1,4 @@
-"""Encode a reply for the wire and schedule each piece, including injected faults."""
+"""Encode a reply for the wire and schedule its pieces, including injected faults."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _CHARACTERS_PER_TOKEN = 4
 _TEXT_PIECE_WORDS = 3
 _OPUS_PACKET_MS = 20
 _OPUS_BITS_PER_S = 96_000
-# A burst pauses after its first chunk. Otherwise, a receiver on the same CPU core would not receive the
-# first chunk until the last one was sent.
+# Pause after the first chunk of a burst. Otherwise, a receiver on the same CPU core would receive it only
+# after the last chunk was sent.
 _BURST_GAP_NS = 2_000_000
 _CLOSE_NORMAL = 1000
 
@@ -48,10 +48,10 @@ class GeneratedReply:
     """A responder's reply, or a piece of it.
 
     Args:
-        text: Text, with a leading space except in the first piece.
-        audio: Speech, without lead silence; None for a text reply.
+        text: Text of the piece; all but the first piece begin with a space.
+        audio: Speech without lead silence; None for a text reply.
         onset_sample: Index of the first audible sample in `audio`; None if unknown.
-        onset_by: Source of the onset: ``constructed`` or ``given``.
+        onset_by: How the onset is known: ``constructed`` or ``given``.
         last: Whether this is the last piece.
     """
 
@@ -72,7 +72,7 @@ class WireChunk:
 
 @dataclass(frozen=True, slots=True)
 class WireReply:
-    """An encoded reply, or a piece of it. Sample indices count from the start of the reply.
+    """An encoded reply, or a piece of one. Sample indices count from the start of the reply.
 
     Args:
         text: Text of the reply or piece.
@@ -99,7 +99,7 @@ class WireReply:
         return sum(chunk.samples for chunk in self.chunks)
 
     def rest(self, played_ns: int) -> WireReply | None:
-        """Return the rest of a whole reply, from the chunk played at `played_ns`; None after its end."""
+        """Return the part of a whole reply from the chunk played at `played_ns`; None after its end."""
         samples = played_ns * self.rate_hz // 1_000_000_000
         first = begin = 0
         while first < len(self.chunks) and begin + self.chunks[first].samples <= samples:
@@ -116,15 +116,15 @@ class WireReply:
 
 
 class ReplyPacker:
-    """Encode a reply for the wire, whole or in pieces. CPU-heavy: use outside the event loop.
+    """Encode a reply for the wire, whole or in pieces. This is CPU-heavy: use it outside the event loop.
 
     Samples that do not fill a chunk are carried over to the next piece.
 
     Args:
         codec: Encoding of the samples.
-        lead_silence_ms: Length of digital silence before the reply.
-        chunk_ms: Chunk length; the last chunk may be shorter. Opus packets are always 20 ms long.
-        encode: How the protocol encodes a chunk's bytes (base64 or unchanged).
+        lead_silence_ms: Duration of digital silence before the reply.
+        chunk_ms: Chunk duration; the last chunk may be shorter. Opus packets are always 20 ms long.
+        encode: Encodes a chunk's bytes for the protocol (base64 or unchanged).
         decoder_delay_samples: Decoder delay on the listener's side.
         whole: Whether to pad the last chunk with silence.
         muted: Whether to encode digital silence instead of the audio.
@@ -189,14 +189,14 @@ class ReplyPacker:
 
 
 class _OpusCoder:
-    """Encode and decode one stream."""
+    """Encode and decode one Opus stream."""
 
     def __init__(self, codec: Codec) -> None:
         self._encoder = OpusEncoder(codec.rate_hz, _OPUS_BITS_PER_S)
         self._decoder = Decoder(codec)
 
     def packets(self, pcm: NDArray[np.int16], samples: int) -> tuple[list[bytes], NDArray[np.int16]]:
-        """Return audio as packets, the last one padded with silence, and the decoded packets."""
+        """Return audio as packets, the last padded with silence, and the audio decoded from them."""
         packets = [packet for frame in frames_of(pcm, samples) for packet in self._encoder.encode(frame)]
         heard = [np.zeros(0, np.int16), *(self._decoder.decode(packet) for packet in packets)]
         return packets, np.concatenate(heard)
@@ -222,7 +222,7 @@ class ReplyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step in a reply, due `offset_ns` after its start: text, audio, a fault or an end."""
+    """A step of a reply, due `offset_ns` after its start: text, audio, a fault or an end."""
 
     offset_ns: int
     does: str | WireChunk | Fault | ReplyEnd | CloseConnection
@@ -307,7 +307,7 @@ def _content(reply: WireReply, cadence: Cadence, begin_samples: int) -> list[Ste
             offset_ns = samples * 1_000_000_000 // reply.rate_hz
         else:
             offset_ns = _BURST_GAP_NS if index else 0
-        # As with a language model, text runs ahead of the voice: all of it is sent by mid-reply.
+        # As with a language model, text precedes speech: all text is sent by the middle of the reply.
         due = min(len(texts), -(-2 * (index + 1) * len(texts) // len(reply.chunks)))
         steps.extend(Step(offset_ns, text) for text in texts[written:due])
         written = due
@@ -325,7 +325,7 @@ def _endless(reply: WireReply) -> Iterator[Step]:
 
 
 def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
-    """Truncate `steps` in place at the limit; return whether they exceeded it."""
+    """Truncate `steps` in place at the token limit; return whether they exceeded it."""
     spent = 0.0
     for index, step in enumerate(steps):
         if isinstance(step.does, WireChunk):
@@ -339,7 +339,7 @@ def _cut(steps: list[Step], max_output_tokens: int, reply: WireReply) -> bool:
 
 
 def _middle(steps: Sequence[Step]) -> int:
-    """Return an index (at least 1) that splits the audio, or without audio the text, in half."""
+    """Return an index (at least 1) that splits the audio, or the text if there is no audio, in half."""
     audio = [index for index, step in enumerate(steps) if isinstance(step.does, WireChunk)]
     if audio:
         return audio[(len(audio) - 1) // 2] + 1

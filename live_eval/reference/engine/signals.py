@@ -1,13 +1,13 @@
-"""Create synthetic signals with known onsets and ends, for calibration. Uses no models.
+"""Create synthetic signals with known onsets and ends for calibration, without models.
 
 The user's speech ends with a *mark*: a sample with the maximum positive value. The mark is the last sample of
-its 20 ms frame, so the frame is sent exactly when the mark is spoken, and for the endpoint, speech ends when
-the frame arrives. The reply is a tone that is audible from its first sample.
+its 20 ms frame, so the frame is sent when the mark is spoken, and the endpoint takes its arrival as the end
+of speech. The reply is a tone that is audible from its first sample.
 
 A lossy codec does not preserve single samples. With such a codec, speech is loud in every frame except for
 the last `LOSSY_TAIL_MS` of the last frame, which are silent. Opus delays audio by 6.5 ms (encoder look-ahead,
-RFC 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. For the
-endpoint, speech ends when the last audible packet arrives, as confirmed by the silent packet after it.
+RFC 6716, 2.1.2), so the last loud samples stay in that frame's packet, and the next packet is silent. The
+endpoint takes the arrival of the last audible packet as the end of speech, once a silent packet follows.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _SPEECH_HZ = 150.0
 _SYLLABLE_HZ = 4.0
 _REPLY_PEAK = 0.25
 _REPLY_HZ = 440.0
-# The constructed speech is at −23 to −29 dBFS in every 20 ms packet, and the packet after it is at most at
-# −55 dBFS, including codec smearing.
+# Every 20 ms packet of the constructed speech is at −23 to −29 dBFS; the packet after it is at most at −55
+# dBFS, including codec smearing.
 _SOUNDS_DBFS = -40.0
 _SOUNDS_MS = 10
 
 
 class MarkedSpeech(NamedTuple):
-    """Calibration speech; `voice_end_sample` is the index after its last frame."""
+    """Calibration speech; `voice_end_sample` is the index past its last frame."""
 
     audio: Audio
     voice_end_sample: int
@@ -61,8 +61,8 @@ def calibration_speech(
     """Create the user's speech for a turn, with `duration_ms` rounded up to whole frames.
 
     The signal is a buzz with a syllable rhythm. It is audible from its first sample and ends with the mark
-    or, if the wire codec is `lossy`, with a short silence. Send it as 16-bit PCM at its own sample rate in
-    frames of `frame_ms`, followed by silence; any other encoding loses the mark.
+    or, if the wire codec is `lossy`, with a short silence. Send it as 16-bit PCM at its own sample rate, in
+    frames of `frame_ms`, followed by silence; other encodings lose the mark.
     """
     frame = rate_hz * frame_ms // 1000
     length = _frames(duration_ms, rate_hz, frame) * frame
@@ -82,7 +82,7 @@ def _buzz(length: int, rate_hz: int) -> NDArray[np.float32]:
     return _buzz_of(length, rate_hz).copy()
 
 
-@functools.lru_cache(maxsize=64)  # calibration is timing-critical
+@functools.lru_cache(maxsize=64)  # cached because calibration is timing-critical
 def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
     time_s = np.arange(length) / rate_hz
     buzz = 1 - 2 * np.mod(time_s * _SPEECH_HZ, 1.0)
@@ -92,7 +92,7 @@ def _buzz_of(length: int, rate_hz: int) -> NDArray[np.float32]:
 
 
 def calibration_reply(duration_ms: int, rate_hz: int = 24_000, *, pause_ms: int = 0) -> Audio:
-    """Create the endpoint's reply: a tone, audible from its first sample, with a pause in the middle."""
+    """Create the endpoint's reply: a tone that is audible from its first sample and pauses in the middle."""
     length = max(1, duration_ms * rate_hz // 1000)
     samples = _REPLY_PEAK * np.cos(2 * np.pi * _REPLY_HZ / rate_hz * np.arange(length))
     samples = np.insert(samples, length // 2, np.zeros(pause_ms * rate_hz // 1000))

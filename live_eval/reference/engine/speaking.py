@@ -1,4 +1,4 @@
-"""The engine's output side: the active response, and when each piece is due. Pure."""
+"""Send the active response, each piece when it is due. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Speaking", "Streaming"]
 
-# two Moshi frames plus sender jitter
+# two Moshi frames (80 ms each) plus sender jitter
 _INPUT_TIMEOUT_NS = 250_000_000
 
 
@@ -46,7 +46,7 @@ class _Playing:
 
 
 class Speaking:
-    """Send the active response. Some faults keep sending after the response has ended."""
+    """Send the active response; some faults continue to send after it has ended."""
 
     def __init__(self, settings: ReferenceSettings) -> None:
         self._settings = settings
@@ -61,7 +61,7 @@ class Speaking:
         return None if playing is None or playing.next is None else playing.start_ns + playing.next.offset_ns
 
     def talk_over(self, at_ns: int) -> None:
-        """Record that the user starts to speak, and mark an item that was not fully heard."""
+        """Record that the user starts to speak, and mark the item if it was not fully heard."""
         playing = self._playing
         item = playing.response.item if playing is not None else None
         if playing is not None and item is not None:
@@ -76,11 +76,11 @@ class Speaking:
         return playing.reply.rest(max(0, at_ns - playing.start_ns))
 
     def begin(self, response: ServerResponse, earliest_ns: int) -> None:
-        """Start a response whose first chunk is sent at `earliest_ns` or later."""
+        """Start a response whose first chunk is sent no earlier than `earliest_ns`."""
         self.active, self._earliest_ns = response, earliest_ns
 
     def reply(self, reply: WireReply, at_ns: int) -> Item | None:
-        """Schedule the active response's reply or its first piece.
+        """Schedule the active response's reply, or the first piece of it.
 
         Returns:
             The response's item, or None if the response ends without one.
@@ -98,7 +98,7 @@ class Speaking:
         return response.item
 
     def add(self, piece: WireReply) -> None:
-        """Schedule the next piece of the active response's reply."""
+        """Schedule the next piece of the active reply."""
         playing = self._playing
         assert playing is not None
         steps = plan(piece, self._settings, None, begin_samples=playing.samples)
@@ -175,10 +175,10 @@ def _spoken(response: ServerResponse) -> Part:
 
 
 class Streaming:
-    """Send a frame at every tick: part of the reply if one is due, otherwise silence.
+    """Send a frame at every tick: part of the reply if one is due, else silence.
 
     As with models that run one step per input frame, the stream is active only while the user's audio
-    arrives: it starts with the first audio and stops 250 ms after the last. Missed ticks are caught up
+    arrives: it starts with the first audio and stops 250 ms after the last. Frames of missed ticks are sent
     immediately. The chunks in `speaking` must be frames of `frame_ms`.
     """
 
@@ -195,7 +195,7 @@ class Streaming:
         return None if self._tick_ns is None or self._tick_ns > self._input_ends_ns else self._tick_ns
 
     def fed(self, at_ns: int) -> None:
-        """Record that the user's audio is arriving."""
+        """Record that user audio is arriving."""
         if self._tick_ns is None or self._input_ends_ns < self._tick_ns < at_ns:
             self._tick_ns = at_ns
         self._input_ends_ns = at_ns + _INPUT_TIMEOUT_NS

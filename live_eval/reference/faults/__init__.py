@@ -1,1 +1,1 @@
-"""Fault injection in the reference endpoint: fault catalogue, fault scripts and fault timing."""
+"""Inject faults in the reference endpoint: catalogue, scripts and timing."""

@@ -1,4 +1,4 @@
-"""The faults that the endpoint can inject, each with its layer, argument and expected failure."""
+"""List the faults that the endpoint can inject, each with its layer, argument and expected failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FaultLayer(StrEnum):
 
 
 class Moment(StrEnum):
-    """The event that triggers a one-time fault, unless it is scheduled for a session time."""
+    """The event that triggers a one-time fault that is not scheduled for a session time."""
 
     ACCEPT = "accept"
     """After a connection is accepted."""
@@ -108,8 +108,8 @@ _TURNS = (
     "gemini-live",
     "deepgram",
     "openai-webrtc",
-)  # their messages mark the end of a reply
-_NAMED = ("openai", "openai-beta", "openai-webrtc")  # their messages contain response IDs
+)  # dialects whose messages mark the end of a reply
+_NAMED = ("openai", "openai-beta", "openai-webrtc")  # dialects whose messages contain response IDs
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
 
 
@@ -121,18 +121,18 @@ SHARE = BoundedValue(ValueUnit.PERCENT, 0, 100)
 
 @dataclass(frozen=True, slots=True)
 class FaultDescription:
-    """A fault.
+    """The description of a fault.
 
     Args:
         layer: Layer on which the fault acts.
-        value: Argument type. Omitting an argument without a default changes the fault's effect.
+        value: Type of the argument. Omitting an argument without a default changes the fault's effect.
         help: Effect of the fault.
-        moves: Whether ``@MOMENT`` sets when the fault occurs; otherwise, it occurs in the middle of a reply
-            or is permanent.
+        moves: Whether ``@MOMENT`` sets when the fault occurs; if not, it occurs in the middle of a reply or
+            is permanent.
         dialects: Dialects to which the fault applies.
         kind: Failure kind that a client should report with the default argument; None if the turn should
             succeed.
-        kinds: Failure kinds for dialects in which they differ from `kind`.
+        kinds: Failure kinds that differ from `kind`, by dialect.
     """
 
     name: FaultName

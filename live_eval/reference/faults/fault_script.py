@@ -1,4 +1,4 @@
-"""Parse faults such as ``close:1011@speech`` or ``status:503@first=2``, and select those that apply."""
+"""Parse faults such as ``close:1011@speech`` or ``status:503@first=2``, and select the ones that apply."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Fault:
     """A fault in a script. ``str()`` returns the canonical form that `parse_faults` accepts.
 
     Args:
-        value: Argument: a number (milliseconds, bytes, a code, one in N, percent), a text, or None.
-        moment: Event that triggers a one-time fault; None if it occurs at a session time.
-        after_ms: Time of a one-time fault, measured from the opening of the session.
+        value: Argument: a number (milliseconds, bytes, a code, one in N or percent), text, or None.
+        moment: Event that triggers a one-time fault; None if a session time triggers it.
+        after_ms: Time at which a one-time fault occurs, in ms since the session opened.
         turn: Number, from 1, of the only affected reply; None for all replies.
-        first: Affect only this many sessions, starting with the first; None for all sessions.
+        first: Affect only the first N sessions; None for all sessions.
         every: Affect only every N-th session; None for all sessions.
         share: Percentage of affected sessions, drawn with the script's seed; None for all sessions.
     """
@@ -78,7 +78,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class FaultScript:
-    """A process's or session's faults, and the seed for random draws."""
+    """The faults of a process or session, and the seed for random draws."""
 
     faults: tuple[Fault, ...] = ()
     seed: int = 0
@@ -123,11 +123,11 @@ class FaultScript:
         return tuple(sorted(found, key=lambda fault: fault.after_ms or 0))
 
     def in_layers(self, *layers: FaultLayer) -> tuple[Fault, ...]:
-        """Return the faults that act on these layers."""
+        """Return the faults that act on the given layers."""
         return tuple(fault for fault in self.faults if fault.layer in layers)
 
     def in_reply(self, number: int) -> FaultScript:
-        """Return the faults that affect a reply of the session (numbered from 1)."""
+        """Return the faults that affect reply `number` of the session, counted from 1."""
         found = tuple(fault for fault in self.faults if fault.turn in (None, number))
         return FaultScript(found, self.seed)
 
@@ -136,7 +136,7 @@ NO_FAULTS = FaultScript()
 
 
 class FaultSchedule:
-    """Count connections or sessions, to select the ones that each fault affects.
+    """Count connections and sessions to select the ones that each fault affects.
 
     Faults on `FaultLayer.ACCEPT` count TCP connections; all other faults count sessions.
     """
@@ -185,7 +185,7 @@ def parse_faults(texts: str | Iterable[str], seed: int = 0) -> FaultScript:
             continue
         fault = _parsed(item)
         if fault.name in found:
-            raise UsageError(f"fault {item.text!r}: {fault.name} is repeated")
+            raise UsageError(f"fault {item.text!r}: duplicate fault {fault.name}")
         found[fault.name] = fault
     return FaultScript(tuple(found.values()), seed)
 

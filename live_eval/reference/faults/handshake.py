@@ -1,4 +1,4 @@
-"""Inject faults before a session, on TCP connections and on the session's HTTP request."""
+"""Inject faults before a session starts: on TCP connections and on the session's HTTP request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BAD_ACCEPT = (
 
 
 class ConnectionFaults:
-    """Apply the process's faults to new connections selected by the schedule."""
+    """Apply the process's faults to the new connections that the schedule selects."""
 
     def __init__(self, script: FaultScript, schedule: FaultSchedule) -> None:
         self._script = script
@@ -98,7 +98,9 @@ class _FixedAnswer(asyncio.Protocol):
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from it
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # cast, because uvloop's transports do not derive from it
 
     def data_received(self, data: bytes) -> None:
         self._transport.write(self._answer)
@@ -115,7 +117,7 @@ async def apply_request_faults(
 
     Raises:
         RefusedError: The request is refused.
-        ConnectionError: The connection has ended, or is about to end.
+        ConnectionError: The connection has ended or is about to end.
     """
     for fault in script:
         match fault.name:
@@ -141,16 +143,16 @@ async def apply_request_faults(
                 assert request.transport is not None
                 reset_on_close(request.transport.get_extra_info("socket"))
                 request.transport.abort()
-                raise ConnectionResetError("reset on purpose")
+                raise ConnectionResetError("connection reset by an injected fault")
     return None
 
 
 def _say(request: web.Request, answer: bytes) -> None:
-    """Send bytes as the entire response, close, and raise `ConnectionError`."""
+    """Send bytes as the entire response, close the connection, and raise `ConnectionError`."""
     assert request.transport is not None
     request.transport.write(answer)
     request.transport.close()
-    raise ConnectionResetError("closed on purpose")
+    raise ConnectionResetError("connection closed by an injected fault")
 
 
 def _retry_after(fault: Fault) -> dict[str, str]:

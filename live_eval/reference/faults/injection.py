@@ -31,10 +31,10 @@ _NO_OGG = b"not an Ogg page"
 
 
 class FaultyChannel(Protocol):
-    """The connection operations required by faults."""
+    """A connection with the operations that faults need."""
 
     async def send(self, message: bytes) -> int:
-        """Send a message; return the send time."""
+        """Send a message and return the send time."""
         ...
 
     async def close(self, code: int, reason: str) -> None:
@@ -51,7 +51,7 @@ class FaultyChannel(Protocol):
 
 
 class DeltaFaults(Generic[_T]):
-    """Lose, duplicate and reorder deltas or packets as the session's faults specify."""
+    """Drop, duplicate and reorder deltas or packets, as the session's faults specify."""
 
     def __init__(self, script: FaultScript) -> None:
         self._script = script
@@ -62,7 +62,7 @@ class DeltaFaults(Generic[_T]):
         return any(map(self._script.has, (FaultName.DUPLICATE, FaultName.MISSING, FaultName.REORDER)))
 
     def push(self, delta: Sequence[_T], turn: int | None = None) -> list[_T]:
-        """Return, in order, the messages or packets to send for the next delta.
+        """Return the messages or packets to send for the next delta, in order.
 
         Args:
             delta: Messages or packets of the delta.
@@ -79,7 +79,7 @@ class DeltaFaults(Generic[_T]):
         return [*list(delta) * times, *late]
 
     def flush(self) -> list[_T]:
-        """Return the withheld messages or packets, so that no later delta overtakes them."""
+        """Return the withheld messages or packets, so that later deltas do not overtake them."""
         late, self._withheld = self._withheld, []
         return late
 
@@ -91,9 +91,9 @@ class DeltaFaults(Generic[_T]):
 
 
 class SessionFaults:
-    """One session's faults.
+    """Apply the faults of one session.
 
-    `live_eval.reference.server.signalling` loses, duplicates and reorders the packets of a media track.
+    `live_eval.reference.server.signalling` drops, duplicates and reorders the packets of a media track.
 
     Args:
         on_track: Whether the session's reply audio is sent on a media track.
@@ -123,7 +123,7 @@ class SessionFaults:
         return event
 
     def late(self, event: Event) -> Sequence[bytes | CloseConnection]:
-        """Return withheld messages that must precede an event's messages."""
+        """Return the withheld messages that must precede an event's messages."""
         return () if isinstance(event, AudioPiece | Silence) else self._deltas.flush()
 
     def rendered(self, event: Event) -> Sequence[bytes | CloseConnection]:
@@ -131,7 +131,7 @@ class SessionFaults:
         messages = self._protocol.render(event)
         if not isinstance(event, AudioPiece | Silence):
             return messages
-        if self._corrupts and not self._protocol.audio_in_base64:  # the protocol encodes audio in `render`
+        if self._corrupts and not self._protocol.audio_in_base64:  # this protocol encodes audio in `render`
             self._corrupts = False
             messages = [each[:1] + _NO_OGG for each in messages if isinstance(each, bytes)]
         if not self._deltas:
@@ -139,7 +139,7 @@ class SessionFaults:
         return self._deltas.push(messages, event.response.number if isinstance(event, AudioPiece) else None)
 
     async def strike(self, fault: Fault, channel: FaultyChannel) -> bool:
-        """Apply a fault to the connection; return False if it requires a protocol message instead."""
+        """Apply a fault to the connection; return False if it needs a protocol message instead."""
         match fault.name:
             case FaultName.RESET:
                 channel.drop(reset=True)
@@ -154,7 +154,7 @@ class SessionFaults:
             case FaultName.HUGE:
                 unknown = replace(fault, name=FaultName.UNKNOWN_EVENT, value=None)
                 for message in self._protocol.render(unknown):
-                    if isinstance(message, bytes):  # JSON ignores trailing spaces
+                    if isinstance(message, bytes):  # padding with spaces keeps JSON valid
                         await channel.send(type(message)(message.ljust(fault.number)))
             case _:
                 return False

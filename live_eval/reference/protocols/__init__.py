@@ -1,1 +1,1 @@
-"""The protocols of the reference endpoint, one module per dialect."""
+"""Protocols of the reference endpoint, one module per dialect."""

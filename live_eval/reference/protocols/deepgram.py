@@ -1,10 +1,10 @@
-"""The server side of Deepgram's Voice Agent over a message channel. Sans-I/O.
+"""Implement the server side of Deepgram's Voice Agent over a message channel. Sans-I/O.
 
 Message shapes follow Deepgram's API specification (``asyncapi.yml``) and SDK (``deepgram/agent/v1/types``).
 Like Deepgram's server, it sends JSON as text and audio as binary messages, accepts only integers as sample
 rates, and sends ``UserStartedSpeaking`` for every utterance. Known differences: audio is 16-bit PCM without a
 container; greetings, functions, and settings of models and detectors have no effect; each piece of a reply's
-text is a ``ConversationText``; of the updates during a session, only ``UpdatePrompt`` has an effect; the
+text is a ``ConversationText``; ``UpdatePrompt`` is the only update during a session that has an effect; the
 error codes are this endpoint's own.
 """
 
@@ -70,14 +70,14 @@ class _Agent(_Model):
 
 
 class _Settings(_Model):
-    """The first message of a client. An agent may also be the ID of a stored one."""
+    """The first message of a client; its agent may be the ID of a stored agent."""
 
     audio: _Audio = Field(default_factory=_Audio)
     agent: _Agent | str
 
 
 class DeepgramProtocol(ServerProtocol):
-    """One session."""
+    """Run one session in Deepgram's dialect."""
 
     audio_in_base64 = False
     reports_stops = True
@@ -87,7 +87,7 @@ class DeepgramProtocol(ServerProtocol):
         self._applied = False
 
     def opened(self) -> Sequence[events.Output]:
-        """Welcome the client."""
+        """Send ``Welcome``."""
         return [_say({"type": "Welcome", "request_id": self.engine.session_id})]
 
     def expired(self) -> Sequence[events.Output]:
@@ -195,7 +195,7 @@ class DeepgramProtocol(ServerProtocol):
             case ResponseStatus.FAILED:
                 return (_error("FAILED_TO_THINK", response.error_message),)
             case ResponseStatus.CANCELLED:
-                return ()  # UserStartedSpeaking has told the client
+                return ()  # the client was notified by UserStartedSpeaking
             case _:
                 return (_text({"type": "AgentAudioDone"}),)
 

@@ -1,10 +1,10 @@
-"""The server side of ElevenLabs Agents over a message channel. Sans-I/O.
+"""Implement the server side of ElevenLabs Agents over a message channel. Sans-I/O.
 
 Message shapes follow ElevenLabs' SDK (``elevenlabs/conversational_ai/conversation.py``) and
-``agent.asyncapi.yaml``. Known differences: there is one agent, with PCM at 16 kHz in both directions, without
-first message and tools; every override is allowed, but only the prompt has an effect; there are no tentative
-transcripts; ``agent_response`` follows the audio; a failed reply closes with 1011; signed addresses do not
-expire.
+``agent.asyncapi.yaml``. Known differences: there is one agent, without first message and tools, which uses
+PCM at 16 kHz in both directions; every override is allowed, but only the prompt has an effect; there are no
+tentative transcripts; ``agent_response`` follows the audio; a failed reply closes with 1011; signed addresses
+do not expire.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CHUNK = "user_audio_chunk"
 
 
 class ElevenLabsProtocol(ServerProtocol):
-    """One conversation."""
+    """Run one conversation in ElevenLabs' dialect."""
 
     reports_stops = True
 

@@ -1,4 +1,4 @@
-"""The server side of Gemini Live over a message channel. Sans-I/O.
+"""Implement the server side of Gemini Live over a message channel. Sans-I/O.
 
 Message shapes follow the official SDK (``google.genai.types``: ``LiveClientMessage``, in camelCase or
 snake_case, and ``LiveServerMessage``) and https://ai.google.dev/api/live. Like Google's server, it sends JSON
@@ -58,14 +58,14 @@ _FAULTS: Mapping[FaultName, bytes | events.CloseConnection] = {
     FaultName.ERROR_EVENT: events.CloseConnection(_INTERNAL, "This endpoint reports an error on purpose."),
 }
 
-_MAX_REASON_BYTES = 123  # RFC 6455, 5.5: a control frame has at most 125 bytes, two of which are the code
+_MAX_REASON_BYTES = 123  # RFC 6455, 5.5: control frames have up to 125 bytes, two of which are the code
 _RATES_HZ = range(8_000, 48_001)
 _DEFAULT_RATE_HZ = 16_000
 _WITH_AUDIO = ("realtimeInput", "realtime_input")
 _URL_ALPHABET = str.maketrans("-_", "+/")
 _PCM = re.compile(r"audio/(?:pcm|l16)(?:;\s*rate=(\d{4,6}))?", re.IGNORECASE)
 
-_KEPT = 256  # resumable sessions
+_KEPT = 256  # maximum number of resumable sessions
 _LOW_THRESHOLD = 0.7
 _LOW_SILENCE_MS = 1_000
 _LOW = "_LOW"
@@ -86,13 +86,13 @@ _Milliseconds: TypeAlias = Annotated[int, Field(ge=0, le=10_000)]
 
 
 class _ContentPart(_OpenModel):
-    """A part of a message; only text is used."""
+    """A part of a message, of which only the text is used."""
 
     text: str | None = None
 
 
 class Content(_Model):
-    """A text message. The class name appears in reports of refused settings."""
+    """A text message. Reports of refused settings contain the class name."""
 
     parts: list[_ContentPart] = Field(default_factory=list)
     role: str | None = None
@@ -172,7 +172,7 @@ class _ClientContent(_Model):
 
 
 class _ClientMessage(_Model):
-    """A message, with exactly one field."""
+    """A client message, in which exactly one field is set."""
 
     setup: _Setup | None = None
     realtime_input: _RealtimeInput | None = None
@@ -183,20 +183,20 @@ class _ClientMessage(_Model):
 
 
 class StoredSession(NamedTuple):
-    """A snapshot of a session: its engine, and its conversation items when it was stored."""
+    """A snapshot of a session and its conversation items, taken when the session was stored."""
 
     engine: Engine
     items: tuple[Item, ...]
 
 
 class SessionStore:
-    """Store resumable sessions by handle, dropping the oldest."""
+    """Store resumable sessions by handle; the oldest are dropped above the limit."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, StoredSession] = {}
 
     def put(self, engine: Engine) -> str:
-        """Store a session's current state; return its handle."""
+        """Store a session's current state and return its handle."""
         handle = secrets.token_urlsafe(24)
         self._sessions[handle] = StoredSession(engine, tuple(engine.conversation))
         while len(self._sessions) > _KEPT:
@@ -209,7 +209,7 @@ class SessionStore:
 
 
 class GeminiProtocol(ServerProtocol):
-    """One connection of a session, which may resume one of the `stored_sessions`."""
+    """Run one connection of a session, which may resume one of the `stored_sessions`."""
 
     reports_stops = True
 
@@ -382,7 +382,7 @@ class GeminiProtocol(ServerProtocol):
         return (first, orjson.dumps(body), *self._resumable(resumable=True))
 
     def _resumable(self, *, resumable: bool) -> Sequence[bytes]:
-        """Report whether the session can be resumed now, and its handle."""
+        """Report whether the session can be resumed now, with its handle."""
         if self._setup is None or self._setup.session_resumption is None:
             return ()
         if not resumable:

@@ -1,11 +1,11 @@
-"""The server side of Kyutai's Moshi over a message channel. Sans-I/O.
+"""Implement the server side of Kyutai's Moshi over a message channel. Sans-I/O.
 
 Frames follow both Kyutai servers (``moshi.server`` on PyPI, ``rust/moshi-backend``): the first byte is the
 message kind. Like the Rust server, this server first sends its metadata, then a handshake with two version
 fields. Like the Python server, it runs one session at a time while other clients wait for their handshake. It
 sends one continuous Ogg Opus stream, with one 80 ms frame per received frame. Known differences: the metadata
-has the session ID but no model; URL parameters are ignored; an undecodable stream is reported in a message of
-kind 5 before the connection closes.
+contains the session ID but no model; URL parameters are ignored; an undecodable stream is reported in a
+message of kind 5 before the connection closes.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _CLOSE_GOING_AWAY, _CLOSE_INTERNAL_ERROR = 1001, 1011
 
 
 class MoshiProtocol(ServerProtocol):
-    """One session."""
+    """Run one session in Moshi's dialect."""
 
-    audio_in_base64 = False  # encode frames in `render`, because the encoder is stateful
+    audio_in_base64 = False  # the encoder is stateful, so `render` encodes the frames
     decoder_delay_samples = OggOpusEncoder.PRE_SKIP * PCM_24K.rate_hz // OPUS_RATE_HZ
 
     def __init__(self, engine: Engine) -> None:

@@ -1,8 +1,8 @@
-"""The server side of OpenAI's Realtime GA dialect over a message channel. Sans-I/O.
+"""Implement the server side of OpenAI's Realtime GA dialect over a message channel. Sans-I/O.
 
 Source: https://platform.openai.com/docs/api-reference/realtime and the official SDK's types
 (``openai.types.realtime``). Known differences: there are no tools and no images; ``semantic_vad`` only waits
-for a silence whose length depends on the eagerness; ``idle_timeout_ms``, noise reduction and voices are only
+for silence, whose duration depends on the eagerness; ``idle_timeout_ms``, noise reduction and voices are only
 echoed; token counts are estimates; there are no rate limits.
 """
 
@@ -36,13 +36,13 @@ from live_eval.timing import ResponseStatus
 __all__ = ["OpenAiProtocol"]
 
 _CLOSE_GOING_AWAY = 1001
-# This endpoint has no rate limits; the numbers are placeholders.
+# Placeholders: this endpoint has no rate limits.
 _REQUESTS_LIMIT = 1_000_000
 _TOKENS_LIMIT = 1_000_000_000
 
 
 class OpenAiProtocol(ClientEventProtocol):
-    """One session, which expires at `expires_at`, in seconds since the Unix epoch."""
+    """Run one session, which expires at `expires_at`, in seconds since the Unix epoch."""
 
     reports_stops = True
     family = "response"
@@ -183,7 +183,7 @@ class OpenAiProtocol(ClientEventProtocol):
     # -- Server events ----------------------------------------------------------------------------------
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of ``response.done``, after which only rate limits follow, else 0."""
+        """Return the index of ``response.done``, which only rate limits follow, else 0."""
         return -2 if isinstance(event, events.ResponseEnded) else 0
 
     def render(self, event: Event) -> Sequence[bytes]:
@@ -241,7 +241,7 @@ class OpenAiProtocol(ClientEventProtocol):
         }
 
     def _audio(self, piece: events.AudioPiece) -> bytes:
-        """Assemble a delta without a JSON encoder, since its base64 audio needs no escaping."""
+        """Format a delta without a JSON encoder, since its base64 audio needs no escaping."""
         response = piece.response
         kind = "response.output_audio.delta"
         head = (

@@ -1,8 +1,8 @@
-"""The server side of OpenAI's Realtime beta dialect, translated to and from the GA dialect. Sans-I/O.
+"""Implement the server side of OpenAI's Realtime beta dialect by translation to and from GA. Sans-I/O.
 
 Message shapes follow ``openai.types.beta.realtime`` in the official SDK up to version 1. OpenAI has switched
-this dialect off, but other services still use it. Besides the known differences of the GA protocol,
-``temperature`` is only echoed, and ``modalities`` select audio if they contain ``audio``.
+this dialect off, but other services still use it. In addition to the GA protocol's known differences,
+``temperature`` is only echoed, and any ``modalities`` with ``audio`` select audio.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _nested(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenAiBetaProtocol(OpenAiProtocol):
-    """One session in the beta dialect."""
+    """Run one session in the beta dialect."""
 
     client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = {
         **schema.CLIENT_EVENTS,

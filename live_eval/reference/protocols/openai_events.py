@@ -1,4 +1,4 @@
-"""The event envelope in OpenAI's dialects: client events in, numbered server events out. Sans-I/O."""
+"""Handle the event envelope of OpenAI's dialects: parse client events and number server events. Sans-I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ERROR_ON_PURPOSE = Problem("reference_fault", "This endpoint reports an error o
 
 
 class ClientEventProtocol(ServerProtocol):
-    """A dialect of JSON objects with a ``type`` and an ``event_id``, optional in client events."""
+    """Base class of dialects whose JSON events have a ``type`` and an ``event_id`` (optional for clients)."""
 
     client_events: ClassVar[Mapping[str, type[ClientEvent]]]
     with_audio: ClassVar[Collection[str]]

@@ -1,4 +1,4 @@
-"""The server side of OpenAI's GPT-Live over a message channel. Sans-I/O.
+"""Implement the server side of OpenAI's GPT-Live over a message channel. Sans-I/O.
 
 Message shapes follow the official SDK's types (``openai.types.live``). One continuous audio stream, including
 silence, is sent while the user's audio arrives; no message marks turns. Known differences: there is no
@@ -32,7 +32,7 @@ _DEFAULT_VOICE = "marin"
 _CLOSE_NORMAL = 1000
 _SILENT_BYTE = {CodecName.PCM16: b"\x00", CodecName.PCMU: b"\xff", CodecName.PCMA: b"\xd5"}
 _ROLES = {"developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
-# context length, for the reported usage ratio
+# context length used for the reported usage ratio
 _CONTEXT_S = 3_600
 _WORD_MS = 350
 _MOST_INSTRUCTIONS = 1_000_000
@@ -70,7 +70,7 @@ class _Text(Model):
 
 
 class _Message(Model):
-    """A message that is part of the initial conversation."""
+    """A message of the initial conversation."""
 
     role: Literal["developer", "user", "assistant"]
     content: Annotated[list[_Text], Field(min_length=1, max_length=1)]
@@ -128,7 +128,7 @@ COMMANDS: Mapping[str, type[ClientEvent]] = {
 
 
 class OpenAiLiveProtocol(ClientEventProtocol):
-    """One session, which expires at `expires_at`, in seconds since the Unix epoch."""
+    """Run one session, which expires at `expires_at`, in seconds since the Unix epoch."""
 
     client_events = COMMANDS
     family = "session"
@@ -270,7 +270,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
 
     @property
     def _now_ms(self) -> int:
-        """Position in the output stream."""
+        """Position in the output stream, in milliseconds."""
         return self._sent_samples * 1000 // self.engine.config.output_codec.rate_hz
 
     @property

@@ -1,4 +1,4 @@
-"""The validated client events of OpenAI's Realtime GA dialect.
+"""Define and validate the client events of OpenAI's Realtime GA dialect.
 
 Field names and ranges follow the official SDK's types (openai.types.realtime) and
 https://platform.openai.com/docs/api-reference/realtime-client-events. Unsupported settings (such as tools,
@@ -56,7 +56,7 @@ MaxTokens: TypeAlias = Annotated[int, Field(ge=1, le=4096)] | Literal["inf"]
 
 
 class Model(BaseModel):
-    """A part of an event. Unknown fields are refused; values are not converted."""
+    """Base class of an event's parts: unknown fields are refused and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -107,7 +107,7 @@ class ServerVad(Model):
 
 
 class _SemanticVad(Model):
-    """Voice detector settings; the silence depends on the eagerness (`EAGERNESS_SILENCE_MS`)."""
+    """Voice detector settings; the eagerness sets the silence (`EAGERNESS_SILENCE_MS`)."""
 
     type: Literal["semantic_vad"]
     eagerness: Literal["low", "medium", "high", "auto"] = "auto"
@@ -126,7 +126,7 @@ class _InputParams(Model):
 
 
 class VoiceName(Model):
-    """A custom voice."""
+    """A custom voice, by ID."""
 
     id: str
 
@@ -172,7 +172,7 @@ class SessionParams(_ReplyParams):
 
 
 class ClientEvent(Model):
-    """Fields of every event."""
+    """The fields common to all events."""
 
     type: str
     event_id: str | None = None
@@ -223,7 +223,7 @@ class ItemFields(Model):
 
 
 class ItemParam(ItemFields):
-    """A message."""
+    """A message item."""
 
     content: Annotated[list[_Content], Field(min_length=1, max_length=64)]
 
@@ -236,7 +236,7 @@ class ItemCreate(ClientEvent):
 
 
 class ItemName(ClientEvent):
-    """An event about one item."""
+    """An event that refers to one item."""
 
     item_id: Name
 

@@ -1,4 +1,4 @@
-"""A session's settings in OpenAI's GA dialect."""
+"""Apply a client's session settings in OpenAI's GA dialect."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ G711 = {"audio/pcmu": CodecName.PCMU, "audio/pcma": CodecName.PCMA}
 
 
 class SessionSettings:
-    """One session's settings, changed by ``session.update``. Calibration accepts only 16-bit PCM."""
+    """The settings of a session, changed by ``session.update``. Calibration accepts only 16-bit PCM."""
 
     def __init__(self, session_id: str, model: str, expires_at: int, *, calibrate: bool) -> None:
         self._calibrate = calibrate
@@ -59,11 +59,11 @@ class SessionSettings:
         }
 
     def update(self, params: SessionParams) -> None:
-        """Apply a client's changes. If one is refused, raise `MessageError` and change nothing."""
+        """Apply a client's changes, or raise `MessageError` and change nothing."""
         self._check(params)
         self.shown |= params.model_dump(mode="json", exclude_unset=True, exclude={"audio", "type"})
         audio = params.audio
-        # A new setting replaces the old one completely; omitted fields get their defaults.
+        # A new setting replaces the old one completely: omitted fields are reset to their defaults.
         if audio is not None and audio.input is not None:
             given = audio.input.model_dump(mode="json", include=audio.input.model_fields_set)
             self.shown["audio"]["input"] |= given
@@ -113,9 +113,7 @@ def codec_of(kind: str) -> Codec:
 
 
 def format_of(codec: Codec) -> Mapping[str, Any]:
-    """Return a codec's format. A media track's codec, which has no name in the dialect, is reported as
-    PCM.
-    """
+    """Return a codec's format; a media track's codec, which the dialect cannot name, is reported as PCM."""
     kinds = {name: kind for kind, name in G711.items()}
     return {"type": kinds[codec.name]} if codec.name in kinds else {"type": "audio/pcm", "rate": 24_000}
 

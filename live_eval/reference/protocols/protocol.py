@@ -1,4 +1,4 @@
-"""The server protocol interface, and shared parsing functions. Pure, like the engine."""
+"""Define the server protocol interface and shared parsing functions. Pure, like the engine."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _MAX_VALUES = 20_000
 
 
 class TextMessage(bytes):
-    """A message to send as text, in a dialect whose audio is binary."""
+    """A message to send as text in a dialect with binary messages."""
 
 
 class ServerProtocol(ABC):
-    """One session in one dialect. Invalid client input never raises.
+    """Base class for one session in one dialect. Invalid client input never raises.
 
-    The host passes model results directly to the engine.
+    The host passes model results to the engine directly.
     """
 
     decoder_delay_samples: ClassVar[int] = 0
@@ -57,7 +57,7 @@ class ServerProtocol(ABC):
         self.engine = engine
 
     def opened(self) -> Sequence[Output]:
-        """Start the session on an open connection. The default waits for the client's first message."""
+        """Start the session on an open connection. By default, wait for the client's first message."""
         return ()
 
     @abstractmethod
@@ -70,14 +70,14 @@ class ServerProtocol(ABC):
 
     @abstractmethod
     def expired(self) -> Sequence[Output]:
-        """Close the session because it has expired; end with `CloseConnection`."""
+        """Close the session because it has expired; the last output is `CloseConnection`."""
 
     @abstractmethod
     def render(self, event: Event) -> Sequence[bytes | CloseConnection]:
         """Encode an event as messages, or as `CloseConnection` if the dialect closes instead."""
 
     def deciding_message(self, event: Event) -> int:
-        """Return the index of the message to which a client reacts, among the messages from `render`."""
+        """Return the index, among the messages from `render`, of the one to which a client reacts."""
         return 0
 
     def written(self, text: str, role: Role = Role.USER) -> list[Output]:
@@ -85,12 +85,12 @@ class ServerProtocol(ABC):
         return self.engine.add_item(Item(self.engine.new_name("item"), role, [Part(PartKind.TEXT, text)]))
 
     def interrupted(self) -> list[Output]:
-        """Stop the current response, if any, as a client asked."""
+        """Stop the current response, if any, at the client's request."""
         return self.engine.cancel(None) if self.engine.active is not None else []
 
     @classmethod
     def encode(cls, audio: bytes) -> bytes:
-        """Encode a chunk of audio for `AudioPiece.payload`. Thread-safe."""
+        """Encode a chunk of audio for `AudioPiece.payload`. This method is thread-safe."""
         return pybase64.b64encode(audio) if cls.audio_in_base64 else audio
 
     def playback(self, playback: TrackPlayback) -> Sequence[Output]:
@@ -102,7 +102,7 @@ class ServerProtocol(ABC):
 
 
 class MessageError(LiveEvalError):
-    """A client message was refused, for the reason in a `Problem`."""
+    """Raised when a client message is refused, with the reason in a `Problem`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -115,8 +115,8 @@ def parse_json(message: str | bytes) -> Any:
     Raises:
         MessageError: The message contains too many values, or is not valid JSON.
     """
-    # Limit the number of values before creating them: every value except the first follows one of these
-    # characters. Short messages are below the limit, because each value takes a character.
+    # Limit the number of values before parsing: every value but the first follows one of these characters.
+    # Short messages need no check, because each value takes at least one character.
     if len(message) > _MAX_VALUES:
         text = message if isinstance(message, str) else message.decode("latin-1")
         values = sum(map(text.count, (",", "[", "{")))
@@ -130,7 +130,7 @@ def parse_json(message: str | bytes) -> Any:
 
 
 def parse_object(message: str | bytes) -> dict[str, Any]:
-    """Parse a message that must be a JSON object; see `parse_json`."""
+    """Parse a JSON object; see `parse_json`."""
     given = parse_json(message)
     if not isinstance(given, dict):
         kind = type(given).__name__

@@ -1,4 +1,4 @@
-"""A phone agent on Twilio Media Streams over a message channel, as the server that Twilio calls. Sans-I/O.
+"""Implement a phone agent that Twilio calls over a Media Stream, on a message channel. Sans-I/O.
 
 Message shapes follow https://www.twilio.com/docs/voice/media-streams/websocket-messages. The agent sends its
 reply as ``media``, followed by a ``mark`` with the response's ID. When the user begins to speak, it sends
@@ -40,7 +40,7 @@ _FAULTS = {
 
 
 class TwilioProtocol(ServerProtocol):
-    """One call."""
+    """Run one call."""
 
     reports_stops = True
 

@@ -1,8 +1,8 @@
-"""The server side of the WebRTC dialects, which send audio on a media track. Sans-I/O.
+"""Implement the server side of the WebRTC dialects, which send audio on a media track. Sans-I/O.
 
 OpenAI's dialect (https://platform.openai.com/docs/guides/realtime-webrtc) is Realtime GA on a data channel.
-No event contains audio. ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report what is on the
-track, and the client's ``output_audio_buffer.clear`` empties it. The server truncates an interrupted reply.
+No event contains audio. ``output_audio_buffer.started``, ``stopped`` and ``cleared`` report the playback on
+the track, which the client's ``output_audio_buffer.clear`` stops. The server truncates an interrupted reply.
 Formats are only echoed, because a track uses the negotiated codec.
 
 A pipecat bot (``pipecat.transports.smallwebrtc``, pipecat-ai 1.14) or fastrtc bot
@@ -37,7 +37,7 @@ TRACK = EngineConfig(
 )
 """Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
 
-# The Opus encoder delays the audio by its look-ahead of 6.5 ms (RFC 6716, 2.1.2).
+# The look-ahead of the Opus encoder, 6.5 ms, delays the audio (RFC 6716, 2.1.2).
 _DECODER_DELAY_SAMPLES = 312
 
 _CLEAR = "output_audio_buffer.clear"
@@ -47,7 +47,7 @@ _CLOSE_NORMAL = 1000
 
 
 class OpenAiWebRtcProtocol(OpenAiProtocol):
-    """One session with OpenAI's events; Opus packets are not encoded further."""
+    """Run one session with OpenAI's events; Opus packets are not encoded further."""
 
     client_events: ClassVar[Mapping[str, type[schema.ClientEvent]]] = {
         **schema.CLIENT_EVENTS,
@@ -96,13 +96,13 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
 
 
 class WebRtcBotProtocol(ServerProtocol):
-    """One session with a bot."""
+    """Run one session with a bot, which answers only greetings."""
 
     audio_in_base64 = False
     decoder_delay_samples = _DECODER_DELAY_SAMPLES
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Respond to a greeting; ignore any other message."""
+        """Respond to a greeting and ignore any other message."""
         if message == _HANDSHAKE:
             return [
                 events.SendMessage(orjson.dumps({"type": "log", "data": f"Server received: {message!s}"}))

@@ -1,1 +1,1 @@
-"""The reference endpoint's speech recognition and replies."""
+"""Recognise speech and generate replies for the reference endpoint."""

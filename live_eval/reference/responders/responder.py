@@ -57,12 +57,12 @@ _LLM_DEFAULT_PROMPT = "You are a helpful voice assistant. Answer in one to three
 _SAY_BACK = re.compile(r"\bword for word\b", re.IGNORECASE)
 _OPTION = re.compile(r"^\s*([A-Z])\.\s+\S", re.MULTILINE)
 _FEWEST_OPTIONS = 2
-# The cascade recognises words but not delivery, so prefer the neutral reply.
+# The cascade recognises words but not delivery, so neutral replies are preferred.
 _PREFERENCE = (Variant.NEUTRAL, Variant.TARGET, Variant.ALTERNATIVE)
 
 
 class NoReplyError(LiveEvalError):
-    """No reply is available. The message contains no secrets."""
+    """Raised when no reply is available. The message contains no secrets."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class NoReplyError(LiveEvalError):
 
 
 class Responder(Protocol):
-    """A source of replies."""
+    """Generate replies."""
 
     waits_for_words: bool = False
     """Whether a reply depends on the text."""
@@ -94,7 +94,7 @@ class Responder(Protocol):
 
 
 class ToneResponder(Responder):
-    """Reply with a synthetic signal whose onset is known, without models."""
+    """Reply with a synthetic signal whose onset is known; no models are needed."""
 
     def fixed(self, settings: ReferenceSettings) -> GeneratedReply:
         """Return the tone."""
@@ -115,7 +115,7 @@ class FileResponder(ToneResponder):
         onset_sample: Index of the first audible sample, if known.
 
     Raises:
-        AudioError: The recording cannot be used.
+        AudioError: The recording cannot be read or is invalid.
     """
 
     def __init__(self, path: Path, onset_sample: int | None = None) -> None:
@@ -131,7 +131,7 @@ class FileResponder(ToneResponder):
 
 @dataclass(frozen=True, slots=True)
 class ReplyLine:
-    """The user's line and the reply, with its recording if available."""
+    """A user line and its reply, with a recording if available."""
 
     text: str
     reply: str
@@ -139,10 +139,10 @@ class ReplyLine:
 
 
 class Replier(Protocol):
-    """A source of reply texts."""
+    """Generate reply texts."""
 
     async def reply(self, said: Sequence[ItemContent], instructions: str) -> ReplyLine:
-        """Return the reply or raise `NoReplyError`; the line's `text` is not used."""
+        """Return the reply, or raise `NoReplyError`; the line's `text` is not used."""
         ...
 
     async def close(self) -> None:
@@ -151,13 +151,12 @@ class Replier(Protocol):
 
 
 class CascadeResponder(Responder):
-    """Speak a replier's text sentence by sentence with a synthetic voice.
+    """Speak a replier's texts sentence by sentence with a synthetic voice.
 
     Args:
         replier: Source of reply texts.
-        voice: Synthesises the text. Without a voice, the reply is its recording if available, otherwise a
-            tone.
-        hears_words: Whether replies wait for the recogniser.
+        voice: Speech synthesiser; if None, the reply is its recording, if available, or else a tone.
+        hears_words: Whether replies need recognised text.
         workers: Number of synthesis threads.
     """
 
@@ -197,7 +196,7 @@ class CascadeResponder(Responder):
         return calibration_reply(_TONE_MS)
 
     def warm_up(self) -> None:
-        """Run the voice once so that the first session is not slow."""
+        """Run the voice once to make the first session fast."""
         self._spoken(NOTHING_HEARD, None, 1.0, True)
 
     async def close(self) -> None:
@@ -215,11 +214,11 @@ def _without_lead(spoken: Audio) -> Audio:
 class ScriptReplier(Replier):
     """Reply from the most similar script or, without recognition, from each script in turn.
 
-    Only two patterns of instructions are supported. With the phrase "word for word", the replier repeats the
+    Only two patterns of instructions have an effect. With the phrase "word for word", the replier repeats the
     user's words. With a list of options ("A. Yes", "B. No", one per line), it picks one.
 
     Args:
-        lines: At least one script; of scripts with the same text, the first is used.
+        lines: At least one script. If several have the same text, the first is used.
     """
 
     def __init__(self, lines: Sequence[ReplyLine]) -> None:
@@ -270,7 +269,7 @@ def unanswered(said: Sequence[ItemContent]) -> list[ItemContent]:
 def _last_words(said: Sequence[ItemContent]) -> list[str] | None:
     """Return the user's last utterance, alone and joined with the unanswered utterances before it.
 
-    A pause can end a turn in mid-sentence, so that the user continues and interrupts the premature reply. A
+    A pause can end a turn in mid-sentence; the user then continues and interrupts the premature reply. A
     breath or sigh after the words adds no text, but the words still need a reply.
 
     Returns:
@@ -308,8 +307,8 @@ def says_back(instructions: str) -> bool:
 def choose_option(instructions: str, heard: str) -> str | None:
     """Return the letter of an option, or None if the instructions list no options.
 
-    A hash of the instructions and words selects the option, so accuracy over many questions is at chance
-    level.
+    A hash of the instructions and words selects the option, which gives chance-level accuracy over many
+    questions.
 
     >>> choose_option("Be kind.", "hello") is None
     True
@@ -339,7 +338,7 @@ class ChatReplier:
         if isinstance(answer, CallFailure) and answer.kind in _RETRIED:
             answer = await self._endpoint.call(self._model, messages, {})
         if isinstance(answer, CallFailure):
-            # speak refusals and truncated replies too
+            # also speak refusals and truncated replies
             partial = answer.answer.text.strip() if answer.answer is not None else ""
             if partial:
                 return ReplyLine("", partial)

@@ -1,4 +1,4 @@
-"""Run the voice detector and the recogniser, each in its own threads."""
+"""Run the voice detector and the recogniser in separate threads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["DetectionStream", "NotHeardError", "SpeechModels"]
 
 
 class NotHeardError(LiveEvalError):
-    """Speech could not be recognised. The message contains the reason."""
+    """Raised when speech could not be recognised. The message contains the reason."""
 
 
 class DetectionStream:
-    """The voice detector for one audio stream. Not thread-safe."""
+    """Run the voice detector on one audio stream. Not thread-safe."""
 
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
@@ -40,33 +40,33 @@ class DetectionStream:
 
 
 class SpeechModels:
-    """Run both models outside the event loop; `lacking` is the reason why the recogniser is missing."""
+    """Run the voice detector and the recogniser outside the event loop."""
 
     def __init__(self, recogniser: Recogniser | None, lacking: str = "", *, workers: int = 2) -> None:
         self._recogniser = recogniser
         self._lacking = lacking
-        # Detection must run in real time, so it must not queue behind recognition.
+        # Separate, since detection must run in real time and not queue behind recognition.
         self._detecting = ThreadPoolExecutor(1, "detector")
         self._recognising = ThreadPoolExecutor(workers, "recogniser")
 
     @property
     def lacking(self) -> str | None:
-        """The reason why speech cannot be recognised, or None if it can."""
+        """The reason why speech recognition is unavailable, or None if it is available."""
         return self._lacking if self._recogniser is None else None
 
     async def detect(self, stream: DetectionStream, data: bytes) -> list[float]:
-        """Feed a stream. Await each call before the next one for the same stream."""
+        """Feed audio to a stream. Await each call before the next one for the same stream."""
         return await asyncio.get_running_loop().run_in_executor(self._detecting, stream.feed, data)
 
     async def open_stream(self, codec: Codec) -> DetectionStream:
-        """Open a stream."""
+        """Open a detection stream."""
         return await asyncio.get_running_loop().run_in_executor(self._detecting, DetectionStream, codec)
 
     async def recognise(self, data: bytes, codec: Codec) -> str:
         """Recognise speech in its received encoding.
 
         Raises:
-            NotHeardError: There is no recogniser, or it failed.
+            NotHeardError: The recogniser is missing or failed.
         """
         return await asyncio.get_running_loop().run_in_executor(
             self._recognising, self._recognise, data, codec
@@ -82,7 +82,7 @@ class SpeechModels:
             raise NotHeardError(f"the recogniser failed: {error}") from error
 
     def warm_up(self) -> None:
-        """Run both models once, so that the first session is not slow."""
+        """Run both models once to make the first session fast."""
         DetectionStream(PCM_24K).feed(bytes(4_800))
         if self._recogniser is not None:
             noise = np.random.default_rng(0).normal(0, 0.01, 16_000).astype(np.float32)

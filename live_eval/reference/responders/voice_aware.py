@@ -34,11 +34,11 @@ _LOW_HZ, _HIGH_HZ = 140.0, 230.0
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How an utterance was delivered.
+    """The delivery of an utterance.
 
     Args:
         level_dbfs: Mean level of speech.
-        words_per_s: Pace, excluding pauses; None without words.
+        words_per_s: Words per second, excluding pauses; None without words.
         pitch_hz: Median pitch; None for unvoiced speech.
     """
 
@@ -104,7 +104,7 @@ def remark(delivery: Delivery) -> str:
 
 
 class NoticingReplier:
-    """Prepend a comment on the user's voice to another replier's reply.
+    """Add a comment on the user's delivery before another replier's reply.
 
     No comment is added if the instructions ask to repeat the user's words or choose an option.
     """
@@ -121,7 +121,7 @@ class NoticingReplier:
         return replace(line, reply=f"{noticed} {line.reply}", spoken=None) if noticed else line
 
     async def close(self) -> None:
-        """Close the other replier."""
+        """Close the wrapped replier."""
         await self._replier.close()
 
 

@@ -1,1 +1,1 @@
-"""The reference endpoint's server: HTTP, WebSocket and WebRTC."""
+"""Serve the reference endpoint over HTTP, WebSocket and WebRTC."""

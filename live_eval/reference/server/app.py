@@ -1,4 +1,4 @@
-"""The reference endpoint as an aiohttp application with WebSocket routes."""
+"""Serve the reference endpoint as an aiohttp application with WebSocket routes."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
 
 _CONVERSATION = "/v1/convai/conversation"
-_MAX_BODY_BYTES = 256 * 1024  # an offer or session settings
+_MAX_BODY_BYTES = 256 * 1024  # limit for offers and session settings
 
 
 class SessionRequest(NamedTuple):
-    """The request for a session, before its first message.
+    """The request for a session, received before its first message.
 
     Args:
         query: The URL parameters.
@@ -79,15 +79,15 @@ class Route:
     Args:
         dialect: Name of the dialect's client (``--endpoint``).
         path: The path, as an aiohttp pattern.
-        protocol: Creates the protocol of a session.
+        protocol: Function that creates the protocol of a session.
         config: Initial settings of the sessions.
-        header: A required header in lower case, and text that it must contain.
-        parameters: The dialect's own URL parameters; all others are endpoint settings.
+        header: Name of a required header, in lower case, and text that its value must contain.
+        parameters: URL parameters of the dialect; all others are endpoint settings.
         subprotocols: WebSocket subprotocols that clients may offer.
         binary: Whether the endpoint sends binary messages, except for each `TextMessage`.
         most_bytes: Maximum message size; a longer message closes the connection with code 1009.
-        exclusive: Whether sessions run one at a time while other clients stay connected and wait.
-        refusals: Close code by HTTP status for refusals sent after the handshake; a refusal with any other
+        exclusive: Whether sessions run one at a time while other clients wait on an open connection.
+        refusals: Close codes, by HTTP status, of refusals sent after the handshake; a refusal with any other
             status rejects the handshake.
     """
 
@@ -175,7 +175,7 @@ ROUTES = (
 
 
 class Endpoint:
-    """The reference endpoint application, with its routes and WebSocket sessions.
+    """Run the reference endpoint application, with its routes and WebSocket sessions.
 
     All sessions share the host, which is closed with the application.
     """
@@ -219,7 +219,7 @@ class Endpoint:
         return web.Response(body=orjson.dumps(body), content_type="application/json")
 
     async def _signed_url(self, request: web.Request) -> web.Response:
-        """Return the signed address of a conversation with an ElevenLabs agent."""
+        """Return the signed URL of a conversation with an ElevenLabs agent."""
         try:
             signature = self.host.signed(request)
         except RefusedError as error:
@@ -229,7 +229,7 @@ class Endpoint:
         return web.json_response({"signed_url": str(url)})
 
     def _entrance(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Return the handler of a path."""
+        """Return the request handler of a path."""
 
         async def enter(request: web.Request) -> web.StreamResponse:
             return await self._enter(request, next(route for route in routes if route.suits(request.headers)))
@@ -272,7 +272,7 @@ class Endpoint:
                     engine = self.host.engine(settings, route.config)
                     expires_at = self.host.expires_at(settings)
                     opening = SessionRequest(request.query, self._stored_sessions, expires_at)
-                    # creating a protocol may load its codec
+                    # in a thread, because a protocol may load its codec
                     protocol = await asyncio.to_thread(route.protocol, engine, opening)
                     await self.host.run_session(channel, protocol)
         finally:

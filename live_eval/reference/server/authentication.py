@@ -1,4 +1,4 @@
-"""Authentication and refusals."""
+"""Authenticate clients and format refusals."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SIGNATURE_PARAMETER = "conversation_signature"
 """URL parameter in which ElevenLabs' clients send the `conversation_signature`."""
 
 _KEY_HEADERS = ("x-goog-api-key", "api-key", "xi-api-key")
-_SCHEMES = ("bearer", "token")  # the latter is Deepgram's
+_SCHEMES = ("bearer", "token")  # Deepgram uses "token"
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 
 
 class RefusedError(LiveEvalError):
-    """A client was refused, with this HTTP status, OpenAI's ``error.code``, and headers."""
+    """Raised to refuse a client with this HTTP status, OpenAI's ``error.code``, and headers."""
 
     def __init__(
         self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
@@ -47,10 +47,9 @@ class RefusedError(LiveEvalError):
 
 
 def authenticate(request: web.Request, token: Secret | None) -> None:
-    """Check that a client presents the token in any dialect's way, or raise `RefusedError`.
+    """Check that a client presents the token in the form of any dialect, or raise `RefusedError`.
 
-    If no token is set, only web pages from other origins are refused, including those that use DNS
-    rebinding.
+    Without a token, only web pages from other origins are refused, including those that use DNS rebinding.
     """
     if token is not None:
         wanted = token.reveal().encode()
@@ -64,7 +63,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         ):
             raise RefusedError(401, "invalid_api_key", "Incorrect bearer token.")
         return
-    # A page from another origin, open in a local browser, must not use the server.
+    # Web pages from other origins, open in a local browser, must not use the server.
     origin = request.headers.get("Origin")
     if origin is not None and not is_local_page(origin):
         raise RefusedError(403, "origin", "Web pages from other origins require a token.")
@@ -78,7 +77,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
 
 
 def conversation_signature(token: Secret) -> str:
-    """Return what admits the holder of a signed address in place of the token."""
+    """Return a signature that admits the holder of a signed URL without the token."""
     return hmac.new(token.reveal().encode(), SIGNATURE_PARAMETER.encode(), hashlib.sha256).hexdigest()
 
 

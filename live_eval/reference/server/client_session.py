@@ -1,8 +1,7 @@
 """Run one client's session: pass inputs to the protocol and send its outputs.
 
-Several tasks run concurrently, including the receiver, the sender of due reply pieces and the voice detector.
-One lock covers each engine change together with the sending of its outputs, so that messages keep the
-engine's order.
+The receiver, the sender of due reply pieces and the voice detector run concurrently, among other tasks. To
+keep the engine's order of messages, one lock covers each engine call and the sending of its outputs.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ __all__ = ["Channel", "ServerSession", "packer"]
 
 _T = TypeVar("_T")
 
-# interval at which to check for due output
+# interval between checks for due output
 _LOOK_UP_NS = 20_000_000
 _SECOND_NS = 1_000_000_000
 _MS_NS = 1_000_000
 
 
 class Channel(FaultyChannel, Protocol):
-    """A connection to one client. Messages sent after it ends are dropped."""
+    """A connection to one client, which drops messages after it has ended."""
 
     async def receive(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended."""
+        """Wait for the next message; return None once the connection has ended."""
         ...
 
 
@@ -64,7 +63,7 @@ class ServerSession:
         channel: The open connection.
         protocol: The dialect, with its engine.
         responder: The source of replies.
-        fixed: The fixed reply in the session's initial output encoding, or None.
+        fixed: The fixed reply, in the session's initial output encoding, or None.
         truth: Called with the true times of each finished response and each completed user utterance.
         audio: The media track; None if audio is sent in messages.
     """
@@ -148,7 +147,7 @@ class ServerSession:
                 await self._carry_out(self._engine.audio(heard.pcm, heard.at_ns))
 
     async def _speak(self) -> None:
-        """Send due outputs, yielding control after each chunk so that it is sent immediately."""
+        """Send due outputs, yielding to the event loop after each chunk to send it immediately."""
         while True:
             wake_ns = self._engine.wake_ns
             now_ns = self._clock.now_ns()
@@ -195,7 +194,7 @@ class ServerSession:
             await self._carry_out(self._protocol.expired())
 
     async def _greet(self) -> None:
-        """Speak first, if configured."""
+        """Speak first if configured to do so."""
         greeting_ms = self._engine.settings.greeting_ms
         if greeting_ms is not None:
             await self._clock.sleep_until(self._clock.now_ns() + greeting_ms * _MS_NS)
@@ -218,7 +217,7 @@ class ServerSession:
             self._heard_more.clear()
             while self._unheard:
                 first = self._unheard[0]
-                # process all audio that arrived while the detector ran
+                # include all audio that arrived while the detector ran
                 data = b"".join(self._take_unheard(first.epoch))
                 if stream is None or epoch != first.epoch:
                     stream, epoch = await self._speech_models.open_stream(first.codec), first.epoch
@@ -267,7 +266,7 @@ class ServerSession:
 
     @property
     def _truths(self) -> TruthKeeper:
-        # a resumed session's ID is known only after the first message
+        # the first message may resume a session with another ID
         if self._keeper is None:
             engine = self._engine
             paced = engine.config.frame_ms is not None
@@ -319,7 +318,7 @@ class ServerSession:
         await self._carry_out(self._audio.playback(playback))
 
     def _packet_sent(self, piece: events.AudioPiece, at_ns: int) -> None:
-        """Record that the packet with a reply piece is about to be sent."""
+        """Record that a packet with a reply piece is about to be sent."""
         self._log_reply(self._truths.played(piece, at_ns))
 
     def _listen(self, work: events.RecogniseSpeech) -> Iterable[events.Output]:
@@ -383,7 +382,7 @@ class ServerSession:
 def packer(protocol: ServerProtocol, codec: Codec) -> ReplyPacker:
     """Return the encoder for a session's replies, in `codec`.
 
-    Do not call it in the event loop, since it may load a codec.
+    It may load a codec, so do not call it in the event loop.
     """
     engine = protocol.engine
     faults = engine.settings.faults

@@ -1,4 +1,4 @@
-"""Host all of the reference endpoint's sessions, over any transport."""
+"""Run all sessions of the reference endpoint, over any transport."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 
 _LAG_BEFORE_VOICE_END_NS = 200_000_000
 _MOST_SESSIONS = 2_000
-_MOST_HANDSHAKES = 512  # more than any run opens concurrently
+_MOST_HANDSHAKES = 512  # more than any run opens at once
 _WAIT = {"Retry-After": "1"}
-# Fixed replies are cached, because encoding one would delay the sessions in progress.
+# Cache fixed replies, because encoding one would delay the sessions in progress.
 _FIXED_REPLIES = 16
 
 
@@ -72,7 +72,7 @@ class SessionHost:
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.probe = LoopProbe(self.clock)  # event-loop lag is the error bar of the true times
+        self.probe = LoopProbe(self.clock)  # event-loop lag bounds the error of the true times
         self.schedule = FaultSchedule()
         self._speech_models = speech_models
         self._responder = responder
@@ -118,7 +118,7 @@ class SessionHost:
             raise RefusedError(400, "invalid_value", str(error)) from None
 
     def signed(self, request: web.Request) -> dict[str, str]:
-        """Return the URL parameters that admit the holder of a signed address, or raise `RefusedError`."""
+        """Return the URL parameters that admit the holder of a signed URL, or raise `RefusedError`."""
         authenticate(request, self._token)
         return {} if self._token is None else {SIGNATURE_PARAMETER: conversation_signature(self._token)}
 
@@ -136,7 +136,7 @@ class SessionHost:
 
     @contextlib.contextmanager
     def handshake(self) -> Iterator[None]:
-        """Count a handshake (a requested, not yet open session); raise `RefusedError` above the limit."""
+        """Count a requested session that is not open yet; raise `RefusedError` above the limit."""
         if self._handshakes >= self._most_handshakes:
             message = f"Too many handshakes in progress: the limit is {self._most_handshakes}."
             raise RefusedError(429, "rate_limit_exceeded", message, headers=_WAIT)
@@ -156,7 +156,7 @@ class SessionHost:
             self._sessions -= 1
 
     def engine(self, settings: ReferenceSettings, config: EngineConfig) -> Engine:
-        """Return the engine of a new session."""
+        """Create the engine of a new session."""
         session_id = f"sess_{secrets.token_hex(8)}"
         return Engine(session_id, settings, config, waits_for_words=self._responder.waits_for_words)
 

@@ -1,4 +1,4 @@
-"""Buffer a media track's output audio, and send replies as packets in real time."""
+"""Buffer the output audio of a media track and send it as packets in real time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKET_SAMPLES = OPUS_RATE_HZ // 50
 
 @dataclass(frozen=True, slots=True)
 class SessionAudio:
-    """A session's media track, and the handler of its playback reports (`ServerProtocol.playback`)."""
+    """A session's media track and the handler of its playback reports (`ServerProtocol.playback`)."""
 
     media: MediaTrack
     playback: Callable[[TrackPlayback], Sequence[Output]]
@@ -37,9 +37,9 @@ def silence() -> bytes:
 
 
 class ReplyPlayer:
-    """Send the replies of one session.
+    """Send the replies of one session as packets.
 
-    Packets are sent on a 20 ms grid. A reply starts with the grid's next packet or, if no packets are sent
+    Packets are sent on a 20 ms grid. A reply starts at the next point of the grid or, if no packets are sent
     between replies (`IdleRtp.NONE`), starts a new grid. Late packets, including silent ones, are sent
     immediately, because a timestamp gap would indicate an idle track.
 
@@ -98,12 +98,12 @@ class ReplyPlayer:
         return True
 
     def ended(self, response: ServerResponse) -> None:
-        """Record that a response has no more pieces."""
+        """Record that a response is complete."""
         self._whole.add(response.response_id)
         self._wake.set()
 
     def clear(self) -> list[TrackPlayback]:
-        """Drop unsent pieces, and any later pieces of the same responses; return the playback reports."""
+        """Drop unsent pieces and later pieces of the same responses; return the playback reports."""
         dropped = {} if self._playing is None else {self._playing.response_id: self._playing}
         dropped |= {piece.response.response_id: piece.response for piece in self._queue}
         reports = [self._report(PlaybackState.CLEARED, response) for response in dropped.values()]
@@ -130,7 +130,7 @@ class ReplyPlayer:
                 await self._notify_changes()
 
     async def _notify_changes(self) -> None:
-        # Other tasks may push or clear while a notification is being sent, so check again each time.
+        # Check again after each notification, because other tasks may push or clear meanwhile.
         while (change := self._change()) is not None:
             await self._notify(change)
 

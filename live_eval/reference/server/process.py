@@ -1,4 +1,4 @@
-"""Run the reference endpoint in a separate process, so that it does not disturb the measurement."""
+"""Run the reference endpoint in a separate process to avoid disturbing the measurement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ReferenceProcess:
         log_folder: Folder for the log; created if missing.
         calibrate: Whether to use calibration signals instead of models; see `ReferenceSettings`.
         truth: File for the true times, or None.
-        data: Data set whose scripts the endpoint answers besides the bundled sample.
+        data: Data set whose scripts the endpoint answers in addition to the bundled sample.
         arguments: Additional flags of ``live-eval endpoint``.
         start_timeout_s: Startup timeout.
     """
@@ -58,14 +58,14 @@ class ReferenceProcess:
     ) -> None:
         self._log = log_folder / LOG_NAME
         self._command = [
-            *(sys.executable, "-P", "-m", "live_eval"),  # -P: import nothing from the current folder
+            *(sys.executable, "-P", "-m", "live_eval"),  # -P: do not import from the current folder
             *("endpoint", "--until-stdin-ends"),
             *(("--calibrate",) if calibrate else ()),
             *(() if truth is None else ("--truth", str(truth))),
             *(() if data is None else ("--data", str(data))),
             *arguments,
         ]
-        # Models must not compete with the measuring process for CPU time.
+        # Keep the models from competing with the measuring process for CPU time.
         self._low_priority = not calibrate
         self._start_timeout_s = start_timeout_s
         self._process: asyncio.subprocess.Process | None = None
@@ -78,7 +78,7 @@ class ReferenceProcess:
 
     @property
     def origin(self) -> str:
-        """The URL without a path, for dialects with other paths. Raises `LiveEvalError` before startup."""
+        """The URL without a path, for dialects with other paths; raises `LiveEvalError` before startup."""
         if self._port is None:
             raise LiveEvalError("the reference endpoint has not been started: enter the context first")
         return f"ws://127.0.0.1:{self._port}"
@@ -99,7 +99,7 @@ class ReferenceProcess:
         return self
 
     async def _start(self) -> int:
-        """Start a process, on the previous process's port if any; return the port."""
+        """Start a process on the previous process's port, if any, and return the port."""
         log = await asyncio.to_thread(self._open_log)
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -107,9 +107,9 @@ class ReferenceProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C must reach only the parent, which completes its turns
+                start_new_session=True,  # only the parent may receive Ctrl-C, to complete its turns
                 env={
-                    # Clients have no token.
+                    # Clients send no token.
                     **{name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
                     "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                     "PYTHONUNBUFFERED": "1",
@@ -126,7 +126,7 @@ class ReferenceProcess:
             raise
 
     async def keep_running(self) -> None:
-        """Until cancelled, restart the process at its address whenever it exits; retry failed restarts."""
+        """Restart the process at its address whenever it exits, until cancelled; retry failed restarts."""
         assert self._process is not None
         clock, warned = SystemClock(), False
         while True:
@@ -141,7 +141,7 @@ class ReferenceProcess:
             await clock.sleep_until(clock.now_ns() + _RESTART_INTERVAL_NS)
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Stop the process. Raise `LiveEvalError` if it exited unexpectedly and no other error is pending."""
+        """Stop the process; raise `LiveEvalError` if it exited early and no other error is pending."""
         process = self._process
         assert process is not None
         died = process.returncode
@@ -194,10 +194,10 @@ class ReferenceProcess:
 
 @contextlib.asynccontextmanager
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
-    """Run a reference endpoint that answers a data set's scripts; yield its base URL.
+    """Run a reference endpoint that answers a data set's scripts, and yield its base URL.
 
     This is the launch hook in the client's specification. If `URL_VARIABLE` is set, the endpoint at that URL
-    is used, with its own scripts. If the endpoint is killed, the run pauses while it is restarted.
+    is used with its own scripts. If the endpoint dies, it is restarted, and the run pauses meanwhile.
     """
     running = os.environ.get(URL_VARIABLE)
     if running:
@@ -215,6 +215,6 @@ async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
 
 def _lower_priority(pid: int) -> None:
     """Lower the priority of a process and its future threads."""
-    if hasattr(os, "setpriority"):  # not on Windows
+    if hasattr(os, "setpriority"):  # unavailable on Windows
         with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)

@@ -1,4 +1,4 @@
-"""WebRTC signalling: accept an offer, return the answer, and run the session with its faults.
+"""Handle WebRTC signalling: accept an offer, return the answer, and run the session with its faults.
 
 Supports OpenAI's ``/v1/realtime/calls``, pipecat's ``/api/offer`` and fastrtc's ``/webrtc/offer``. All three
 allow requests from web pages (CORS). Authentication is the same as for WebSocket.
@@ -55,7 +55,7 @@ _CORS = {
 _OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
 _FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
 _CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
-# The discard port, on which no server listens.
+# The discard port, on which usually no server listens.
 _END = "a=end-of-candidates\r\n"
 _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
@@ -132,7 +132,7 @@ class WebRtcSessions:
         return _as_json(created)
 
     def _forget_secrets(self, now_s: int) -> None:
-        # secrets are in order of issue and have equal lifetimes
+        # secrets expire in the order of issue
         while self._secrets and next(iter(self._secrets.values())).expires_at <= now_s:
             del self._secrets[next(iter(self._secrets))]
 
@@ -178,10 +178,10 @@ class WebRtcSessions:
     # -- Both -------------------------------------------------------------------------------------------
 
     async def _answer(self, call_id: str, offer: str, protocol: ServerProtocol) -> str:
-        """Start a session and return the answer to its offer; raise `OfferError` if that fails."""
+        """Start a session and return the answer to its offer; raise `OfferError` on failure."""
         faults = protocol.engine.settings.faults
         if faults.has(FaultName.REFUSE_SDP):
-            raise OfferError("this endpoint refuses the offer on purpose")
+            raise OfferError("offer refused by an injected fault")
         with ExitStack() as handshake:
             handshake.enter_context(self._host.handshake())
             connection = _FaultyConnection(self._host.clock, faults)
@@ -195,7 +195,7 @@ class WebRtcSessions:
     async def _run(
         self, call_id: str, connection: _FaultyConnection, protocol: ServerProtocol, handshake: ExitStack
     ) -> None:
-        # A client may be measuring at any time, and garbage collection would disturb it.
+        # Garbage collection would disturb clients that are measuring.
         with self._host.session(), self._collector.session(lambda: True):
             try:
                 with handshake:
@@ -233,7 +233,7 @@ def _new_id() -> str:
 
 
 def _settings(settings: ReferenceSettings) -> ReferenceSettings:
-    # A fault in the middle of a reply must occur between packets, not within a burst of events.
+    # A fault in the middle of a reply must occur between packets, not during a burst of events.
     middle = bool(settings.faults.at(Moment.REPLY)) or any(map(settings.faults.has, _MID_REPLY))
     return replace(settings, cadence=Cadence.REALTIME) if middle else settings
 
@@ -247,7 +247,7 @@ async def _offer(request: web.Request) -> _Offer:
     try:
         async with asyncio.timeout(_BODY_S):
             form = await request.post()
-    except (ValueError, LookupError) as error:  # a part may declare an unknown charset
+    except (ValueError, LookupError) as error:  # LookupError: a part declares an unknown charset
         raise OfferError(f"expected a form with the part 'sdp'; {error}") from None
     sdp, session = (_field(form.get(name)) for name in ("sdp", "session"))
     if sdp is None:
@@ -329,7 +329,7 @@ async def _preflight(request: web.Request) -> web.Response:
 
 
 class _FaultyConnection(RtcConnection):
-    """A `Channel` and `MediaTrack` for one client, with its session's faults."""
+    """A `Channel` and `MediaTrack` for one client that applies its session's faults."""
 
     def __init__(self, clock: Clock, faults: FaultScript) -> None:
         super().__init__(clock)
@@ -337,7 +337,7 @@ class _FaultyConnection(RtcConnection):
         self._pace = faults.pace
 
     async def answer(self, offer: str) -> str:
-        """Override `RtcConnection.answer`."""
+        """Override `RtcConnection.answer` to apply a fault to the answer."""
         answer = await super().answer(offer)
         for sender in self._peer.getSenders():
             if sender.track is self._track:
@@ -357,7 +357,7 @@ class _FaultyConnection(RtcConnection):
             await super().close(code, reason)
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Override `RtcConnection.say`; return None if no packet is sent."""
+        """Override `RtcConnection.say`; return None if the packet is not sent."""
         if self._faults.has(FaultName.NO_RTP):
             return None
         return await super().say(packet, round(timestamp * self._pace))
@@ -369,7 +369,7 @@ class _FaultyConnection(RtcConnection):
         if self._faults.has(FaultName.BAD_FINGERPRINT):
             return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
         if self._faults.has(FaultName.BAD_CANDIDATES):
-            # Our connectivity checks would still reach the client, so send wrong credentials.
+            # Send wrong credentials, since our connectivity checks would still reach the client.
             answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
             return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
         return answer
@@ -380,7 +380,7 @@ async def _ignore(data: bytes) -> None:
 
 
 def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
-    """Make a DTLS transport lose, duplicate and reorder packets that it has counted as sent."""
+    """Make a DTLS transport drop, duplicate and reorder packets after counting them as sent."""
     if not faults:
         return
     send = transport._send_rtp

@@ -1,4 +1,4 @@
-"""TCP listener and WebSocket channel of the reference endpoint, with kernel arrival timestamps."""
+"""Listen on TCP and serve WebSocket channels for the reference endpoint, with kernel arrival timestamps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_S = 1.0
 MOST_CONNECTIONS = 4_096
 """Maximum number of connections, including plain HTTP requests."""
-_NEW_PER_S = 100.0  # per remote machine
+_NEW_PER_S = 100.0  # new connections per second from one remote machine
 _NEW_AT_ONCE = 1_000
 _TOO_MANY = b'{"error":{"type":"requests","code":"rate_limit_exceeded","message":"Too many connections."}}'
 _REFUSAL = (
@@ -87,7 +87,7 @@ class StampedSite(LimitedSite):
 
 
 def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
-    """Return a bound socket that does not listen yet and so refuses connections."""
+    """Return a bound socket that does not listen, so that connections are refused."""
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
@@ -102,7 +102,7 @@ def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
 
 
 class _Listener:
-    """Listening sockets, one per address, with the part of `asyncio.Server`'s interface that a site uses."""
+    """Listen on one socket per address, with the part of `asyncio.Server`'s interface that a site uses."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class _Listener:
             self._loop.call_later(_EXHAUSTED_S, self._listen, listening)
 
     def _serve(self, sock: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # the client may have closed it
+        with contextlib.suppress(OSError):  # the client may have closed the connection
             StampedTransport(sock, ArrivalStamps(self._clock), self._protocol())
 
     def _open(self, listening: socket.socket) -> None:
@@ -200,17 +200,17 @@ class SocketChannel:
         self._kind = WSMsgType.BINARY if binary else WSMsgType.TEXT
 
     async def receive(self) -> Arrival | None:
-        """Wait for the next message; None once the connection has ended."""
+        """Wait for the next message; return None once the connection has ended."""
         try:
             message = await self._socket.receive()
-        except ConnectionError:  # a pong could not be sent
+        except ConnectionError:  # sending a pong failed
             return None
         if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
             return Arrival(message.data, self._framing.stamps.popleft().at_ns)
         return None
 
     async def send(self, message: bytes) -> int:
-        """Send a message, or drop it if the connection has ended. Return the send time."""
+        """Send a message, or drop it if the connection has ended; return the send time."""
         # `receive` reports the end of the connection.
         with contextlib.suppress(ConnectionError):
             kind = WSMsgType.TEXT if isinstance(message, TextMessage) else self._kind
@@ -228,5 +228,5 @@ class SocketChannel:
         self._stream.abort()
 
     async def send_raw(self, data: bytes) -> None:
-        """Write bytes into the stream."""
+        """Write bytes into the TCP stream."""
         self._stream.write(data)

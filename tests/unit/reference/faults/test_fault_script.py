@@ -63,7 +63,7 @@ def test_a_script_has_one_canonical_form(given: str, canonical: str) -> None:
         ("silent@open", "expected turn=N, first=N, every=N or share=P% after '@', got 'open'"),
         ("silent@first=0", "expected first=1 to 999999999, got '0'"),
         ("silent@share=3", "expected share=0% to 100%"),
-        ("silent,silent", "silent is repeated"),
+        ("silent,silent", "duplicate fault silent"),
     ],
 )
 def test_an_invalid_script_is_refused_with_the_allowed_values(text: str, told: str) -> None:
