@@ -1,4 +1,4 @@
-"""Conversations with a person, in the terminal with a microphone or through another program's audio.
+"""Run conversations with a person, using the terminal and a microphone or another program's audio.
 
 `LiveConversation` needs no screen or device. `live_eval.live.sound_card` opens the machine's devices.
 """

@@ -1,4 +1,4 @@
-"""Votes on the replies of several endpoints to one utterance, as a file for ``live-eval arena``."""
+"""Collect votes on the replies of several endpoints to one utterance, as a file for ``live-eval arena``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Ballot"]
 
 
 class Ballot:
-    """Votes on the turns of several runs; a second vote on a turn replaces the first.
+    """Collect votes on the turns of several runs; a second vote on a turn replaces the first.
 
     Args:
         runs: Names of the runs, in the order in which the endpoints are presented.
@@ -22,7 +22,9 @@ class Ballot:
 
     def __init__(self, runs: Sequence[str]) -> None:
         self._runs = tuple(runs)
-        self._cases: dict[int, tuple[str, set[int]]] = {}  # by number: the case, and who has replied
+        self._cases: dict[
+            int, tuple[str, set[int]]
+        ] = {}  # the case and the endpoints that have replied, by turn number
         self._votes: dict[int, int | None] = {}
 
     def replied(self, place: int, turn: LatencyMeasured) -> None:
@@ -37,7 +39,7 @@ class Ballot:
         """Vote on the latest turn with at least two replies.
 
         Args:
-            winner: Place of the best reply; None for a tie. A reply that is missing cannot win.
+            winner: Place of the endpoint with the best reply; None for a tie. A missing reply cannot win.
         """
         complete = [number for number, (_, places) in self._cases.items() if len(places) > 1]
         number = max(complete, default=None)
@@ -57,7 +59,7 @@ class Ballot:
         return len(self._votes)
 
     def rows(self) -> list[VoteRow]:
-        """Return the votes by pair of runs; a winner beats each other reply to the turn."""
+        """Return the votes by pair of runs; a winner beats every other reply to the turn."""
         rows = []
         for number, winner in sorted(self._votes.items()):
             case_id, places = self._cases[number]

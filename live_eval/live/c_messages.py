@@ -1,4 +1,4 @@
-"""Keep C libraries' messages out of the terminal."""
+"""Suppress messages that C libraries write to the terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ __all__ = ["no_c_messages"]
 
 @contextlib.contextmanager
 def no_c_messages() -> Iterator[None]:
-    """Discard messages that C libraries such as ALSA and PortAudio write to C's `stderr`; no-op without
-    glibc.
+    """Discard messages that C libraries (ALSA, PortAudio) write to C's `stderr`; no-op without glibc.
 
     File descriptor 2 is unchanged, so messages from Python and child processes still appear.
     """
@@ -37,7 +36,7 @@ def _streams() -> tuple[ctypes.c_void_p, int] | None:
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "gnu_get_libc_version"):  # other C libraries may make the variable read-only
+    if not hasattr(libc, "gnu_get_libc_version"):  # the variable may be read-only in other C libraries
         return None
     libc.fopen.restype = ctypes.c_void_p
     # Never closed: a library's thread may still be writing to it.

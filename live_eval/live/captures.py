@@ -16,13 +16,13 @@ from live_eval.timing import play
 __all__ = ["LiveCapture", "LiveCaptures", "TurnNumbers", "UserAudio"]
 
 _SECOND_NS = 1_000_000_000
-_TAIL_NS = 300_000_000  # recorded after the utterance
+_TAIL_NS = 300_000_000  # audio recorded after the end of the utterance
 _MOST_NS = 600 * _SECOND_NS
-_SAME_NS = 400_000_000  # below the shortest time from one utterance to the next, above the sessions' offsets
+_SAME_NS = 400_000_000  # less than the time between utterances, more than the offset between sessions
 
 
 class UserAudio:
-    """The user's frames with timestamps, for at most the last ten minutes."""
+    """Store the user's frames with timestamps, at most the last ten minutes."""
 
     def __init__(self, rate_hz: int) -> None:
         self.rate_hz = rate_hz
@@ -41,7 +41,7 @@ class UserAudio:
     def between(self, begin_ns: int, end_ns: int) -> NDArray[np.int16]:
         """Return the audio from `begin_ns` to `end_ns`: int16 mono, shape (samples,).
 
-        Missing audio is filled with silence. Where frames overlap, the later one takes precedence.
+        Missing audio is filled with silence. Later frames take precedence over earlier ones.
         """
         pcm = np.zeros(max(0, self._samples(end_ns - begin_ns)), np.int16)
         for start_ns, frame in tuple(self._frames):
@@ -91,7 +91,7 @@ class LiveCapture:
 class TurnNumbers:
     """Number the turns of simultaneous sessions with one user, in the order of the first requests.
 
-    Turns that begin at nearly the same time are the same utterance.
+    Turns that begin at nearly the same time belong to the same utterance.
     """
 
     def __init__(self) -> None:
@@ -107,13 +107,13 @@ class TurnNumbers:
 
 
 class LiveCaptures:
-    """The turns of a session, numbered in order of first appearance.
+    """Number the turns of a session in order of first appearance.
 
     Args:
         session: Session number, from 1.
         turns_before: Number of turns in the run before the session.
         numbers: Numbers that are shared with other sessions; None to continue after `turns_before`.
-        jobs: Jobs of the streamed cases; None for a person.
+        jobs: Jobs of the streamed cases; None for a live person.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Run a conversation with a person, independently of screens and devices.
 
-`push` accepts audio from a microphone or a browser's track. `run` runs consecutive sessions with the endpoint
-and stores their turns as a run. `updates` yields updates. Call all methods on one event loop; a separate
+`push` accepts audio from a microphone or a browser's track, `run` runs consecutive sessions with the endpoint
+and stores their turns as a run, and `updates` yields updates. Call all methods on one event loop; a separate
 thread times and writes the turns.
 """
 
@@ -46,21 +46,21 @@ _TICK_NS = 20_000_000
 
 
 class LiveConversation:
-    """A conversation with a person; see the module docstring.
+    """Run a conversation with a person; see the module docstring.
 
     Args:
         plan: Plan made by `live_eval.run.plan.make_live_plan`.
-        writer: Store of the run; the caller ends it after `run`.
+        writer: Writer of the run, which the caller closes after `run`.
         device_hz: Sample rate of the blocks passed to `push`.
         half_duplex: Whether the microphone is muted while a reply plays.
-        recorded: Recordings to stream instead of a live user; None for a person. With recordings, `push` is a
-            no-op, and the conversation ends after the last recording.
-        performance: Performance that receives the audio from `push`; the conversation ends after it.
+        recorded: Recordings to stream instead of a live user; None for a person. With recordings, `push` does
+            nothing, and the conversation ends after the last recording.
+        performance: Performance that receives the audio from `push`; the conversation ends with it.
         scorer: Scorer of stored turns; None for no scores.
         numbers: Turn numbers that are shared with simultaneous conversations of the same person.
-        delay_ns: Delay after a sample's capture until it counts as spoken; see
+        delay_ns: Delay between the capture of a sample and the time at which it counts as spoken; see
             `live_eval.session.live_speaker`.
-        device_spread_ns: Measured variation of the device delay, part of the error bar.
+        device_spread_ns: Measured variation of the device delay, which is part of the error bar.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class LiveConversation:
             instructions=plan.live_instructions,
             device_spread_ns=device_spread_ns,
         )
-        self._session: LiveSession | None = None  # the last one
-        self._silence = HeardAudio()  # before the first session
+        self._session: LiveSession | None = None  # the current or last session
+        self._silence = HeardAudio()  # used before the first session
         self._sessions = self._turns = 0
         self._again = asyncio.Event()
         self._stopping = False
@@ -151,7 +151,7 @@ class LiveConversation:
         self._microphone.end_utterance()
 
     def reconnect(self) -> None:
-        """Start another session after the previous one ended by itself; no-op while a session runs."""
+        """Start another session if the previous one ended by itself; no-op while a session runs."""
         self._again.set()
 
     def stop(self) -> None:
@@ -168,22 +168,22 @@ class LiveConversation:
         self._again.set()
 
     def count_device_xruns(self, input: int, output: int) -> None:
-        """Report the total number of device xruns."""
+        """Report the total number of device xruns (overruns and underruns)."""
         self._watcher.device_xruns = (input, output)
 
     # -- Events ------------------------------------------------------------------------------------------
 
     @property
     def reply(self) -> IncomingReply | None:
-        """The endpoint's reply in the last session; None before the first."""
+        """The endpoint's reply in the current or last session; None before the first session."""
         return self._session.reply if self._session is not None else None
 
     def updates(self) -> AsyncIterator[Update]:
-        """Yield updates until the conversation has ended. Supports one reader."""
+        """Yield updates until the conversation has ended. Only one reader is supported."""
         return self._updates.read()
 
     async def run(self) -> None:
-        """Run the conversation until `stop`; launch the endpoint first if it has no URL.
+        """Run the conversation until `stop`; if the endpoint has no URL, launch it first.
 
         If a session ends by itself, the conversation continues: `reconnect` starts another session.
 
@@ -229,14 +229,14 @@ class LiveConversation:
     async def _run_recorded(
         self, users: AsyncGenerator[RecordedUser], base_url: str, probe: LoopProbe
     ) -> None:
-        """Run the recorded sessions, then stop. Record turns that a session did not reach as failed."""
+        """Run the recorded sessions, then stop; record unreached turns as failed."""
         async with aclosing(users):
             async for user in users:
                 if self._stopping:
                     return
                 session = await self._run_session(base_url, probe, user)
                 if self._stopping:
-                    return  # if the user hung up, the remaining turns are skipped, not failed
+                    return  # the user hung up: skip the remaining turns instead of failing them
                 if session.first is not None:
                     self._greetings.observe(session.first)
                 ended = session.failure or Failure(FailureKind.CLOSED, "the session ended before")
@@ -287,7 +287,7 @@ class LiveConversation:
         self._session = session
         if self._sessions > 1 or plan.base_url is None:
             self._updates.put(StateChanged(State.STARTING))
-        if user is None:  # a person hears the greeting and decides when to speak
+        if user is None:  # live users hear the greeting and decide when to speak
             await session.run(self._microphone.new_speaker())
         else:
             await session.run(user.speaker(self._greetings.patience_ns()), overheard_by=self._microphone)

@@ -1,4 +1,4 @@
-"""List and choose the machine's audio devices, through PortAudio (package ``sounddevice``)."""
+"""List and select the machine's audio devices, using PortAudio (package ``sounddevice``)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _INSTALL = (
 
 @dataclass(frozen=True, slots=True)
 class AudioDevice:
-    """An audio device of the machine.
+    """An audio device of this machine.
 
     Args:
         number: PortAudio's device number.
-        host: Sound system, such as ALSA.
+        host: Name of the sound system, such as ALSA.
     """
 
     number: int
@@ -74,7 +74,7 @@ def list_devices() -> list[AudioDevice]:
 
 
 def find_device(devices: list[AudioDevice], wanted: str | None, side: AudioSide) -> AudioDevice:
-    """Return the device with this number or partial name, or the default device for None.
+    """Return the device with this number or partial name; None selects the default device.
 
     Raises:
         UsageError: No device or more than one device matches; the message lists the candidates.

@@ -1,4 +1,6 @@
-"""Draw a screen in a thread: it takes milliseconds, in which the event loop could not time sessions."""
+"""Draw a screen in a thread, because drawing takes milliseconds, which would delay sessions on the event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,10 @@ _REFRESH_NS = 50_000_000
 
 
 class Drawing:
-    """The terminal's screen while a conversation runs.
+    """Draw the terminal's screen while a conversation runs.
 
     Args:
-        render: Return the current contents, which do not change later; called on the caller's thread.
+        render: Returns the current contents, which must not change later; called on the caller's thread.
         console: Output console; the terminal by default.
     """
 
@@ -34,7 +36,7 @@ class Drawing:
         self._render = render
         self._display = Live(console=self.console, auto_refresh=False, screen=False)
         self._now_ns = now_ns or SystemClock().now_ns
-        self._thread: ThreadPoolExecutor | None = None  # while the screen is shown
+        self._thread: ThreadPoolExecutor | None = None  # set while the screen is shown
         self._drawing: Future[None] | None = None
         self._due_ns = 0
 
@@ -44,7 +46,7 @@ class Drawing:
         self._display.start()
 
     def stop(self) -> None:
-        """Draw the last contents, which stay in the terminal."""
+        """Draw the last contents, which remain in the terminal."""
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
@@ -52,7 +54,7 @@ class Drawing:
         self._display.stop()
 
     def changed(self) -> None:
-        """Draw the contents, at most every 50 ms; call again after each change."""
+        """Draw the contents, at most every 50 ms; call this after each change."""
         if self._thread is None or (self._drawing is not None and not self._drawing.done()):
             return
         now_ns = self._now_ns()

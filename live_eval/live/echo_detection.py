@@ -22,16 +22,16 @@ LONGEST_NS = 1_000_000_000
 _SECOND_NS = 1_000_000_000
 _LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligible
 _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
-_LEAST_CORRELATION = 0.1  # chance, another voice or a word cut by the window can cause a lower peak
+_LEAST_CORRELATION = 0.1  # lower peaks can be caused by chance, another voice or a word at the window's edge
 _LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in standard deviations
-_AGREE_MS = 40.0  # maximum difference in delay between two windows with the same echo
+_AGREE_MS = 40.0  # maximum delay difference between two windows with the same echo
 
 
 def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> EchoDetected | None:
-    """Return the echo of a reply, or None.
+    """Return the echo of a reply in the microphone audio, or None.
 
-    The correlation is whitened (GCC-PHAT: Knapp and Carter 1976), so that the peak stays sharp in rooms and
-    with narrow-band loudspeakers.
+    The correlation is whitened (GCC-PHAT: Knapp and Carter 1976) to keep its peak sharp in rooms and with
+    narrow-band loudspeakers.
 
     Args:
         microphone: Latest microphone audio, shape (samples,), at `RATE_HZ`.
@@ -60,7 +60,7 @@ def _rms(pcm: NDArray[np.float32]) -> float:
 
 
 class EchoDetector:
-    """Detect an echo, confirmed by two consecutive windows."""
+    """Detect an echo that is confirmed by two consecutive windows."""
 
     def __init__(self) -> None:
         self._last: EchoDetected | None = None

@@ -1,7 +1,7 @@
-"""A jitter buffer that runs on the output device's clock. Pure.
+"""Buffer audio for an output device, which reads it on its own clock. Pure.
 
-The event loop pushes and the device's callback reads, without a lock: each moves only its own end of a ring
-buffer. If the source is paced by another clock, drift is compensated by dropping or repeating single samples
+The event loop pushes and the device's callback reads without a lock, since each moves only its own end of a
+ring buffer. If another clock paces the source, drift is compensated by dropping or repeating single samples
 where the signal is flattest.
 """
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 __all__ = ["PlayoutBuffer"]
 
-_KEPT_S = 130  # a whole reply may arrive in one burst
-_WINDOW_S = 2  # interval over which the minimum fill is taken
+_KEPT_S = 130  # long enough for a whole reply in one burst
+_WINDOW_S = 2  # the minimum fill is measured over this interval
 
 
 class PlayoutBuffer:
@@ -29,8 +29,8 @@ class PlayoutBuffer:
         self._rate_hz = rate_hz
         self._wait = rate_hz * wait_ms // 1000
         self._ring = np.zeros(_KEPT_S * rate_hz, np.int16)
-        self._tail = 0  # only `push` moves it
-        self._head = 0  # only `read` moves it
+        self._tail = 0  # moved by `push` only
+        self._head = 0  # moved by `read` only
         self._drop_to = 0  # set by `drop`, applied by `read`
         self._plays = False
         self._silent_reads = 0
@@ -79,7 +79,7 @@ class PlayoutBuffer:
         there = self._tail - self._head
         if not self._plays:
             self._silent_reads = self._silent_reads + 1 if there else 0
-            # A reply shorter than `wait_ms` is played once no audio has arrived for that long.
+            # Play a reply shorter than `wait_ms` once no audio has arrived for that time.
             if there < self._wait and self._silent_reads * samples < self._wait:
                 return np.zeros(samples, np.int16)
             self._plays, self.began = there > 0, self._reads - samples

@@ -1,4 +1,4 @@
-"""Print a live conversation as plain lines: without a terminal, or with `--plain`."""
+"""Print a live conversation as plain lines, without a terminal or with `--plain`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Lines:
     def __init__(self, write: Callable[[str], None], labels: Sequence[str] = ()) -> None:
         self._write = write
         self._labels = labels
-        self._user: SpeechDetected | None = None  # the last; each of several endpoints reports it
+        self._user: SpeechDetected | None = None  # the last one; with several endpoints, each reports it
         self._xruns: Xruns | None = None
 
     def show(self, update: Update) -> None:
@@ -98,10 +98,10 @@ class Lines:
 
 
 def in_words(update: Update) -> str:
-    """Format an update as a line; return an empty string for updates that are not printed, such as levels."""
+    """Format an update as a line; return an empty string if it is not printed (levels, for example)."""
     match update:
         case StateChanged(State.RECORDING):
-            return ""  # the take's line follows
+            return ""  # printed later, with the take
         case StateChanged(state, None):
             return _STATES[state]
         case StateChanged(state, failure) if failure is not None:
@@ -140,7 +140,7 @@ def in_words(update: Update) -> str:
 
 
 def take_line(take: TakeChecked) -> str:
-    """Return the result of checking a take."""
+    """Return a line with the result of checking a take."""
     if not take.usable:
         return f"repeat the take: {'; '.join(take.problems)}"
     heard = f", heard: {take.heard or 'nothing'}" if take.heard is not None else ""
@@ -163,33 +163,33 @@ def _latency_line(turn: LatencyMeasured) -> str:
 
 
 def voice_to_voice(turn: LatencyMeasured) -> str:
-    """Return the voice-to-voice latency with its error bar, or the reason why it is missing."""
+    """Return the voice-to-voice latency with its error bar, or why it is missing."""
     timing = turn.record.timing
     total = timing.voice_to_voice
     return f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
 
 
 def stopped(turn: LatencyMeasured) -> str:
-    """Return the time from a barge-in until the reply stops; empty if there was no barge-in."""
+    """Return the time from a barge-in until the reply stopped; empty without a barge-in."""
     stop_ns = turn.record.timing.barge_in_stop.ns
     return f"stopped {stop_ns / 1e6:.0f} ms after you spoke" if stop_ns is not None else ""
 
 
 def score_lines(update: QuickScores) -> list[str]:
-    """Return a turn's main scores, and the reasons for missing ones."""
+    """Return lines with a turn's main scores and the reasons for missing scores."""
     scored = [f"{title}: {value}" for title, value in main_scores(update.scores)]
     return scored + [f"{judge}: no score ({why})" for judge, why in update.problems.items()]
 
 
 def duration(update: QuickScores) -> str:
-    """Return a suffix with the judging time and whether the scores are late."""
+    """Return a suffix with the judging time and, if the scores are late, a note."""
     taken = f"{update.seconds:.1f} s" if update.seconds else ""
     texts = ", ".join(filter(None, (taken, "late" if update.late else "")))
     return f" ({texts})" if texts else ""
 
 
 def main_scores(scores: Mapping[str, float | str]) -> list[tuple[str, str]]:
-    """Return the main scores' titles and values with units, default judges first."""
+    """Return the titles of the main scores and their values with units, default judges first."""
     judges = sorted(
         installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
     )

@@ -23,12 +23,12 @@ __all__ = ["LiveSession"]
 
 
 class LiveSession:
-    """A session that reports its updates and records its turns.
+    """Run a session that reports its updates and records its turns.
 
     Args:
         continuous: Whether the endpoint's audio never pauses between replies.
-        manual: Whether the endpoint waits for a commit, and therefore does not notice interruptions.
-        collect: Collects garbage after a reply, while automatic collection is off.
+        manual: Whether the endpoint waits for a commit and therefore does not detect interruptions.
+        collect: Function that collects garbage after a reply, while automatic collection is off.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LiveSession:
         self._manual = manual
         self._collect = collect
         self._overheard: Microphone | None = None
-        self._speaker: _Observed | None = None  # while the session runs
+        self._speaker: _Observed | None = None  # set while the session runs
         self._ready = False
         self._failing: Failure | None = None  # failure of the turn in progress, already recorded
 
@@ -70,7 +70,7 @@ class LiveSession:
 
         Args:
             speaker: A person or recordings.
-            overheard_by: Level meter for recordings, which the sink plays too. None for a person, whose
+            overheard_by: Level meter for recordings, which the sink also plays. None for a person, whose
                 session continues after a failed turn.
         """
         self._overheard = overheard_by
@@ -85,7 +85,7 @@ class LiveSession:
             self._speaker.has_left = True
 
     def check(self, now_ns: int) -> None:
-        """Record the turns so far if a reply or a failed turn has ended. Call frequently."""
+        """Record the turns so far if a reply or a failed turn has ended. Call this frequently."""
         ended_ns = self.reply.ended(now_ns)
         if ended_ns is not None:
             self._record_so_far(ended_ns)
@@ -153,9 +153,9 @@ class LiveSession:
 
 
 class _Observed:
-    """A `Speaker` that passes its sent and received frames to observers.
+    """Pass the frames that a `Speaker` sends and receives to observers.
 
-    Once the speaker has finished, silence is sent while `continues` returns true.
+    After the speaker has finished, silence is sent while `continues` returns true.
     """
 
     listens = True

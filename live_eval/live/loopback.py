@@ -1,8 +1,8 @@
 """Measure a sound card's delay: play chirps, record them, and find them by correlation.
 
-The delay runs from passing a sample to the output device until the input device returns it, so it includes
-both devices and the air between them. Endpoint latencies exclude this delay; their error bar includes its
-variation.
+The delay is the time from passing a sample to the output device until the input device returns it, so it
+includes both devices and the air between them. Endpoint latencies exclude this delay, but their error bar
+includes its variation.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class DeviceDelay(BaseModel):
     """The measured round-trip delay of an output device and a microphone.
 
     Args:
-        delay_ms: Median over the repetitions.
-        spread_ms: Half the difference between the 10th and 90th percentiles.
+        delay_ms: Median delay over the repetitions.
+        spread_ms: Half the difference between the 10th and 90th percentiles of the delay.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,7 +77,7 @@ def find_chirp(recording: NDArray[np.int16], rate_hz: int) -> float | None:
 
 @dataclass(slots=True)
 class _Count:
-    """A device's sample count, on the device's clock."""
+    """Count a device's samples, on the device's clock."""
 
     clock: DeviceClock
     samples: int = 0
@@ -92,7 +92,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
 
     Args:
         card: Sound card, not in use elsewhere.
-        rest_s: Interval between chirps, longer than any delay.
+        rest_s: Interval between chirps in seconds, longer than any delay.
 
     Raises:
         UsageError: Too few chirps are found: the microphone does not pick up the loudspeaker, or a device is
@@ -104,7 +104,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
     assert card.microphone is not None
     for number in range(repeats + 1):
         first, blocks = captured.samples, []
-        if number:  # the clocks settle during the first round
+        if number:  # skip the first round, while the clocks settle
             card.play(AudioSide.REPLY, sought, rate_hz)
         await asyncio.sleep(rest_s)
         for pcm, at_ns in card.blocks():
@@ -135,7 +135,7 @@ _KEPT = MachineRecords(DeviceDelay, "devices.json", FILE_VARIABLE)
 
 
 def keep_delay(delay: DeviceDelay) -> Path:
-    """Store a delay, replacing any previous one for the same devices, and return the file.
+    """Store a measured delay, replacing any previous one for the same devices; return the file.
 
     Raises:
         DataError: The file cannot be written.
@@ -144,7 +144,7 @@ def keep_delay(delay: DeviceDelay) -> Path:
 
 
 def kept_delay(microphone: str, loudspeaker: str) -> DeviceDelay | None:
-    """Return the measured delay of two devices by name, or None if it was not measured."""
+    """Return the stored delay of two devices by name, or None if it was not measured."""
     pair = (microphone, loudspeaker)
     return next((each for each in _KEPT.read() if _pair(each) == pair), None)
 

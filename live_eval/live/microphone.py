@@ -1,4 +1,4 @@
-"""The user's microphone: muting, level and recent audio. Pure."""
+"""Process the user's microphone audio: muting, level and recent blocks. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT_NS = 4_000_000_000
 
 
 def decibels(peak: float) -> float:
-    """Return the level of a peak int16 sample in dBFS, but at least -90."""
+    """Return the level of a peak int16 sample in dBFS, at least -90."""
     return max(-90.0, 20 * float(np.log10(max(peak, 1.0) / 32768)))
 
 
@@ -69,7 +69,7 @@ class Microphone:
             self._live.push(pcm if self.is_open else np.zeros_like(pcm), at_ns)
 
     def measure(self, pcm: NDArray[np.int16]) -> None:
-        """Accept audio only to measure its level."""
+        """Accept audio only for measuring its level."""
         self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
 
     def end_utterance(self) -> None:
@@ -78,7 +78,7 @@ class Microphone:
             self._live.end_utterance()
 
     def level(self) -> float:
-        """Return the peak since the last call, in dBFS."""
+        """Return the peak level since the last call, in dBFS."""
         peak, self._peak = self._peak, 0
         return decibels(peak)
 
@@ -89,9 +89,9 @@ class Microphone:
 
     @property
     def overruns(self) -> int:
-        """Number of times that samples were dropped because a session had stopped reading."""
+        """Number of times that samples were dropped because a session was not reading."""
         return self._overruns + (self._live.stats.overruns if self._live is not None else 0)
 
     def recent(self) -> list[tuple[int, NDArray[np.int16]]]:
-        """Return the blocks of the last seconds, muted or not, each with its arrival time."""
+        """Return the blocks of the last seconds, muted or not, with their arrival times."""
         return list(self._recent)

@@ -1,8 +1,8 @@
 """Ask a person to perform scripts, check each take, and stream the accepted takes to the endpoint.
 
-Each take is recorded and checked before the endpoint hears it, so the endpoint replies to exactly the
-recording in the data set, as it does in a later `run` of the set. After the last take, all takes are streamed
-again: cue sensitivity compares replies to different styles with replies to the same recording.
+Each take is recorded and checked before it is streamed, so the endpoint receives exactly the recording in the
+data set, as in a later `run` of the set. After the last take, all takes are streamed again, because cue
+sensitivity compares replies to different styles with replies to the same recording.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from live_eval.types import Case
 __all__ = ["Performance", "TakeChoice", "plan_performance"]
 
 _REPEATS = 2
-_ATTEMPTS = 3  # attempts at a take, without a person to accept it
+_ATTEMPTS = 3  # attempts at a take if nobody can accept it
 
 
 class TakeChoice(StrEnum):
@@ -51,7 +51,7 @@ class TakeChoice(StrEnum):
 def plan_performance(
     config: RunConfig, takes: PerformedSet, *, scripts: int | None = None, has_flags: bool = True
 ) -> Plan:
-    """Plan a performance of a data set's scripts. The recordings need not exist.
+    """Plan a performance of a data set's scripts, whose recordings need not exist.
 
     Each take is run twice.
 
@@ -82,7 +82,7 @@ def plan_performance(
 
 
 class Performance:
-    """A performance, run by `LiveConversation`. Call all methods on the event loop.
+    """Record and stream a performance, run by `LiveConversation`. Call all methods on the event loop.
 
     Args:
         plan: Plan made by `plan_performance`.
@@ -96,8 +96,8 @@ class Performance:
         self._plan = plan
         self._set = takes
         self._device_hz = device_hz
-        self._take: TakeRecorder | None = None  # while the microphone records
-        self._candidate: Case | None = None  # the stored take that has not been accepted
+        self._take: TakeRecorder | None = None  # set while the microphone records
+        self._candidate: Case | None = None  # the stored take, not accepted yet
         self._choice: TakeChoice | None = None
         self._decides = False
         self._stopped = False
@@ -115,7 +115,7 @@ class Performance:
             self.end_take()
 
     def end_take(self) -> None:
-        """End the take in progress now; no-op otherwise."""
+        """End the take in progress now, if any."""
         if self._take is not None:
             self._take.end()
             self._changed.set()
@@ -132,7 +132,7 @@ class Performance:
         self._changed.set()
 
     async def users(self, tell: Callable[[Update], None]) -> AsyncGenerator[RecordedUser]:
-        """Yield a simulated user for each accepted take, then all of them again after the last take.
+        """Yield a simulated user for each accepted take and, after the last take, for all of them again.
 
         Raises:
             DataError: A take cannot be written.
@@ -242,7 +242,7 @@ class Performance:
         return TakeChoice.ACCEPT if checked.usable else TakeChoice.SKIP
 
     async def _until(self, happened: Callable[[], bool]) -> None:
-        """Wait until something has happened or the performance is stopped."""
+        """Wait until the event is set or the performance is stopped."""
         while not (happened() or self._stopped):
             self._changed.clear()
             await self._changed.wait()

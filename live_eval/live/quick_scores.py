@@ -37,14 +37,14 @@ __all__ = ["QuickScorer", "live_judges", "live_options", "quick_judges"]
 
 _NICENESS = 19
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
-_LIMIT_S = 60.0  # includes loading the judge
+_LIMIT_S = 60.0  # time limit per judge and turn, including loading
 _LLM_TIMEOUT_S = 20.0
-_LLM_ATTEMPTS = 2  # their sum is shorter than a judge's limit
+_LLM_ATTEMPTS = 2  # their total time is below a judge's limit
 _LLM_CALLS = 200
 
 
 def quick_judges() -> tuple[str, ...]:
-    """Return the installed judges that need only the reply and do not need torch."""
+    """Return the installed judges that need only the reply and do not use torch."""
     return tuple(
         spec.name
         for spec in installed_judges()
@@ -57,12 +57,12 @@ def quick_judges() -> tuple[str, ...]:
 
 
 def live_options(options: JudgeOptions | None = None, *, scripted: bool = False) -> JudgeOptions:
-    """Return judge options with limits for a conversation: a shorter timeout for model calls, and a budget.
+    """Return judge options with limits for a conversation: a short timeout for model calls, and a budget.
 
     The budget is 200 calls unless the options limit calls, tokens or cost.
 
     Args:
-        scripted: Whether the user's speech belongs to a data set, with its cues and references.
+        scripted: Whether the user's speech is from a data set, with cues and references.
     """
     options = options or JudgeOptions()
     if not scripted:
@@ -79,7 +79,7 @@ def live_options(options: JudgeOptions | None = None, *, scripted: bool = False)
 
 
 def _in_conversation(given: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
-    """Return options by judge, with the defaults for a conversation without scripts."""
+    """Return options by judge, with the defaults for an unscripted conversation."""
     choices = dict(given)
     for spec in installed_judges():
         usual = {option.name: option.in_conversation for option in spec.options if option.in_conversation}
@@ -98,7 +98,7 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
     specs = [judge(name) for name in dict.fromkeys(names)]
     for spec in specs:
         if spec.kind is JudgeKind.PAIRWISE:
-            raise UsageError(f"judge {spec.name!r} compares two replies to a case and cannot score one turn")
+            raise UsageError(f"judge {spec.name!r} compares two replies and cannot score a single turn")
     check_options(specs, options)
     return sorted(specs, key=lambda spec: (spec.kind is not JudgeKind.LOCAL, spec.effort))
 
@@ -106,12 +106,12 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
 class QuickScorer:
     """Score stored turns one at a time, judge by judge, and store the scores.
 
-    A judge that exceeds `limit_s` or crashes the process is not run again.
+    A judge that exceeds `limit_s` or crashes the process is disabled.
 
     Args:
         judges: Judges in the order in which they run.
-        options: Options made by `live_options`; None for its limits alone.
-        limit_s: Maximum time of a judge for a turn, including loading the judge.
+        options: Options from `live_options`; None for its default limits.
+        limit_s: Time limit of a judge for a turn in seconds, including loading the judge.
     """
 
     def __init__(
@@ -127,34 +127,34 @@ class QuickScorer:
         self._options = options or live_options(scripted=True)
         self._limit_s = limit_s
         self._turn = asyncio.Lock()
-        self._spent = Expense()  # kept when the process is replaced
+        self._spent = Expense()  # kept across process restarts
         self._processes = multiprocessing.get_context("spawn")
         self._abandoned = self._processes.Event()
         self._pid: int | None = None
         self._process = self._new_process()
 
     async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
-        """Score a stored turn after the previous turns; call `tell` with each judge's scores."""
+        """Score a stored turn once the previous turns are scored; call `tell` with each judge's scores."""
         async with self._turn:
             for name in tuple(self._judges):
                 tell(await self._judged(name, turn_id))
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Wait for scoring in progress, then block further scoring: it locks the run's scores."""
+        """Wait for the scoring in progress and block further scoring, which locks the run's scores."""
         async with self._turn:
             yield
 
     async def _judged(self, name: str, turn_id: str) -> QuickScores:
         try:
-            # In a thread, because the first call starts the process, which is slow.
+            # Use a thread, because the first call starts the process, which is slow.
             scoring = await asyncio.to_thread(self._submit, name, turn_id)
             scored = await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
         except TimeoutError:
             problem = f"no score after {self._limit_s:g} s; not run again in this conversation"
         except BrokenExecutor:
             problem = "the scoring process has died; not run again in this conversation"
-        except Exception as error:  # a bug in a judge or in live-eval costs the score, not the conversation
+        except Exception as error:  # a bug in a judge or in live-eval must not end the conversation
             return QuickScores(turn_id, {}, {name: describe(error)}, name)
         else:
             self._spent = scored.spent
@@ -184,7 +184,7 @@ class QuickScorer:
     def _kill(self) -> None:
         if self._pid is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)  # a judge may never return to Python
+                os.kill(self._pid, signal.SIGKILL)  # SIGKILL, since a judge may never return to Python
 
     def _new_process(self) -> ProcessPoolExecutor:
         given = (_NICENESS, self._abandoned, self._options, self._spent)
@@ -192,7 +192,7 @@ class QuickScorer:
 
 
 class _KeptJudges:
-    """A `JudgePool` in this process that keeps local judges loaded between turns."""
+    """Keep local judges loaded in this process between turns, as a `JudgePool`."""
 
     ahead = 0
 
@@ -215,15 +215,15 @@ class _KeptJudges:
         return done
 
 
-_kept: list[_KeptJudges] = []  # at most one entry, in the scoring process
+_kept: list[_KeptJudges] = []  # used in the scoring process; at most one entry
 
 
 def _initialise(niceness: int, abandoned: Event, options: JudgeOptions, spent: Expense) -> None:
-    for number in STOP_SIGNALS:  # handled by the conversation, which ends this process
+    for number in STOP_SIGNALS:  # ignored here: the conversation handles them and ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(niceness)
-    with contextlib.suppress(ImportError):  # the judges' progress bars would leak a system semaphore
+    with contextlib.suppress(ImportError):  # judges' progress bars would leak a system semaphore
         tqdm = importlib.import_module("tqdm").tqdm
         tqdm.set_lock(threading.RLock())
     threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()
@@ -237,7 +237,7 @@ def _exit_once(abandoned: Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """One judge's scores, and the conversation's model usage so far."""
+    """One judge's scores and the conversation's model usage so far."""
 
     scores: QuickScores
     spent: Expense

@@ -18,7 +18,7 @@ __all__ = ["RecordedUser", "load_recorded_users"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordedUser:
-    """The simulated user of one session: its turns' recordings, ready to stream.
+    """The simulated user of one session, with the recordings of its turns.
 
     Args:
         pause_ns: Pause between the end of a heard reply and the next recording.
@@ -42,10 +42,10 @@ class RecordedUser:
 
 
 async def load_recorded_users(plan: Plan, prepared: Callable[[int, int], None]) -> list[RecordedUser]:
-    """Load the recordings for a plan's sessions, and find their speech boundaries.
+    """Load the recordings for a plan's sessions and find their speech boundaries.
 
     Args:
-        prepared: Called with the number of recordings prepared so far and the total.
+        prepared: Called with the number of prepared recordings and the total number.
 
     Raises:
         TurnError: A recording cannot be decoded.

@@ -38,8 +38,8 @@ class LiveRecorder:
     """Record a conversation's turns, each in a separate task.
 
     Args:
-        thread: The run's only writer thread.
-        broken: Called if a turn cannot be stored; `error` is the reason.
+        thread: The only thread that writes to the run.
+        broken: Called if a turn cannot be stored, after `error` has been set.
         instructions: System prompt of a session with a person.
         device_spread_ns: Measured variation of the device delay.
     """
@@ -71,23 +71,23 @@ class LiveRecorder:
         self._writes: set[asyncio.Task[None]] = set()
         self._scores: set[asyncio.Task[None]] = set()
         self._awaits_scores = self._abandoned = False
-        self._submitted: set[int] = set()  # numbers of the turns passed to the writer
+        self._submitted: set[int] = set()  # numbers of turns passed to the writer thread
         self._last_ended = 0  # number of the last turn whose reply has ended
         self._shown: dict[int, tuple[object, ...]] = {}  # last displayed values by turn number
         self._stored: dict[int, tuple[object, ...]] = {}
 
     def record(self, turn: LiveCapture, log: Callable[[], Sequence[LoggedMessage]], ended_ns: int) -> None:
-        """Time a turn, report its values if they changed, store it, and submit it for scoring.
+        """Time a turn, report changed values, store the turn and submit it for scoring.
 
         Args:
             log: Function that returns the turn's messages; called in the writer thread.
-            ended_ns: End of the reply as heard, or of the turn.
+            ended_ns: Time at which the reply, as heard, or the turn ended.
         """
         self._last_ended = max(self._last_ended, turn.number)
         self._start(self._writes, self._record(turn, log, ended_ns))
 
     def record_unreached(self, number: int, record: TurnRecord) -> None:
-        """Report and store a record for a turn that the session did not reach."""
+        """Report and store the record of a turn that the session did not reach."""
         self._show(number, record, self._clock.now_ns())
         self._start(self._writes, self._store_unreached(record))
 
@@ -95,7 +95,7 @@ class LiveRecorder:
         """Wait until every turn is stored and scored; `abandon_scores` ends the wait for scores."""
         self._awaits_scores = True
         told = False
-        while pending := self._writes | self._scores:  # a turn that has changed is stored between two scores
+        while pending := self._writes | self._scores:  # a changed turn is stored between two scores
             if self._scores and not told:
                 self._tell(StateChanged(State.SCORING))
                 told = True
@@ -132,7 +132,7 @@ class LiveRecorder:
 
     @contextlib.asynccontextmanager
     async def _unscored(self, number: int) -> AsyncIterator[None]:
-        """Pause scoring while a stored turn is replaced, because its earlier scores are deleted."""
+        """Pause scoring while a stored turn is replaced, which deletes its earlier scores."""
         replaces, scorer = number in self._submitted, self._scorer
         self._submitted.add(number)
         async with scorer.paused() if scorer is not None and replaces else contextlib.nullcontext():
@@ -150,7 +150,7 @@ class LiveRecorder:
         await scorer.score(turn_id, tell)
 
     def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
-        """Report the values of a turn unless they are unchanged."""
+        """Report the values of a turn if they have changed."""
         measured = LatencyMeasured(number, record, self._clock.now_ns() - ended_ns)
         if self._shown.get(number) != measured.values:
             self._shown[number] = measured.values

@@ -1,4 +1,4 @@
-"""The arriving reply: its audio, its level, and the end of its playout."""
+"""Process the arriving reply: its audio, its level, and the end of its playout."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HOLDS_NS = 300_000_000
 
 
 class AudioSink(Protocol):
-    """A player of audio. Methods are called on the event loop and must not block."""
+    """Interface of an audio player. Methods are called on the event loop and must not block."""
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """Play samples after the pending samples of the same side.
@@ -50,7 +50,7 @@ class AudioSink(Protocol):
 
 
 class HeardAudio:
-    """The last seconds of the reply, timed as heard without device delay."""
+    """Store the last seconds of the reply, timed as heard without device delay."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, NDArray[np.int16], int]] = deque()
@@ -93,7 +93,7 @@ class HeardAudio:
     def between(self, begin_ns: int, end_ns: int, rate_hz: int) -> NDArray[np.float32]:
         """Return the audio heard from `begin_ns` to `end_ns`, shape (samples,), at `rate_hz`.
 
-        Nearest-neighbour resampling is used, which suffices for levels and correlation.
+        Nearest-neighbour resampling suffices for levels and correlation.
         """
         out = np.zeros((end_ns - begin_ns) * rate_hz // _SECOND_NS, np.float32)
         for start_ns, pcm, own_hz in self._pieces:
@@ -116,7 +116,7 @@ class IncomingReply:
         self._open: set[str] = set()
         self._on_track: set[str] = set()
         self._dropped: set[str] = set()
-        self._loud_until_ns = 0  # used for audio that never pauses
+        self._loud_until_ns = 0  # end of loud audio, for endpoints whose audio never pauses
         self._ends_ns: int | None = None
         self.heard = HeardAudio()
         """The reply as heard."""
@@ -145,7 +145,9 @@ class IncomingReply:
                 self._dropped.add(event.response_id)
                 self._close(event.response_id, at_ns)
                 self._drop(at_ns)
-            case ResponseDone() if event.response_id not in self._on_track:  # see `PlaybackStopped`
+            case ResponseDone() if (
+                event.response_id not in self._on_track
+            ):  # on a track, `PlaybackStopped` marks the end
                 self._close(event.response_id, max(at_ns, self.heard.until_ns))
             case PlaybackStopped():
                 self._close(event.response_id, at_ns)
@@ -159,14 +161,14 @@ class IncomingReply:
             self._play(packet.payload, packet.codec, packet.at_ns, placed.concealed_samples, paced=True)
 
     def stop(self, at_ns: int) -> None:
-        """Drop the rest of a reply that the user interrupts."""
+        """Drop the rest of a reply that the user has interrupted."""
         self._dropped |= self._open
         for response_id in tuple(self._open):
             self._close(response_id, at_ns)
         self._drop(at_ns)
 
     def ended(self, at_ns: int) -> int | None:
-        """Return the time at which a reply finished playing, once; None if none finished by `at_ns`."""
+        """Return once when a reply finished playing, or None if none has finished by `at_ns`."""
         ends_ns = self._ends_ns
         if ends_ns is None or self._open or at_ns < ends_ns:
             return None
@@ -187,7 +189,7 @@ class IncomingReply:
         decoder = self._decoders.setdefault(codec, Decoder(codec))
         try:
             pcm = decoder.decode(data)
-        except AudioError:  # the turn then fails when the record is decoded
+        except AudioError:  # the turn fails later, when the record is decoded
             return
         if lost:
             pcm = np.concatenate((np.zeros(min(lost, codec.rate_hz), np.int16), pcm))

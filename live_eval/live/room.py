@@ -1,7 +1,7 @@
-"""Play the replies of several endpoints in one room: a chosen endpoint's, or all in turn. Pure.
+"""Play the replies of several endpoints in one room: one endpoint's, or all of them in turn. Pure.
 
-If all are heard, the reply whose audio arrives first is played first; the others are held until the replies
-before them have ended.
+If all are heard, replies are played in order of arrival: each reply is buffered until the previous replies
+have ended.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _LOUD = 300  # peak of about -40 dBFS
 
 
 class Room:
-    """The output device, shared by several endpoints.
+    """Share one output device among several endpoints.
 
     Args:
-        replies: Return the current reply of each endpoint, None before its first session.
+        replies: Function that returns the current reply of each endpoint, None before its first session.
         now_ns: The conversation's clock.
     """
 
@@ -39,11 +39,13 @@ class Room:
         self._sink = sink
         self._replies = replies
         self._now_ns = now_ns
-        self._waiting: dict[int, list[tuple[NDArray[np.int16], int]]] = {}  # in order; the first one plays
+        self._waiting: dict[
+            int, list[tuple[NDArray[np.int16], int]]
+        ] = {}  # in order of arrival; the first one plays
         self._playing = PlayoutQueue()
 
     def plays(self, at_ns: int) -> bool:
-        """Return whether the room hears a reply or waits for the rest of one."""
+        """Return whether a reply is being heard or the rest of one has yet to arrive."""
         return bool(self._waiting) or at_ns < self._playing.due_ns or self._is_speaking(self.heard, at_ns)
 
     def choose(self, heard: int | None) -> None:
@@ -59,7 +61,7 @@ class Room:
                 self._play(pcm, rate_hz)
 
     def silence(self) -> None:
-        """Drop the audio that the room has not heard yet."""
+        """Drop all audio that has not been heard yet."""
         self._waiting.clear()
         self._playing.drop(self._now_ns())
         self._sink.drop()
@@ -73,7 +75,7 @@ class Room:
         held = self._waiting.get(endpoint)
         if held is None:
             if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) <= _LOUD:
-                return  # silence of a track between replies
+                return  # a track's silence between replies
             held = self._waiting.setdefault(endpoint, [])
         if next(iter(self._waiting)) == endpoint:
             self._play(pcm, rate_hz)
@@ -92,7 +94,7 @@ class Room:
             self._waiting.pop(endpoint, None)
 
     def advance(self, at_ns: int) -> None:
-        """Continue with the next reply once the playing reply has arrived in full. Call frequently."""
+        """Start the next reply once the current one has been received in full. Call this frequently."""
         while self._waiting and not self._is_speaking(next(iter(self._waiting)), at_ns):
             del self._waiting[next(iter(self._waiting))]
             for held in self._waiting.values():

@@ -1,4 +1,4 @@
-"""Show a live conversation on the terminal screen: meters, transcript, latest waterfall, keys."""
+"""Show a live conversation on the terminal screen: meters, transcript, latest waterfall and keys."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ __all__ = ["LiveScreen", "latency_bar", "user_meter"]
 _LINES = 14
 _METER = 30  # width in characters, for 60 dB
 _BAR = 40  # in characters
-_SCALE_NS = 3_000_000_000  # the end of the bars' scale, fixed so that turns can be compared
+_SCALE_NS = 3_000_000_000  # fixed end of the bars' scale, to make turns comparable
 _FRAME = 4  # width in columns
-_FIXED_ROWS = 6  # the frame, the meters, an empty row and the cursor row
+_FIXED_ROWS = 6  # frame, meters, empty row and cursor row
 _FEWEST = 3
 _TOLD = (State.LAUNCHING, State.DISCONNECTED, State.REPEATING, State.SCORING)
 
@@ -54,7 +54,7 @@ class LiveScreen:
     """A `Screen` on the terminal; use it as a context manager.
 
     Args:
-        keys: List of keys, for the bottom line.
+        keys: Key help for the bottom line.
         console: Output console; the terminal by default.
     """
 
@@ -193,7 +193,7 @@ def _transcript_line(side: AudioSide | None, text: str) -> Text:
 
 
 def _waterfall(turn: LatencyMeasured) -> Text | Table:
-    """Return a turn's waterfall: each step's bar begins where the previous bar ends."""
+    """Return a turn's waterfall, in which each step's bar begins where the previous bar ends."""
     failure = turn.record.failure
     if failure is not None:
         return Text(plain(in_words(turn)), style="red")
@@ -212,7 +212,7 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
 
 
 def latency_bar(ns: int, begin_ns: int = 0) -> Text:
-    """Return the bar of a latency that begins at `begin_ns`, on the common scale; empty for 0 or less."""
+    """Return the bar, on the common scale, of a latency that begins at `begin_ns`; empty for 0 or less."""
     at, end = (min(_BAR - 1, each * _BAR // _SCALE_NS) for each in (begin_ns, begin_ns + ns))
     return Text(" " * at) + Text("█" * max(1, end - at) if ns > 0 else "", style="blue")
 

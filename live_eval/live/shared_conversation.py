@@ -1,7 +1,7 @@
-"""Let a person talk to several endpoints at once: one microphone, one output device, a session with each.
+"""Let a person talk to several endpoints at once, with one microphone and one output device.
 
-Each endpoint has its own `LiveConversation`, which stores its own run. They agree on the numbers of the
-turns, so that the runs can be compared. If one ends or fails, the others continue.
+Each endpoint has its own `LiveConversation`, which stores its own run. All use the same turn numbers, so the
+runs can be compared. If one conversation ends or fails, the others continue.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Join = Callable[[AudioSink, TurnNumbers], LiveConversation]
 
 
 class SharedConversation:
-    """Conversations of one person with several endpoints, with the methods of `LiveConversation`.
+    """Run conversations of one person with several endpoints; see `LiveConversation` for the methods.
 
     Args:
         joins: Functions that return the conversation with each endpoint, in the order of presentation.
-        sink: Output device of the room.
-        ballot: Receives the turns and the votes on them.
-        standings: Receive each endpoint's state and values.
-        blind: Whether to omit the messages of failures from the updates, because they contain addresses.
+        sink: Output device.
+        ballot: Collects votes on the turns.
+        standings: Collect each endpoint's state and values.
+        blind: Whether to omit failure messages, which contain addresses, from the updates.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SharedConversation:
             each.mute(muted)
 
     def half_duplex(self, on: bool) -> None:
-        """Set whether the microphone is muted while the room hears a reply."""
+        """Set whether the microphone is muted while any reply is audible."""
         for each in self._conversations:
             each.half_duplex(on)
 
@@ -120,7 +120,7 @@ class SharedConversation:
             each.count_device_xruns(input, output)
 
     def hear(self, place: int | None) -> None:
-        """Choose the endpoint that the room hears, by its place; None for all, one after the other."""
+        """Select the endpoint to listen to, by its place; None for all in turn."""
         if place is None or place < len(self._conversations):
             self._room.choose(place)
             self._set_audible()
@@ -128,7 +128,7 @@ class SharedConversation:
 
     def _set_audible(self) -> None:
         for place, each in enumerate(self._conversations):
-            each.audible = place == self._room.heard  # replies that are heard later have other times
+            each.audible = place == self._room.heard  # the times of replies heard later would differ
 
     def vote(self, winner: int | None) -> None:
         """Vote for the best reply to the latest turn, by its place; None for a tie."""
@@ -160,7 +160,7 @@ class SharedConversation:
             raise self._errors[0]
 
     async def _converse(self, place: int, conversation: LiveConversation) -> None:
-        """Run a conversation and pass on its updates; its failure does not end the others."""
+        """Run a conversation and forward its updates; its failure does not end the others."""
         following = asyncio.ensure_future(self._follow(place, conversation))
         try:
             with ungrouped():
@@ -196,7 +196,7 @@ class SharedConversation:
         self._updates.put(FromEndpoint(place, update))
 
     def _on_state(self, place: int, changed: StateChanged) -> None:
-        """Report that no endpoint is left, so that a screen without keys can end the conversation."""
+        """Report when no endpoint is left, so that a screen without keys can end the conversation."""
         if changed.state in (State.STARTING, State.TALKING):
             self._gone.discard(place)
         elif changed.state is State.DISCONNECTED:
@@ -208,10 +208,10 @@ class SharedConversation:
         self._has_garbage = True
 
     async def _tick(self) -> None:
-        """Continue with the next reply in the room once the previous one has ended.
+        """Start the next reply once the previous one has ended.
 
-        Collect garbage while no reply is awaited or arrives: one endpoint's reply may end before another's
-        has begun.
+        Collect garbage only while no reply is expected or arriving, since one endpoint's reply may end before
+        another's begins.
         """
         due_ns = self._clock.now_ns()
         while True:

@@ -1,4 +1,4 @@
-"""Show a conversation with several endpoints on the terminal screen: their values side by side."""
+"""Show a conversation with several endpoints on the terminal screen, with their values side by side."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class SharedScreen:
     """A `Screen` for several endpoints; use it as a context manager.
 
     Args:
-        standings: The endpoints' values, in the order of presentation, which the conversation updates.
-        keys: List of keys, for the bottom line.
+        standings: The endpoints' values, updated by the conversation, in the order of presentation.
+        keys: Key help for the bottom line.
         console: Output console; the terminal by default.
     """
 

@@ -1,8 +1,8 @@
-"""An open microphone and an open loudspeaker, through PortAudio.
+"""Open a microphone and an output device through PortAudio.
 
-The devices' threads only copy samples and count xruns. Everything else happens on the event loop, which polls
-the buffers every few milliseconds. These threads need the interpreter, so they and the sound system's
-threads get real-time priority if permitted; otherwise the device buffers are twice as long.
+The devices' threads only copy samples and count xruns; the event loop does the rest and polls the buffers
+every few milliseconds. The threads need the interpreter, so they and the sound system's threads get real-time
+priority if permitted; otherwise, the device buffers are twice as long.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Stream:
 
     def start(self) -> None:
         """Start PortAudio's stream."""
-        # PulseAudio's first callback may take seconds.
+        # PulseAudio may take seconds until its first callback.
         self._called_ns = self._started_ns = time.monotonic_ns() + _SETTLES_NS
         self.stream.start()
 
@@ -106,7 +106,7 @@ class _Stream:
 
 
 class SoundCard:
-    """An `AudioSink` that plays to an open output device and optionally reads an open microphone.
+    """Play to an open output device and, optionally, read an open microphone, as an `AudioSink`.
 
     Use `open_sound_card` to create one.
     """
@@ -134,7 +134,7 @@ class SoundCard:
 
     @property
     def input_xruns(self) -> int:
-        """Number of times that microphone samples were dropped by the device or never read."""
+        """Number of times that microphone samples were dropped by the device or not read in time."""
         return self._input.xruns if self._input is not None else 0
 
     @property
@@ -181,7 +181,7 @@ class SoundCard:
             yield self._played.popleft()
 
     def began(self, side: AudioSide) -> int:
-        """Return the index, counting all played samples, at which a side's audio last began after silence."""
+        """Return the index, among all played samples, at which a side's audio last began after silence."""
         return self._sides[side].began
 
     def start(self, portaudio: Any) -> None:
@@ -190,7 +190,7 @@ class SoundCard:
         Raises:
             PortAudioError: A device cannot be opened.
         """
-        with _real_time() as granted:  # inherited by the threads of PortAudio and the sound system
+        with _real_time() as granted:  # the threads of PortAudio and the sound system inherit the priority
             settings: dict[str, Any] = {
                 "samplerate": self.rate_hz,
                 "blocksize": self.rate_hz * _BLOCK_MS // 1000,
@@ -220,7 +220,7 @@ class SoundCard:
         closing = threading.Thread(target=self._close, daemon=True)
         closing.start()
         closing.join(_CLOSES_S)
-        if closing.is_alive():  # PortAudio's exit handler would also hang
+        if closing.is_alive():  # otherwise, PortAudio's exit handler would also hang
             atexit.unregister(sounddevice()._exit_handler)
 
     def _close(self) -> None:
@@ -247,7 +247,7 @@ class SoundCard:
 def open_sound_card(
     microphone: str | None = None, loudspeaker: str | None = None, *, listens: bool = True
 ) -> Iterator[SoundCard]:
-    """Open a microphone and a loudspeaker; discard the sound system's messages to C's `stderr`.
+    """Open a microphone and an output device, and discard the sound system's messages to C's `stderr`.
 
     Args:
         microphone: Device number or part of the device name; None for the default device.
@@ -255,11 +255,11 @@ def open_sound_card(
         listens: Whether a microphone is required.
 
     Raises:
-        UsageError: PortAudio is missing, no device matches, or it cannot be opened.
+        UsageError: PortAudio is missing, no device matches, or the device cannot be opened.
     """
     portaudio = sounddevice()
     devices = list_devices()
-    # ALSA's PulseAudio plugin stalls with output only, so open an unused microphone too.
+    # Open an unused microphone too, because ALSA's PulseAudio plugin stalls with output only.
     opens_input = listens or any(device.inputs for device in devices)
     source = find_device(devices, microphone, AudioSide.USER) if opens_input else None
     sink = find_device(devices, loudspeaker, AudioSide.REPLY)
@@ -281,7 +281,7 @@ def _real_time() -> Iterator[bool]:
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REAL_TIME))
     except (AttributeError, OSError):
-        yield sys.platform != "linux"  # on other systems, the sound system raises its own priority
+        yield sys.platform != "linux"  # other sound systems raise their own priority
         return
     try:
         yield True
@@ -290,7 +290,7 @@ def _real_time() -> Iterator[bool]:
 
 
 def _common_rate(portaudio: Any, source: AudioDevice | None, sink: AudioDevice, names: str) -> int:
-    """Return a rate that both devices support."""
+    """Return a sample rate that both devices support."""
     for rate_hz in _RATES_HZ:
         with contextlib.suppress(portaudio.PortAudioError, ValueError):
             portaudio.check_output_settings(sink.number, dtype="int16", samplerate=rate_hz)

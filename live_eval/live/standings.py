@@ -1,4 +1,4 @@
-"""Values of several endpoints, turn by turn, side by side."""
+"""Collect the values of several endpoints, turn by turn, for a side-by-side view."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Standing"]
 
 @dataclass(slots=True)
 class Standing:
-    """One endpoint's state and values; `follow` updates them.
+    """One endpoint's state and values, updated by `follow`.
 
     Args:
-        label: Name or, if names are hidden, letter.
-        turns: Latest values of each turn, by number.
-        failure: Reason why the endpoint is missing; None while it is connected.
+        label: Name of the endpoint, or its letter if names are hidden.
+        turns: Latest values of each turn, by turn number.
+        failure: Reason why the endpoint is disconnected; None while it is connected.
     """
 
     label: str
@@ -29,7 +29,7 @@ class Standing:
     awaited: bool = False
 
     def follow(self, update: Update) -> None:
-        """Take over an update of the endpoint's conversation."""
+        """Apply an update of the endpoint's conversation."""
         match update:
             case StateChanged():
                 if not (update.state is State.ENDED and self.failure is not None):
@@ -46,13 +46,13 @@ class Standing:
 
     @property
     def in_words(self) -> str:
-        """The state of the endpoint."""
+        """Description of the endpoint's state."""
         if self.state is not State.TALKING:
             return self.state.value
         return "speaking" if self.replying else "thinking" if self.awaited else "listening"
 
     def voice_to_voice_ms(self, number: int) -> float | None:
-        """Return the voice-to-voice latency of a turn; None if it has failed or was not answered."""
+        """Return the voice-to-voice latency of a turn; None if the turn failed or was not answered."""
         turn = self.turns.get(number)
         if turn is None or turn.record.failure is not None:
             return None
@@ -61,14 +61,14 @@ class Standing:
 
     @property
     def so_far(self) -> str:
-        """Median, minimum and maximum voice-to-voice latency of the turns so far."""
+        """Median, minimum and maximum voice-to-voice latency so far."""
         known = [ms for number in self.turns if (ms := self.voice_to_voice_ms(number)) is not None]
         if not known:
             return "–"
         return f"{median(known):.0f} ms ({min(known):.0f} to {max(known):.0f}, {len(known)})"
 
     def turn_in_words(self, number: int) -> str:
-        """Return a turn's voice-to-voice latency, or the reason why it is missing."""
+        """Return a turn's voice-to-voice latency, or why it is missing."""
         turn, ms = self.turns.get(number), self.voice_to_voice_ms(number)
         if ms is not None:
             return f"{ms:.0f} ms"

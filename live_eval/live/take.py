@@ -15,18 +15,18 @@ from live_eval.types import SpeechBoundaries
 
 __all__ = ["TakeRecorder", "check_take"]
 
-_BEFORE_S = 1.0  # a breath or a sob may precede the words
-_AFTER_S = 1.5  # a sigh or a laugh may follow them, which the detector may miss
+_BEFORE_S = 1.0  # to include a breath or a sob before the words
+_AFTER_S = 1.5  # to include a sigh or a laugh, which the detector may miss
 _MOST_S = 30.0
 _FULL_SCALE = 32_760 / 32_768
-_CLIPPED = 1e-4  # share of the samples
+_CLIPPED = 1e-4  # as a share of the samples
 _QUIETEST_DBFS = -50.0
 _EDGE_NS = 20_000_000
-_WRONG_WORDS = 0.34  # a small recogniser errs in about a quarter of expressive speech
+_WRONG_WORDS = 0.34  # a small recogniser errs in about a quarter of the words of expressive speech
 
 
 class TakeRecorder:
-    """Extract a take from the microphone audio: from 1 s before the speech to 1.5 s after it.
+    """Extract a take from the microphone audio, from 1 s before the speech to 1.5 s after it.
 
     Args:
         rate_hz: Sample rate of the blocks.
@@ -45,7 +45,7 @@ class TakeRecorder:
         self._quiet_since: int | None = None  # None before and during speech
 
     def push(self, pcm: NDArray[np.int16]) -> bool:
-        """Add a block: int16 mono, shape (samples,). Return whether speech begins in it."""
+        """Add a block, int16 mono, shape (samples,); return whether speech begins in it."""
         if self.complete:
             return False
         self._blocks.append(pcm)
@@ -83,12 +83,12 @@ class TakeRecorder:
 def check_take(
     audio: Audio, boundaries: SpeechBoundaries, *, text: str, heard: str | None, unheard: str = ""
 ) -> TakeChecked:
-    """Check a take's level, boundaries and words.
+    """Check the level, the boundaries and the words of a take.
 
     Args:
         text: The script.
         heard: The recogniser's transcript, or None.
-        unheard: Reason for the missing transcript.
+        unheard: Reason why the transcript is missing.
     """
     level = speech_level(audio).dbfs
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""Run a live conversation in the terminal: connect the devices, conversation, screen and keys."""
+"""Run a live conversation in the terminal, with audio devices, a screen and keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POLL_S = 0.005
 
 
 class Screen(Protocol):
-    """A display of a conversation."""
+    """Interface of a display for a conversation."""
 
     def show(self, update: Update) -> None:
         """Handle an update."""
@@ -51,7 +51,7 @@ def key_help(*, manual: bool, performs: bool = False, endpoints: int = 1) -> str
 
 
 class Keyboard:
-    """The keys that control a conversation."""
+    """Control a conversation with keys."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Keyboard:
         self._muted = self._votes = False
 
     def press(self, key: str) -> None:
-        """Handle a key; ignore unassigned keys."""
+        """Handle a key; unassigned keys are ignored."""
         if self._performance is not None and key in _CHOICES:
             if _CHOICES[key] is TakeChoice.ACCEPT:
                 self._performance.end_take()
@@ -94,7 +94,7 @@ class Keyboard:
 
 @contextlib.contextmanager
 def reading_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
-    """Call `pressed` on the event loop with each key, and with `HANG_UP` if the terminal is closed.
+    """Call `pressed` with each key, and with `HANG_UP` if the terminal is closed, on the event loop.
 
     Yields:
         Whether keys can be read: standard input is a terminal and the system supports terminal modes.
@@ -113,7 +113,7 @@ def reading_keys(pressed: Callable[[str], None]) -> Iterator[bool]:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        # Not `sys.stdin`: it would buffer keys that arrive together.
+        # Unbuffered, because `sys.stdin` would withhold keys that arrive together.
         try:
             keys = os.read(descriptor, _MOST_BYTES).decode("utf-8", "replace")
         except OSError:
@@ -148,12 +148,12 @@ async def converse(
 
     Args:
         manual: Whether a key ends the user's turn.
-        performance: The conversation's performance, in which takes are accepted without a person if keys
-            cannot be read.
+        performance: The conversation's performance; if keys cannot be read, its takes are accepted
+            automatically.
 
     Raises:
         UsageError: A device has stopped; earlier turns are kept.
-        LiveEvalError: The endpoint failed and keys cannot be read, so the user could not reconnect.
+        LiveEvalError: The endpoint failed, and the user cannot reconnect because keys cannot be read.
     """
     problem = failure = ""
 

@@ -1,4 +1,4 @@
-"""The updates of a live conversation, one type per kind, and their queue."""
+"""Define the updates of a live conversation, one type per kind, and their queue."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ __all__ = [
     "Xruns",
 ]
 
-_DURATION = "complete"  # depends on the reply's length, and is not a latency that the user perceives
+_DURATION = "complete"  # not a latency: it depends on the reply's length
 
 
 class AudioSide(StrEnum):
-    """The audible side of a conversation."""
+    """A side of a conversation: the user or the reply."""
 
     USER = "user"
     REPLY = "reply"
@@ -66,10 +66,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The state of the conversation has changed.
+    """The state of the conversation changed.
 
     Args:
-        failure: Reason for the session's end; None if nothing failed.
+        failure: Failure that ended the session; None if nothing failed.
     """
 
     state: State
@@ -78,7 +78,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Both sides' peak levels in dBFS (at least -90), about 20 times a second.
+    """The peak levels of both sides in dBFS (at least -90), sent about 20 times a second.
 
     Args:
         user: Microphone level before muting.
@@ -95,11 +95,11 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetected:
-    """The local detector has found the start or end of the user's speech.
+    """The local detector found the start or end of the user's speech.
 
     Args:
-        speaking: Whether the user speaks now.
-        barge_in: Whether the user speaks over a reply.
+        speaking: Whether the user is speaking.
+        barge_in: Whether the user is speaking over a reply.
     """
 
     speaking: bool
@@ -122,7 +122,7 @@ class TranscriptPiece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyMeasured:
-    """A reply has finished playing, or a turn has failed. The update is repeated if a value changes.
+    """A reply finished playing, or a turn failed. The update is repeated if a value changes.
 
     Args:
         number: Turn number, from 1.
@@ -147,14 +147,14 @@ class LatencyMeasured:
 
     @property
     def values(self) -> tuple[object, ...]:
-        """The displayed values except the error bar. An update with unchanged values is not sent again."""
+        """The displayed values except the error bar; an update with unchanged values is not repeated."""
         timing = self.record.timing
         return self.record.failure, self.waterfall, timing.voice_to_voice.ns, timing.barge_in_stop.ns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordStored:
-    """A turn has been stored."""
+    """A turn was stored."""
 
     record: TurnRecord
 
@@ -166,8 +166,8 @@ class QuickScores:
     Args:
         scores: Scores by name (`judge.output`).
         problems: Reasons for missing scores, by judge.
-        judge: Name of the judge; empty if there are several.
-        seconds: Judging time, including loading the judge.
+        judge: Name of the judge; empty for several judges.
+        seconds: Judging time in seconds, including loading the judge.
         late: Whether the scores arrived after the end of the next reply.
     """
 
@@ -179,7 +179,7 @@ class QuickScores:
     late: bool = False
 
     def merged(self, earlier: QuickScores | None) -> QuickScores:
-        """Return these scores with the earlier ones of the same turn."""
+        """Return these scores combined with earlier scores of the same turn."""
         if earlier is None or earlier.turn_id != self.turn_id:
             return self
         return QuickScores(
@@ -193,14 +193,14 @@ class QuickScores:
 
 @dataclass(frozen=True, slots=True)
 class TakeAsked:
-    """A person is asked for a take, and the microphone is recording.
+    """A person is asked for a take, and the microphone starts recording.
 
     Args:
         number: Number of the take, from 1.
         total: Number of takes in the performance.
         text: The script.
-        direction: How to say it, as in "Say this …".
-        attempt: Attempt at this take, from 1.
+        direction: Direction for the delivery, as in "Say this …".
+        attempt: Number of the attempt at this take, from 1.
     """
 
     number: int
@@ -212,14 +212,14 @@ class TakeAsked:
 
 @dataclass(frozen=True, slots=True)
 class TakeChecked:
-    """A take has been checked; the person accepts it, repeats it or skips it.
+    """A take was checked; the person accepts, repeats or skips it.
 
     Args:
-        heard: The recogniser's transcript; None without a recogniser.
-        level_dbfs: Level of the active speech.
-        seconds: Length of the speech.
+        heard: Transcript from the recogniser; None without a recogniser.
+        level_dbfs: Active speech level, in dBFS.
+        seconds: Duration of the speech, in seconds.
         problems: Reasons to repeat the take.
-        notes: Remarks that do not require repeating it.
+        notes: Remarks that do not require repeating the take.
         usable: Whether the take can be accepted.
     """
 
@@ -233,7 +233,7 @@ class TakeChecked:
 
 @dataclass(frozen=True, slots=True)
 class EchoDetected:
-    """The microphone picks up the reply: the user needs headphones or half-duplex.
+    """The microphone picks up the reply, so the user needs headphones or half-duplex.
 
     Args:
         delay_ms: Time from the reply, as heard without device delay, to its echo.
@@ -266,7 +266,7 @@ class Xruns:
 
 @dataclass(frozen=True, slots=True)
 class HeardChanged:
-    """The room hears another endpoint.
+    """The user now hears another endpoint.
 
     Args:
         place: Place of the endpoint; None if all are heard in turn.

@@ -1,4 +1,4 @@
-"""Periodically report levels, lost samples, and echo of the reply in the microphone. Pure."""
+"""Report levels, lost samples, and echo of the reply in the microphone at regular intervals. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Watcher:
         self._microphone = microphone
         self._echo = EchoDetector()
         self._xruns = Xruns()
-        self._levels_ns = self._echo_ns = 0  # due times
+        self._levels_ns = self._echo_ns = 0  # when the next report is due
 
     def levels(self, now_ns: int, heard: HeardAudio, *, replying: bool = False) -> Iterator[Levels | Xruns]:
         """Yield the levels every 50 ms, and the xruns when they change."""
@@ -45,7 +45,7 @@ class Watcher:
             yield xruns
 
     def echo_search(self, now_ns: int, heard: HeardAudio) -> Callable[[], EchoDetected | None] | None:
-        """Return the next due echo search as a function to call in a thread, or None if no search is due.
+        """Return the due echo search as a function to call in a thread, or None if no search is due.
 
         A search is due every second, or a minute after an echo was found.
         """
