@@ -1,4 +1,4 @@
-"""Data sets: EchoMind and EchoMind-Human, other benchmarks, manifests, folders of recordings, the sample."""
+"""Read data sets: EchoMind, EchoMind-Human, other benchmarks, manifests, folders and the bundled sample."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
     """Read a data set of any supported layout.
 
     `path` is EchoMind's root, its ``data_synthesis`` or ``data_human``, a script_info file, a manifest, the
-    folder of another benchmark or of a part of it, or a folder of recordings.
+    folder of another benchmark or one of its parts, or a folder of recordings.
 
     Raises:
         DataError: The path is not a supported data set, or cannot be read.
@@ -95,10 +95,10 @@ def load(path: Path, options: DataOptions | None = None) -> DataSet:
 
 
 def locate(name: str) -> Path:
-    """Return the path of the bundled sample, its dialogues or a benchmark by name, or else `name` as a path.
+    """Return the path of the bundled sample, its dialogues or a benchmark by name; other names are paths.
 
     Raises:
-        DataError: The benchmark was not added on this machine.
+        DataError: The benchmark has not been added on this machine.
         UsageError: The benchmark has no such part.
     """
     if name == SAMPLE_DIALOGUES:
@@ -123,8 +123,8 @@ def sample_path() -> Path:
 def may_leave(recording: Path, run: Path, folders: Iterable[Path] = ()) -> bool:
     """Return whether a recording referenced by a run may be sent to a model or played to listeners.
 
-    An untrusted run can refer to any of the user's recordings. Only recordings in the run folder, in the
-    bundled sample and in the `folders` named by the user may be sent; links are resolved.
+    An untrusted run can refer to any of the user's files. Only recordings in the run folder, in the bundled
+    sample and in the `folders` chosen by the user may leave; links are resolved.
     """
     folder = recording.resolve().parent
     return any(folder.is_relative_to(each.resolve()) for each in (run, sample_path(), *folders))

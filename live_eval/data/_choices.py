@@ -39,7 +39,7 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
         raise ValueError(f"expected options, got {value!r:.80}")
     letters = "".join(letter for letter, _ in found)
     if len(found) < 2 or letters != ascii_uppercase[: len(found)]:
-        raise ValueError(f"expected at least two options, lettered from A, got {value!r:.200}")
+        raise ValueError(f"expected at least two options with letters from A, got {value!r:.200}")
     if blank := [letter for letter, text in found if not text]:
         raise ValueError(f"option {blank[0]} is empty")
     first_with: dict[str, str] = {}
@@ -50,7 +50,7 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
 
 
 def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
-    """Return the letter of an answer key: a letter, a letter with the option's text, or the text alone.
+    """Return the letter of an answer key: a letter, an option's text, or both.
 
     Raises:
         ValueError: The key is not an option, or combines a letter with another option's text.
@@ -98,5 +98,5 @@ def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _key(text: str) -> str:
-    """Normalise an option for comparison: ignore case, typography and a full stop."""
+    """Normalise an option for comparison: remove case, typography and a final full stop."""
     return plain_typography(text).casefold().rstrip(" .\u3002")

@@ -1,6 +1,6 @@
-"""Data set entries: find live-eval's fields and validate their values.
+"""Find live-eval's fields in data set entries and validate their values.
 
-An invalid value never raises: it is recorded as a problem of the row, so that the report shows the case as a
+An invalid value never raises: it is recorded as a problem of the row, and the report shows the case as a
 failed turn.
 """
 
@@ -38,7 +38,7 @@ _VARIANT = "{variant}"
 
 
 class FieldMap:
-    """live-eval's field names and their spellings in the data.
+    """Map live-eval's field names to their spellings in the data.
 
     Args:
         known: Spellings to try in order, by field name; may contain ``{variant}``.
@@ -107,9 +107,9 @@ class FieldMap:
         )
 
     def offers(self, record: Mapping[str, Any], variant: Variant) -> bool:
-        """Return whether an entry has a field for a recording of this variant, valid or not.
+        """Return whether an entry has a field, valid or not, for a recording of this variant.
 
-        A spelling without a variant refers to the target.
+        A spelling without a variant belongs to the target.
         """
         for path in self._spellings("audio"):
             parent = path.rpartition(".")[0]
@@ -125,7 +125,7 @@ class FieldMap:
 
 
 class Row:
-    """An entry, read for one variant, with its problems.
+    """Read an entry for one variant and collect its problems.
 
     `lacks_recording` is True if a missing recording name is one of the problems.
     """
@@ -166,7 +166,7 @@ class Row:
         return self._fields.find(self._record, name, self._variant)
 
     def complain_absent(self, name: str, what: str) -> None:
-        """Record a missing field as a problem, listing the attempted spellings and the entry's fields."""
+        """Record a missing field as a problem, with the attempted spellings and the entry's fields."""
         tried = ", ".join(self._fields.paths(name, self._variant))
         self.complain(
             f"expected {what} under one of the fields {tried}; "
@@ -174,7 +174,7 @@ class Row:
         )
 
     def path(self, name: str, *roots: Path) -> Path | None:
-        """Return a field as a path below the first root with the file, or else below the first root."""
+        """Return a field as a path below the first root that contains the file, or else the first root."""
         stated = self.text(name)
         if stated is None:
             return None
@@ -199,7 +199,9 @@ class Row:
         return path
 
     def boundaries(self, parts: Sequence[SpokenPart] = ()) -> SpeechBoundaries | None:
-        """Return annotated speech boundaries, by default derived from `parts`; None if missing or invalid."""
+        """Return the annotated speech boundaries, by default derived from `parts`; None if missing or
+        invalid.
+        """
         marks = {name: self.value(name) for name in ("onset_ms", "voice_end_ms", "words_end_ms")}
         try:
             stated = speech_boundaries({name: value for name, value in marks.items() if value is not None})
@@ -227,7 +229,7 @@ class Row:
             return ()
 
     def speech(self) -> SpeechKind:
-        """Return the utterance kind; an ordinary turn by default."""
+        """Return the kind of utterance: by default, an ordinary turn."""
         stated = self.text("speech")
         try:
             return SpeechKind.TURN if stated is None else SpeechKind(stated.casefold())
@@ -246,7 +248,7 @@ class Row:
 
 
 def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
-    """Parse the JSON of the file `where`, or of one of its lines; a `DataError` contains the line number."""
+    """Parse JSON from the file `where` or one of its lines; a `DataError` contains the line number."""
     place = where if line is None else f"{where}, line {line}"
     try:
         return json.loads(text)
@@ -255,7 +257,7 @@ def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
         raise DataError(f"{place}: not JSON: {error.msg}") from None
     except RecursionError:
         raise DataError(f"{place}: the JSON is nested too deeply") from None
-    except ValueError as error:  # a number with more digits than Python accepts
+    except ValueError as error:  # Python rejects numbers with too many digits
         raise DataError(f"{place}: not JSON: {error}") from None
 
 
@@ -275,7 +277,7 @@ def read_entries(path: Path) -> list[Any]:
 
 
 def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:
-    """Return annotated boundaries.
+    """Return annotated speech boundaries.
 
     The marks ``onset_ms``, ``voice_end_ms`` and, optionally, ``words_end_ms`` are milliseconds from the
     recording's first sample, as numbers or numeric strings. Other keys are ignored.
@@ -316,7 +318,7 @@ def _spoken_parts(value: Any) -> tuple[SpokenPart, ...]:
         ValueError: The value is not such a list, or the segments overlap or are out of order.
     """
     if isinstance(value, str):
-        with contextlib.suppress(ValueError, RecursionError):  # invalid JSON is reported as not a list
+        with contextlib.suppress(ValueError, RecursionError):  # invalid JSON is reported below as not a list
             value = json.loads(value)
     if value is None:
         return ()
@@ -345,7 +347,7 @@ def _milliseconds(value: Any, what: str) -> float:
     """Parse a number of milliseconds from a number or a numeric string."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):  # an integer may have any length
+    except (TypeError, ValueError, OverflowError):  # OverflowError: an integer of any length
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(f"expected {what} to be a number of milliseconds, got {value!r:.80}")
@@ -353,8 +355,8 @@ def _milliseconds(value: Any, what: str) -> float:
 
 
 def inside(root: Path, stated: str) -> Path | None:
-    """Return the file at a path from the data, or None if outside `root`; backslashes count as slashes."""
-    # Links are not resolved: data sets often contain trusted links to other locations.
+    """Return the file at a path from the data, or None outside `root`; backslashes count as slashes."""
+    # Do not resolve links: data sets often contain trusted links to other locations.
     if "\0" in stated:
         return None
     top = os.path.abspath(root)
@@ -365,7 +367,7 @@ def inside(root: Path, stated: str) -> Path | None:
 
 
 def unique(wanted: str, taken: set[str]) -> str:
-    """Return `wanted`, with a numeric suffix if it is already in `taken`, and add the result to `taken`."""
+    """Return `wanted`, with a numeric suffix if it is in `taken`, and add the result to `taken`."""
     name, number = wanted, 1
     while name in taken:
         number += 1
@@ -388,7 +390,7 @@ def _first_fields(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def relative_name(stated: str) -> str:
-    """Normalise a file name in the data, so that two references to a file can be compared."""
+    """Normalise a file name in the data to make references to the same file comparable."""
     return os.path.normpath(stated.replace("\\", "/"))
 
 

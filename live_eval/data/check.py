@@ -30,13 +30,13 @@ _NO_CUE = "(none)"
 _UNKNOWN = "(unknown)"
 _PLACES = {name: place for place, name in enumerate((*CoarseDimension, *FINE_DIMENSIONS, *ATTRIBUTES))}
 
-# EchoMind's published counts: scripts and conversation instances, in total and in the human part.
+# EchoMind's published counts of scripts and conversation instances, in total and in the human part.
 _SCRIPTS = {"synthesis": 1_137, "human": 491}
 _CASES = {"synthesis": 3_356, "human": 1_453}
 _TOPICS = 17
 _QUESTIONS = {"understanding": 4_576, "reasoning": 4_747}
 _WHOLE = 0.9
-# Mixing at a different sample rate truncates the last samples.
+# Mixing at a different sample rate drops the last samples.
 _ALIGNED_NS = 10_000_000
 
 
@@ -45,8 +45,8 @@ class FileCheck:
     """The result of reading one file: its contents, or the reason why it is unusable."""
 
     path: Path
-    role: Role  # recording: streamed; reference: a spoken reference reply; clean: the clean take of a mix
-    case_id: str  # the first case that uses it
+    role: Role  # streamed recording, spoken reference reply, or clean take of a mix
+    case_id: str  # the first case that uses the file
     kind: FailureKind | None = None
     message: str = ""
     rate_hz: int | None = None
@@ -78,8 +78,8 @@ class DataReport:
     """The result of `check`."""
 
     dataset: DataSet
-    files: tuple[FileCheck, ...]  # every file used by a case, once, in data order
-    published: tuple[Published, ...] = ()  # empty if this is not the whole benchmark
+    files: tuple[FileCheck, ...]  # every file used by a case, without duplicates, in data order
+    published: tuple[Published, ...] = ()  # empty unless this is the whole benchmark
 
     @property
     def problems(self) -> list[Case]:
@@ -107,7 +107,7 @@ class DataReport:
 
     @property
     def apart(self) -> list[Case]:
-        """The questions about recordings without a conversation, for which no related reply exists."""
+        """The questions whose recording has no conversation and therefore no related reply."""
         recordings = {case.audio_path for case in self.dataset.cases}
         return [
             case
@@ -117,7 +117,7 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every case can be run, every question can be asked and every file can be read."""
+        """Whether every case can be run, every question asked and every file read."""
         return not (self.problems or self.question_problems or self.unreadable or self.dataset.unread)
 
     @property
@@ -135,9 +135,9 @@ class DataReport:
         return dict(Counter(str(getattr(case, attribute) or _NO_CUE) for case in self.dataset.cases))
 
     def question_types(self) -> dict[str, dict[str, int]]:
-        """Count questions by task and type: first the paper's types, then other types in the data.
+        """Count questions by task and type: the paper's types first, then other types in the data.
 
-        A question that cannot be asked still counts; an unreadable entry counts as ``(unknown)``.
+        Questions that cannot be asked are included; unreadable entries count as ``(unknown)``.
         """
         if not self.dataset.questions:
             return {}
@@ -205,13 +205,13 @@ class DataReport:
 def check(
     dataset: DataSet, *, max_s: float = MAX_RECORDING_S, on_file: Callable[[int, int], None] | None = None
 ) -> DataReport:
-    """Read every file of a data set, of at most `max_s` seconds each.
+    """Read every file of a data set, up to `max_s` seconds of each.
 
     `on_file` is called after each file with the number of files done and the total.
     """
     wanted = _files_of((*dataset.cases, *dataset.questions))
     files: dict[Path, FileCheck] = {}
-    # Decoding releases the GIL; with more threads, the disk becomes the bottleneck.
+    # Decoding releases the GIL. With more threads, the disk would be the bottleneck.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         for done, file in enumerate(pool.map(partial(_check_file, max_s=max_s), wanted), 1):
             files[file.path] = file
@@ -242,7 +242,7 @@ def check_readable(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> 
     reasons: dict[Path, str] = {}
     for case in cases:
         if case.problem is not None or not recording_exists(case.audio_path):
-            continue  # reported when the data set is read
+            continue  # reading the data set reports these
         if case.audio_path not in reasons:
             reasons[case.audio_path] = _why_unreadable(case.audio_path, max_s)
         if not reasons[case.audio_path]:
@@ -297,7 +297,7 @@ def _check_file(file: FileCheck, *, max_s: float) -> FileCheck:
 
 
 def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
-    """Return a case; record annotated speech outside its recording as a problem."""
+    """Return a case, with a problem if annotated speech lies outside its recording."""
     if case.boundaries is None or case.problem is not None:
         return case
     duration_ns = files[case.audio_path].duration_ns
@@ -310,7 +310,7 @@ def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
 
 
 def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
-    """Return a note if a mix and its clean take differ in length and therefore cannot be aligned."""
+    """Return a note if a mix and its clean take differ in length, which prevents their alignment."""
     if case.clean_audio_path is None or case.problem is not None:
         return None
     mix_ns, clean_ns = files[case.audio_path].duration_ns, files[case.clean_audio_path].duration_ns

@@ -1,4 +1,4 @@
-"""A data set, its reading options, and the selection of its cases."""
+"""Define a data set, the options for reading it, and the selection of its cases."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DataOptions:
 
     Args:
         neutral_rule: Whether to skip the neutral variant of scripts whose cue is male, female, child, adult
-            or elderly, since its voice reveals the cue. EchoMind's own evaluation skips it too.
+            or elderly, as in EchoMind's own evaluation, because its voice reveals the cue.
         fields: Mapping from live-eval's field names to names in the data; takes precedence over the known
             spellings. A dot selects a nested field, and ``{variant}`` is replaced with target, neutral or
             alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
@@ -63,7 +63,7 @@ class DataSet:
     problems of rows that are not JSON objects. `licence` is the licence of a benchmark's recordings.
     """
 
-    name: str  # name of the data set's folder or file
+    name: str  # the data set's folder or file
     root: Path
     kind: DataKind
     cases: tuple[Case, ...]
@@ -79,14 +79,14 @@ class DataSet:
         return dict(Counter(str(case.task) for case in self.questions))
 
     def of(self, task: Task, *, transcribe: Collection[Variant] = tuple(Variant)) -> tuple[Case, ...]:
-        """Return the cases of a task; `transcribe` contains the variants to transcribe.
+        """Return the cases of a task; `transcribe` selects the variants to transcribe.
 
         For transcription, each dialogue turn gets its own session.
         """
         if task.asks:
             return tuple(case for case in self.questions if case.task is task)
         if task is Task.CONVERSATION:
-            return self.cases  # a benchmark's items keep their own task
+            return self.cases  # a benchmark's items define their own task
         alone: dict[str, Any] = {
             "dialogue_id": None,
             "turn_index": 0,
@@ -100,7 +100,7 @@ class DataSet:
         )
 
     def absence(self, task: Task) -> str:
-        """Return the reason why a task has no cases."""
+        """Return why a task has no cases."""
         if not task.asks:
             return "no recording was selected"
         if self.unread.get(task):
@@ -112,7 +112,7 @@ class DataSet:
         return f"a {self.kind} has no multiple-choice questions"
 
     def check_syntax(self) -> None:
-        """Raise a `DataError` if rows could not be parsed: a run would count each as a failed turn."""
+        """Raise a `DataError` if rows could not be parsed, since a run would count each as a failed turn."""
         if self.syntax_errors:
             raise DataError(limited(self.syntax_errors, "\n"))
 
@@ -120,7 +120,7 @@ class DataSet:
         """Check that recordings of the selected cases exist; return a note if some are missing.
 
         Raises:
-            DataError: All of them are missing.
+            DataError: All recordings are missing.
         """
         missing = [case for case in cases if case.lacks_recording or not recording_exists(case.audio_path)]
         if not missing:
@@ -171,15 +171,15 @@ def select(
 ) -> list[Case]:
     """Return the selected cases, in data order.
 
-    A case must match at least one value of each given criterion; letter case does not matter. Selecting a
-    turn of a dialogue selects the whole dialogue, since its turns depend on each other.
+    A case must match at least one value of each given criterion, ignoring letter case. Selecting a turn
+    selects its whole dialogue, because the turns depend on each other.
 
     Args:
         part: Part of EchoMind, ``synthesis`` or ``human``.
         cues: Cues of the case itself (not of its script): an attribute ("rain"), a label in the data ("sound
             of raining"), a fine dimension ("weather") or a coarse dimension ("environment").
         case_ids: Case IDs, or script IDs for all variants of a script.
-        limit: Maximum number of cases per task; the first cases are used.
+        limit: Maximum number of cases per task, in data order.
 
     Raises:
         UsageError: A value matches no case, no case matches all criteria, or the limit is not positive.

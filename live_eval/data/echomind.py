@@ -1,4 +1,4 @@
-"""EchoMind's layout: ``script_info_*.json`` next to an ``audio`` folder, for synthesis and human recordings.
+"""Read EchoMind's layout: ``script_info_*.json`` next to an ``audio`` folder.
 
 These fields are public: ``case_id``, ``spoken_info``, ``topic`` and ``{variant}_audio_info`` with
 ``{variant}_input_audio_file``. The field names for the script text and the reference replies are not public;
@@ -82,7 +82,7 @@ class _Part:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """Return the script_info files at a path (a root, one of its folders, or a file); there may be none."""
+    """Return the script_info files, if any, at a path: a root, one of its folders, or a file."""
     if path.is_file():
         return [path] if path.name.startswith("script_info") and path.suffix == ".json" else []
     return [
@@ -91,7 +91,7 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def load_echomind(path: Path, options: DataOptions) -> DataSet:
-    """Read EchoMind's layout: one case for each recording that an entry lists, readable or not.
+    """Read EchoMind's layout, with one case for each recording that an entry lists, readable or not.
 
     `path` is a root that contains ``data_synthesis``, ``data_human`` or both, one of these folders, or a
     script_info file. If a root contains both, IDs of human cases start with ``human:``; a script and its
@@ -215,10 +215,10 @@ def _case(
 
 
 def _with_clean_take(case: Case, of_entry: list[Case]) -> Case:
-    """Use the neutral recording as the clean take of a case with a background, if the data specifies none.
+    """Use the neutral recording as the clean take of a case with a background, unless the data specifies one.
 
-    In EchoMind's public demonstration, backgrounds are mixed with the neutral recording, with sample-exact
-    alignment. Other data may differ: check that a clean take is part of the recording before using it.
+    In EchoMind's public demonstration, backgrounds are mixed with the neutral recording in sample-exact
+    alignment. Other data may differ, so check that the recording contains the clean take before using it.
     """
     if case.clean_audio_path is not None or case.cue is None:
         return case
@@ -270,7 +270,7 @@ class _Annotations:
         self._boundaries = {relative_name(name): marks for name, marks in content.items()}
 
     def of(self, row: Row) -> SpeechBoundaries | None:
-        """Return the boundaries of the row's recording; record invalid boundaries as a problem of the row."""
+        """Return the boundaries of the row's recording; invalid boundaries become a problem of the row."""
         stated = row.text("audio")
         name = relative_name(stated) if stated else ""
         if name not in self._boundaries:

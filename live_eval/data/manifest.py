@@ -69,7 +69,7 @@ _TURNS = "turns"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The fields of a row, or of a turn in a dialogue row; or the problem with them."""
+    """The fields of a row or of a turn in a dialogue row, or the problem with them."""
 
     where: str
     record: Mapping[str, Any]
@@ -85,8 +85,8 @@ def load_manifest(path: Path, options: DataOptions) -> DataSet:
     line; semicolons are also accepted as separators). EchoMind's neutral rule does not apply.
 
     Returns:
-        One case per row or turn, including unreadable rows. The ID of a row without an ID is derived from its
-        script and variant or from its recording; the ID of a turn from its dialogue and position.
+        One case per row or turn, including unreadable rows. A missing row ID is derived from script and
+        variant or from the recording; a missing turn ID is derived from dialogue and position.
 
     Raises:
         DataError: The file cannot be read, has no rows, or no row refers to a recording.
@@ -139,7 +139,7 @@ def load_folder(path: Path, options: DataOptions) -> DataSet:
     A ``.txt`` file with the same name as a recording is its transcript. Options do not apply to folders.
 
     Raises:
-        DataError: There are no recordings.
+        DataError: The folder contains no recordings.
         UsageError: A field mapping was given.
     """
     if options.fields:
@@ -180,9 +180,9 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def _text_beside(recording: Path) -> tuple[str | None, str | None]:
-    """Return the transcript next to a recording, and the problem if it is unreadable."""
+    """Return the transcript next to a recording, and a problem if it is unreadable."""
     path = recording.with_suffix(".txt")
-    if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
+    if not os.path.isfile(path):  # `Path.is_file` raises if the name is too long
         return None, None
     try:
         return read_text(path, links=True).strip() or None, None
@@ -209,7 +209,7 @@ def _json_lines(path: Path) -> Iterator[_Line]:
 
 
 def _turns(where: str, row: Mapping[str, Any]) -> Iterator[_Line]:
-    """Yield the turns of a dialogue; the row's other fields serve as defaults for the turns."""
+    """Yield the turns of a dialogue row, whose other fields are defaults for the turns."""
     shared = {name: value for name, value in row.items() if name != _TURNS}
     turns = row[_TURNS]
     if not isinstance(turns, list) or not turns:
@@ -237,12 +237,12 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
         reader.fieldnames = names
         for record in reader:
             where = f"{path.name}, line {reader.line_num}"
-            if record.pop(None, None) is not None:  # DictReader stores surplus cells under this key
+            if record.pop(None, None) is not None:  # DictReader stores surplus cells under the key None
                 yield _Line(where, record, f"{where}: more cells than columns ({len(names)})")
             else:
                 yield _Line(where, record)
     except csv.Error as error:
-        # DictReader's line number excludes the failed line; the underlying reader's includes it.
+        # Unlike DictReader's line number, the underlying reader's includes the failed line.
         raise DataError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
 
 
@@ -317,7 +317,7 @@ def _variant(row: Row) -> Variant:
 
 
 def _with_script_cues(cases: list[Case]) -> Iterator[Case]:
-    """Yield the cases with their script's cue: the stated cue, or the cue of the target variant."""
+    """Yield the cases with their script's cue: the given cue, or the target variant's cue."""
     of_target = {case.script_id: case.cue for case in cases if case.variant is Variant.TARGET}
     for case in cases:
         of_script = of_target.get(case.script_id) if case.dialogue_id is None else case.cue

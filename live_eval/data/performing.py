@@ -1,7 +1,8 @@
-"""Scripts for a person to perform, and the data set of their takes in the layout of EchoMind-Human.
+"""Select scripts for a person to perform, and write their takes in the layout of EchoMind-Human.
 
-The takes' folder contains ``consent.json`` and ``data_human`` with ``script_info_human.json`` and ``audio``.
-script_info is rewritten after each accepted take, so the folder is a valid data set at any time.
+The folder of takes contains ``consent.json`` and ``data_human`` with ``script_info_human.json`` and
+``audio``. The script_info file is rewritten after each accepted take, so the folder is always a valid data
+set.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ _DIRECTIONS: Mapping[str, str] = {
 
 
 def direction(cue: Cue | None) -> str | None:
-    """Return the direction for a cue, as in "Say this …"; None for a cue that a person cannot perform.
+    """Return the direction for a cue, as in "Say this …", or None if a person cannot perform it.
 
-    A voice cannot perform background sounds, or another age or gender.
+    A person cannot perform background sounds, another age or another gender.
 
     >>> direction(Cue("gasping sound", "breathless"))
     'as if out of breath'
@@ -86,7 +87,7 @@ class Consent:
 
 
 def consent_question(folder: Path, recipient: str) -> str:
-    """Return the question for a person's consent.
+    """Return the question that asks a person for consent.
 
     Args:
         folder: Folder of the takes.
@@ -120,7 +121,7 @@ def performable(cases: Iterable[Case]) -> tuple[list[Case], list[str]]:
 
 
 class PerformedSet:
-    """A data set that is being recorded. Nothing is written before `begin`.
+    """Record a data set. Nothing is written before `begin`.
 
     Args:
         folder: The data set's folder, new or empty.
@@ -131,10 +132,10 @@ class PerformedSet:
         """The data set's folder."""
         self._part = folder / f"data_{_PART}"
         self._entries: dict[str, dict[str, Any]] = {}
-        self._references: dict[Path, Path] = {}  # reference replies by their copies
+        self._references: dict[Path, Path] = {}  # original reference replies by copy
 
     def begin(self, consent: Consent) -> None:
-        """Create the folder, and store the person's consent.
+        """Create the folder and store the person's consent.
 
         Raises:
             DataError: The folder is not empty, or cannot be written.
@@ -150,7 +151,7 @@ class PerformedSet:
             raise DataError(f"cannot write {folder}: {error.strerror}") from None
 
     def take_of(self, case: Case) -> Case:
-        """Return the case for the person's take; its recording may not exist yet."""
+        """Return the case for a person's take, whose recording may not exist yet."""
         path = self._part / "audio" / f"{file_stem(case.case_id, 1)}.flac"
         reference: Path | None = None
         if case.reference_audio_path is not None and os.path.isfile(case.reference_audio_path):
@@ -169,7 +170,7 @@ class PerformedSet:
         )
 
     def record(self, take: Case, pcm: NDArray[np.int16], rate_hz: int) -> None:
-        """Write the recording of a take, which is part of the data set once it is accepted.
+        """Write the recording of a take; the take joins the data set when it is accepted.
 
         Args:
             pcm: int16 mono, shape (samples,), at `rate_hz`.
@@ -221,7 +222,7 @@ class PerformedSet:
             raise DataError(f"cannot write {path}: {error.strerror}") from None
 
     def _copied(self, take: Case) -> Path | None:
-        """Copy the reference reply of a take; return None if there is none or it cannot be read."""
+        """Copy the reference reply of a take; return None if it is missing or unreadable."""
         copy = take.reference_audio_path
         if copy is None:
             return None
@@ -236,14 +237,14 @@ class PerformedSet:
         return copy
 
     def load(self) -> DataSet | None:
-        """Return the data set of the accepted takes; None without takes."""
+        """Return the data set of the accepted takes, or None if there are none."""
         return load_echomind(self.folder, DataOptions()) if self._entries else None
 
     def planned(self, takes: Iterable[Case], *, root: Path) -> DataSet:
-        """Return the data set that results if all of these takes are accepted.
+        """Return the data set that would result from accepting all of these takes.
 
         Args:
-            root: The data set of the scripts, which exists when an endpoint is launched with it.
+            root: The data set of the scripts, since the takes do not exist yet when an endpoint is launched.
         """
         name = self.folder.resolve().name
         return DataSet(name=name, root=root, kind=DataKind.ECHOMIND, cases=tuple(takes))

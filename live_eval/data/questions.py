@@ -1,9 +1,9 @@
-"""EchoMind's multiple-choice questions: ``MCQ/understanding.json`` and ``MCQ/reasoning.json``.
+"""Read EchoMind's multiple-choice questions: ``MCQ/understanding.json`` and ``MCQ/reasoning.json``.
 
 These fields are public: ``question_id``, ``question``, ``options_text``, ``audio_dir``, ``audio_name``. The
 field names for the answer key, the type and the script are not public; `KNOWN_FIELDS` lists the spellings to
-try. A question that cannot be asked (it has no options, or its key matches none of them) remains a case, with
-its problem.
+try. A question that cannot be asked, because it has no options or its key matches none of them, remains a
+case with a problem.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ def question_type(task: Task, spelled: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionFile:
-    """A question file about one part of the data."""
+    """A file of questions about one part of the data."""
 
     path: Path
     task: Task
-    roots: tuple[Path, ...]  # recording folders to search
+    roots: tuple[Path, ...]  # folders to search for recordings
     source: str  # source of the recordings: synthesis or human
     prefix: str  # prefix of case IDs
 
@@ -125,12 +125,12 @@ def read_questions(
     mapping: Mapping[str, str],
     taken: set[str],
 ) -> Questions:
-    """Read question files; an unreadable file does not affect other files.
+    """Read question files; unreadable files do not affect the others.
 
     Args:
         conversations: Conversations about the same recordings.
         mapping: The user's field spellings, by names that start with ``question.``.
-        taken: Case IDs in use; the IDs of the questions are added.
+        taken: Case IDs in use, to which the IDs of the questions are added.
 
     Raises:
         UsageError: The field mapping does not match the data.
@@ -220,7 +220,7 @@ def _read_file(
 
 
 def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, question_id: str) -> Case:
-    """Return a question's case, with missing fields from the conversation with its recording or script."""
+    """Return a question's case; missing fields come from the conversation with its recording or script."""
     audio = _audio(row, file.roots)
     same = scripts.by_recording.get(audio) if audio is not None else None
     name = row.text("audio") or ""
@@ -251,13 +251,13 @@ def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, questio
 
 
 def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
-    """Return the recording of a question, in the entry's folder, if specified."""
+    """Return the recording of a question, from the entry's folder if specified."""
     folder = row.text("folder")
     if folder is None or relative_name(folder) == ".":
         return row.audio(*roots)
     inner = [path for root in roots if (path := inside(root, folder)) is not None]
     path = row.audio(*inner, *roots)
-    # Ignore folders on other machines; the recording may still be in a local folder.
+    # Ignore paths of other machines, since the recording may still be in a local folder.
     if not inner and path is not None and not os.path.isfile(path):
         row.complain(f"the path {folder!r} given as folder is outside {roots[0]}, and {path.name} is missing")
         row.lacks_recording = True
@@ -266,7 +266,7 @@ def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
 
 
 def _question(row: Row, task: Task, question_id: str) -> Question:
-    """Return the readable parts of a question: its type is counted even if the question cannot be asked."""
+    """Return the readable parts of a question; its type counts even if the question cannot be asked."""
     if row.value("question") is None:
         row.complain_absent("question", "a question")
     options: tuple[tuple[str, str], ...] = ()

@@ -1,8 +1,9 @@
-"""EchoMind's vocal cues: every label in the data with its attribute, fine dimension and coarse dimension.
+"""Map EchoMind's vocal cues: each label in the data has an attribute, a fine and a coarse dimension.
 
 Sources: EchoMind (arXiv 2510.22758) and the label lists in its public repository. The paper counts 39
-attributes in 12 fine dimensions; the repository has 45 labels, and neither source specifies which labels the
-paper merges. Each label therefore has a separate attribute here, and tables can be grouped by dimension.
+attributes in 12 fine dimensions, but the repository has 45 labels, and neither source specifies which labels
+the paper merges. Each label therefore has its own attribute here; group tables by dimension to compare them
+with the paper.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Attribute:
     name: str  # our name: "dog barking"
     fine: str  # a key of FINE_DIMENSIONS
     phrase: str  # EchoMind's label: "sound of dog(s) barking"
-    aliases: tuple[str, ...] = ()  # normalised like the phrase before matching
+    aliases: tuple[str, ...] = ()  # other spellings, normalised before matching
 
     @property
     def coarse(self) -> CoarseDimension:
@@ -122,7 +123,7 @@ VOCAL_SOUNDS = frozenset(
 NEUTRAL = Cue("neutral", "neutral")
 """Speech without a cue: it has a name, but no dimension."""
 
-# Generic words such as "sound", and conjunctions: labels stay unique without them.
+# Generic words such as "sound" and conjunctions, without which labels remain unique.
 _FILLERS = frozenset(
     {"a", "an", "and", "background", "expressive", "from", "in", "noise", "of", "on", "sound", "sounds"}
     | {"the", "tone", "toned", "voice", "with"}
@@ -132,9 +133,9 @@ _FILLERS = frozenset(
 def cue_of(phrase: str) -> Cue:
     """Return the cue for a label.
 
-    Case, punctuation, an optional or possessive s and words such as "sound of" are ignored. Known
-    alternatives separated by slashes must refer to the same attribute. An unknown label has no attribute and
-    no dimensions.
+    Case, punctuation, an optional or possessive s, and words such as "sound of" are ignored. Known
+    alternatives separated by slashes must refer to the same attribute. An unknown label has neither attribute
+    nor dimensions.
 
     >>> cue_of("sound of dog(s) barking").attribute
     'dog barking'
@@ -166,7 +167,7 @@ def _key(label: str) -> str:
 def _keys() -> dict[str, Attribute]:
     table: dict[str, Attribute] = {}
     for attribute in _ALL:
-        # Some labels, such as the breathless one, list synonyms between slashes.
+        # Some labels, such as the one for breathless, list synonyms between slashes.
         for label in (attribute.name, attribute.phrase, *attribute.phrase.split("/"), *attribute.aliases):
             known = table.setdefault(_key(label), attribute)
             assert known is attribute, f"{label!r} names both {known.name!r} and {attribute.name!r}"

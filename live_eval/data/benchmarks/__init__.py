@@ -1,8 +1,8 @@
-"""Other published benchmarks: the source, licence, parts and loader of each.
+"""List other published benchmarks, with their source, licence, parts and loader.
 
-A benchmark is read in its published layout. ``live-eval data add`` records the folder with its files in a
-`RECORD_FILE` per benchmark below `benchmarks_folder`; nothing is converted. The name of a recorded benchmark,
-alone or with a part (``voicebench/openbookqa``), then selects it as a data set.
+A benchmark is read in its published layout, without conversion. ``live-eval data add`` records the location
+of its files in a `RECORD_FILE` per benchmark below `benchmarks_folder`. The benchmark's name, alone or with a
+part (``voicebench/openbookqa``), then selects it as a data set.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BenchmarkPart:
     Args:
         items: Number of items that the benchmark publishes.
         rule: Scoring rule of the part's items.
-        about: What the part tests, in a few words.
+        about: Short description of what the part tests.
     """
 
     items: int
@@ -69,19 +69,20 @@ class BenchmarkSpec:
 
     Args:
         name: Name on the command line.
-        title: Name in its paper.
-        source: The page on which it is published.
+        title: Name of the benchmark in its paper.
+        source: Page on which the benchmark is published.
         repository: Data set on the Hugging Face hub, ``owner/name``, to download the benchmark from; empty if
             live-eval cannot download it.
         revision: Commit of the repository.
         licence: Licence of the recordings and texts.
         noncommercial: Whether the licence forbids commercial use.
-        megabytes: Approximate size.
-        parts: Parts by name, each a folder of the repository; the name is empty if there are no parts.
+        megabytes: Approximate size in MB.
+        parts: Parts by name, each a folder of the repository; a benchmark without parts has one with an empty
+            name.
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
-        by_hand: How to get the files by hand; empty if they are downloaded.
-        paper: The paper to cite.
+        by_hand: Instructions for getting the files by hand; empty if they are downloaded.
+        paper: Paper to cite.
     """
 
     name: str
@@ -105,7 +106,7 @@ class BenchmarkSpec:
 
     @property
     def licence_note(self) -> str:
-        """A sentence on the licence, for a run and its pages."""
+        """A sentence about the licence, for a run and its pages."""
         note = f"The recordings and reference texts are {self.title}'s, under {self.licence}"
         if self.noncommercial:
             return f"{note}: neither they nor results with them may be used commercially."
@@ -114,7 +115,7 @@ class BenchmarkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedBenchmark:
-    """A benchmark, or a part of it, at a path.
+    """A benchmark or one of its parts at a path.
 
     Args:
         root: The folder with all parts.
@@ -219,7 +220,7 @@ def benchmarks_folder() -> Path:
 
 
 def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
-    """Return the benchmark and the part that `name` selects; the part is empty if it selects all.
+    """Return the benchmark and the part that `name` selects; the part is empty for the whole benchmark.
 
     Raises:
         UsageError: The benchmark or the part is unknown.
@@ -240,7 +241,7 @@ def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
 
 
 def locate_benchmark(name: str) -> Path | None:
-    """Return the path of a recorded benchmark, or of its part, by name; None if no benchmark has the name.
+    """Return the path of a recorded benchmark or part by name; None if no benchmark has this name.
 
     Raises:
         DataError: The benchmark is not on this machine.
@@ -271,7 +272,7 @@ def find_benchmark(path: Path) -> PlacedBenchmark | None:
 
 
 def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
-    """Read the items of a benchmark, with a note on files that differ from the download.
+    """Read the items of a benchmark, and note files that differ from the download.
 
     Raises:
         DataError: A file is missing, incomplete or damaged.
@@ -292,7 +293,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
 
 
 def changed_files(recorded: RecordedBenchmark) -> list[str]:
-    """Return the downloaded files that are missing or have changed in size."""
+    """Return the downloaded files that are missing or have a different size."""
     changed = []
     for name, (size, _) in recorded.files.items():
         path = recorded.root / name
@@ -302,7 +303,7 @@ def changed_files(recorded: RecordedBenchmark) -> list[str]:
 
 
 def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:
-    """Return the location of a benchmark, or None if it was not added.
+    """Return the location of a benchmark, or None if it has not been added.
 
     Raises:
         DataError: The record is damaged, or its folder is missing.
@@ -320,14 +321,14 @@ def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:
             files={str(name): (int(size), str(sha256)) for name, (size, sha256) in stored["files"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{path}: the record of {spec.title} is damaged: {again}") from None
+        raise DataError(f"{path}: damaged record of {spec.title}: {again}") from None
     if not found.root.is_dir():
-        raise DataError(f"{found.root}: expected the folder of {spec.title}, found none: {again}")
+        raise DataError(f"{found.root}: missing folder of {spec.title}: {again}")
     return found
 
 
 def write_record(spec: BenchmarkSpec, record: RecordedBenchmark) -> None:
-    """Record the location of a benchmark; a folder below `benchmarks_folder` is stored as a relative path.
+    """Record the location of a benchmark; folders below `benchmarks_folder` are stored as relative paths.
 
     Raises:
         UsageError: The record cannot be written.

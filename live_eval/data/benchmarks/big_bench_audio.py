@@ -1,4 +1,4 @@
-"""Big Bench Audio: a list of items, ``metadata.jsonl``, next to a folder of MP3 files.
+"""Read Big Bench Audio: a list of items, ``metadata.jsonl``, next to a folder of MP3 files.
 
 The layout matches ``ArtificialAnalysis/big_bench_audio`` on the Hugging Face hub. Each line of the list has
 the fields ``category``, ``official_answer``, ``file_name`` (relative to the list) and ``id``. The text of the
@@ -48,7 +48,7 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
-    """Return Big Bench Audio at a path (its folder, or a category below it); None for any other path."""
+    """Return Big Bench Audio at a path, its folder or a category below it; None for any other path."""
     root, part = path, ""
     if path.name in spec.parts and not os.path.isdir(path):
         root, part = path.parent, path.name

@@ -1,9 +1,9 @@
-"""Download a benchmark's files at its pinned revision, in the same way as weights.
+"""Download a benchmark's files at its pinned revision.
 
-The names, sizes and hashes of a part's files come from the hub's file list for the revision, or from the
-benchmark's own metadata file; a commit pins all of them. Each file is resumed, checked and renamed as in
-`live_eval.weights.fetching`. Each part is recorded as soon as it is complete, so an interrupted download
-loses no complete part.
+The names, sizes and hashes of a part's files are from the hub's file list for the revision, or from the
+benchmark's metadata file; a commit pins all of them. Files are resumed, checked and renamed as in
+`live_eval.weights.fetching`. Each part is recorded when it is complete, so an interrupted download loses no
+complete part.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Published:
 
 
 def files_folder(spec: BenchmarkSpec) -> Path:
-    """Return the folder of downloaded files; each revision has its own."""
+    """Return the folder of downloaded files, which depends on the revision."""
     return benchmarks_folder() / spec.name / spec.revision[:12]
 
 
@@ -60,11 +60,11 @@ def fetch_benchmark(
     planned: Callable[[str, int, int], None] | None = None,
     clock: Clock | None = None,
 ) -> RecordedBenchmark:
-    """Download missing files of a benchmark's parts, and resume partial downloads.
+    """Download missing files of a benchmark's parts, resuming partial downloads.
 
     Args:
         parts: Names of the parts.
-        again: Whether to check the hashes of complete files, and to replace changed ones.
+        again: Whether to check the hashes of complete files and replace changed files.
         progress: Callback for received data.
         planned: Callback with each part, its number of files, and the number already downloaded.
         clock: Clock for the pauses between attempts.
@@ -110,7 +110,7 @@ def _recorded(spec: BenchmarkSpec, folder: Path) -> RecordedBenchmark:
     """Return the record of earlier downloads of this revision, or an empty one."""
     try:
         found = read_record(spec)
-    except DataError:  # damaged, or its folder is gone
+    except DataError:  # the record is damaged or its folder is missing
         found = None
     if found is not None and found.revision == spec.revision and found.root.resolve() == folder.resolve():
         return found
@@ -125,7 +125,7 @@ def _is_here(folder: Path, file: _Published, record: RecordedBenchmark, *, check
     known = file.sha256 or sha256
     if size is not None and path.stat().st_size != size:
         return False
-    # A recorded file was checked when it was downloaded.
+    # Recorded files were checked when they were downloaded.
     return (file.name in record.files and not check) or known in (None, file_sha256(path))
 
 

@@ -1,9 +1,9 @@
-"""VoiceBench: a folder of Parquet tables per part, with one row per item.
+"""Read VoiceBench: a folder of Parquet tables per part, with one row per item.
 
 The layout matches ``hlt-lab/voicebench`` on the Hugging Face hub: ``PART/SPLIT-00000-of-00001.parquet``, with
 the columns ``audio`` (the bytes of a file), ``prompt`` and, by part, ``reference``; ``id`` in bbh; ``key``,
 ``instruction_id_list`` and ``kwargs`` in ifeval. A split is ``test``, a domain (mmsu) or a region (sd-qa).
-The fields of mtbench are unverified: its items are run, but not scored.
+The fields of mtbench are unverified, so its items are run but not scored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 _AUDIO = "audio"
 _TEST = "test"
-_BOARD_REGION = "usa"  # the region of the leaderboard's sd-qa column: unverified
+_BOARD_REGION = "usa"  # presumably the region in the leaderboard's sd-qa column
 _REGIONS = "sd-qa"
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})")
 _ANSWERED = frozenset({ScoringRule.CHOICE, ScoringRule.BBH, ScoringRule.REFERENCE})
@@ -116,7 +116,7 @@ def _complete(root: Path, part: str, split: str) -> list[_Shard]:
     if wanted and wanted not in splits:
         raise DataError(
             f"{root / part}: expected the split {wanted}, got {', '.join(splits) or 'none'} "
-            f"(live-eval data add downloads a part whole; a split is selected as {part}/SPLIT)"
+            f"(live-eval data add downloads whole parts; select a split with {part}/SPLIT)"
         )
     chosen = [shard for shard in shards if shard.split == wanted or not wanted]
     for name in dict.fromkeys(shard.split for shard in chosen):
@@ -176,7 +176,7 @@ def _case(
     name = shard.part if shard.split == _TEST else f"{shard.part}/{shard.split}"
     return Case(
         case_id=f"{name}/{number}",
-        # The regions of sd-qa contain the same questions, so their items are not independent.
+        # The same questions occur in all regions of sd-qa, so their items are not independent.
         script_id=f"{shard.part}/{number}" if shard.part == _REGIONS else f"{name}/{number}",
         variant=Variant.TARGET,
         audio_path=TableRow(shard.path, _AUDIO, row).path,

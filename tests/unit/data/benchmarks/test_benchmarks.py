@@ -85,10 +85,10 @@ def test_unknown_names_are_refused(name: str, message: str) -> None:
 def test_a_damaged_record_is_named(home: Path, here: Path) -> None:
     write_record(SPEC, RecordedBenchmark(root=here))
     (home / "voicebench" / RECORD_FILE).write_text("{}")
-    with pytest.raises(DataError, match="record of VoiceBench is damaged: add it again"):
+    with pytest.raises(DataError, match="damaged record of VoiceBench: add it again"):
         locate("voicebench")
     write_record(SPEC, RecordedBenchmark(root=here.with_name("gone")))
-    with pytest.raises(DataError, match="expected the folder of VoiceBench, found none"):
+    with pytest.raises(DataError, match="missing folder of VoiceBench"):
         locate("voicebench")
 
 
