@@ -1,4 +1,4 @@
-"""Testing utilities: a fake clock, in-memory connections and conformance suites."""
+"""Provide a fake clock, in-memory connections and conformance suites for tests."""
 
 from live_eval.cassettes import Cassette, read_cassette
 from live_eval.testing.dialects import ConformanceError, check_dialect, play_cassette

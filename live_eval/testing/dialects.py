@@ -1,8 +1,8 @@
-"""`check_dialect`: the conformance suite for all clients' dialects.
+"""Check that a dialect conforms to the contract (`check_dialect`).
 
-The suite replays cassettes (golden sessions) and checks that the dialect produces the expected messages and
-events, in order and by name; that no endpoint message makes it raise, in any state; that it closes the
-session; and that its log contains neither audio nor the API key.
+The suite replays cassettes (golden sessions). It checks that the dialect produces the expected messages and
+events in order, never raises on an endpoint message in any state, closes the session, and logs neither audio
+nor the API key.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ def check_dialect(
 
     Args:
         factory: The dialect class, or another callable that creates a dialect.
-        cassettes: Sessions to replay; at least one. Wrong values are tried in every message field: all wrong
-            values when a message type first contains the field (both before and after the first response
-            starts), and one at a time afterwards.
-        sent_audio: Function that returns the PCM in a frame's message, for comparison with the frame; omit
-            for lossy codecs to skip the comparison.
+        cassettes: Sessions to replay; at least one. Every message field is replaced with wrong values: with
+            all of them when the field first occurs in a message type (before and again after the first
+            response starts), and with one at later occurrences.
+        sent_audio: Function that returns the PCM in a frame's message, for comparison with the frame; None
+            for lossy codecs skips the comparison.
         frame_samples: Number of samples per frame: the specification's rate times its frame length.
 
     Raises:
@@ -95,7 +95,7 @@ def check_dialect(
         _check_dial(factory, cassette)
         outputs = play_cassette(factory, cassette, frame_samples=frame_samples)
         if play_cassette(factory, cassette, frame_samples=frame_samples) != outputs:
-            raise ConformanceError(f"{cassette.name}: two replays differ: expected a pure dialect")
+            raise ConformanceError(f"{cassette.name}: two replays differ, so the dialect is not pure")
         clean = [output for output in outputs if not _is_malformed(output)]
         for state in _states(cassette):
             _check_calls(start, cassette, state)
@@ -124,9 +124,9 @@ def _after(start: _Start, cassette: Cassette, state: int) -> Player:
 
 
 def _states(cassette: Cassette) -> Iterator[int]:
-    """Yield the step counts after which the dialect may be in a new state, until the connection ends.
+    """Yield the numbers of steps after which the dialect may be in a new state, until the connection ends.
 
-    A step that has followed a step of the same kind twice before is assumed to lead to a known state: most
+    A step that has followed a step of the same kind twice is assumed to lead to a known state, since most
     steps are frames and audio chunks.
     """
     yield 0
@@ -153,7 +153,7 @@ def _shape(message: Message) -> object:
 
 
 def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
-    """Call each method that is valid in every state, and end the connection last."""
+    """Call each method that is valid in every state, ending with the close of the connection."""
     player = _after(start, cassette, state)
     for response_id in (*player.responses, "no-such-response"):
         for heard_ms in (0, 40, 10**9):
@@ -167,7 +167,7 @@ def _check_calls(start: _Start, cassette: Cassette, state: int) -> None:
 
 
 def _check_leave(player: Player) -> None:
-    """Check that `finish` leads to `Close`, immediately or after timers, and is not a failure."""
+    """Check that `finish` leads to `Close`, immediately or after timers, and is not reported as a failure."""
     outputs = list(player.call("finish"))
     for _ in range(_FIRED_AT_MOST):
         if any(isinstance(output, Close) for output in outputs) or not player.timers:
@@ -183,7 +183,7 @@ def _check_leave(player: Player) -> None:
 
 
 def _check_garbage(start: _Start, cassette: Cassette, state: int, clean: Sequence[Output]) -> None:
-    """Check that garbage reported as malformed in this state has no other effect."""
+    """Check that garbage which is reported as malformed in this state has no other effect."""
     player = _after(start, cassette, state)
     for message in _GARBAGE:
         alone = player.receive(message)
@@ -192,7 +192,7 @@ def _check_garbage(start: _Start, cassette: Cassette, state: int, clean: Sequenc
     for number, step in enumerate(cassette.steps[state:], state):
         player.play(number, step)
     if [output for output in player.outputs if not _is_malformed(output)] != clean:
-        raise player.fail(f"garbage after step {state} changed what was reported later")
+        raise player.fail(f"garbage after step {state} changed later outputs")
 
 
 def _is_malformed(output: Output) -> bool:
@@ -206,7 +206,7 @@ def _is_malformed(output: Output) -> bool:
 
 
 def _check_mutants(start: _Start, cassette: Cassette, tried: Counter[_Field]) -> None:
-    """Check that a sequence of slightly modified messages does not make the dialect raise."""
+    """Check that slightly modified messages do not make the dialect raise."""
     player = start(cassette)
     for message in _GARBAGE:
         player.receive(message)
@@ -284,7 +284,7 @@ def _check_frames(
         pcm = frame_pcm(number, frame_samples)
         sends = [out.message for out in player.dialect.frame(pcm, 0) if isinstance(out, Send)]
         if b"".join(map(sent_audio, sends)) != pcm:
-            raise player.fail("the samples of a frame were changed")
+            raise player.fail("the dialect changed the samples of a frame")
         for message in sends:
             if len(json.dumps(player.dialect.redact(message))) > _LOGGED_CHARACTERS:
-                raise player.fail("redact leaves the audio of frames in the log")
+                raise player.fail("redact does not remove a frame's audio from the log")

@@ -1,4 +1,4 @@
-"""A fake clock that advances only when every task is waiting."""
+"""Provide a fake clock that advances only when every task is waiting."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _T = TypeVar("_T")
 
 
 class FakeClock:
-    """A `Clock` for tests: sleeping takes no time.
+    """A `Clock` for tests, on which sleeping takes no time.
 
-    When every task on the event loop is waiting, the time jumps to the earliest wake-up time. A task that has
-    not been ready for several loop cycles counts as waiting, so the clock also advances while real threads or
-    sockets are busy. Use it only with in-memory transports.
+    When every task on the event loop is waiting, the time jumps to the earliest wake-up time. A task counts
+    as waiting when it has not been ready for several loop cycles, so the clock also advances while real
+    threads or sockets are busy: use it only with in-memory transports.
 
     Args:
         start_ns: Initial time.
@@ -42,7 +42,7 @@ class FakeClock:
         return self._now_ns
 
     def advance(self, ns: int) -> None:
-        """Advance the time immediately, as if the process had been suspended; sleeping tasks wake late."""
+        """Advance the time at once, as if the process had been suspended; sleeping tasks wake late."""
         self._now_ns += ns
 
     async def sleep_until(self, at_ns: int) -> None:
@@ -62,7 +62,7 @@ class FakeClock:
         return action()
 
     def catch_up(self) -> None:
-        """Do nothing, because no time passes while a task is running."""
+        """Do nothing, because no time passes while a task runs."""
 
     async def _jump(self) -> None:
         while self._sleepers:

@@ -50,8 +50,8 @@ def fuzz_dialect(
     Args:
         factory: The dialect class, or another callable that creates a dialect.
         cassettes: Sessions to mutate; at least one.
-        go_on: Function that accepts the number of sessions replayed so far and returns whether to continue.
-        seed: First random seed; session n is mutated with ``seed + n``.
+        go_on: Function that takes the number of replayed sessions and returns whether to continue.
+        seed: Random seed; session n is mutated with ``seed + n``.
         frame_samples: Number of samples per frame of the user's audio.
 
     Raises:
@@ -131,7 +131,7 @@ def damaged_message(message: Message, others: Sequence[Received], pick: random.R
 
 
 def _odd_value(others: Sequence[Received], pick: random.Random) -> Any:
-    """Return a value from another message, an unusual value, or rarely a huge value."""
+    """Return a value from another message, an unusual value or, rarely, a huge value."""
     chance = pick.random()
     if chance < 0.005:
         return pick.choice(_GREAT)

@@ -1,4 +1,4 @@
-"""`check_judge`: the conformance suite for all kinds of judges."""
+"""Check that a judge of any kind conforms to the contract (`check_judge`)."""
 
 from __future__ import annotations
 
@@ -217,8 +217,8 @@ def check_judge(
 
     A local judge must return one judgement per turn, in order; accept an empty batch; return the same numbers
     on repetition and in any batch; score an ordinary turn; and return a score within the specification, or a
-    reason, for every unusual turn. A judge that calls a model must create the same request on repetition, in
-    plain JSON, even for turns that it declines to judge; include the turn's texts only as JSON strings, with
+    reason, for every unusual turn. A judge that calls a model must create the same plain JSON request on
+    repetition, even for turns that it declines to judge; include the turn's texts only as JSON strings, using
     `live_eval.judges.toolkit.quoted` or a `PromptTemplate`; and find no score in garbage.
 
     Args:
@@ -230,7 +230,7 @@ def check_judge(
         tolerance: Maximum difference of a number between batches.
 
     Raises:
-        AssertionError: The judge violates the contract; the message contains the turn, and the expected and
+        AssertionError: The judge violates the contract; the message contains the turn with the expected and
             actual results.
     """
     _check_spec(spec)
@@ -278,7 +278,7 @@ def _check_local(spec: JudgeSpec, judge: LocalJudge, turns: Sequence[JudgedTurn]
     for turn, judgement, other in zip(turns, judgements, backwards, strict=True):
         where = f"{spec.name}, turn {turn.turn_id!r}, repeated in another order"
         _check_same(judgement, other, tolerance, where)
-    # Every third turn is enough: judges can be slow, and batch dependence affects many turns.
+    # Judges can be slow, and batch dependence affects many turns, so every third turn is enough.
     for turn, judgement in list(zip(turns, judgements, strict=True))[::3]:
         where = f"{spec.name}, turn {turn.turn_id!r}, in its own batch"
         _check_same(judgement, _score(spec, judge, [turn])[0], tolerance, where)

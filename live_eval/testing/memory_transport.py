@@ -1,4 +1,4 @@
-"""An in-memory transport that can delay, lose and reorder messages, and its peer."""
+"""Provide an in-memory transport, which can delay, lose and reorder messages, and its peer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ __all__ = ["Link", "MemoryPeer", "MemoryTransport", "memory_pair"]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Delivery of messages in one direction.
+    """The delivery of messages in one direction.
 
     Args:
-        delay_ns: Delay of message n (from 0); a message with a short delay can overtake an earlier message.
-        drop: Whether message n is lost.
+        delay_ns: Function that returns the delay of message n (from 0); messages with a short delay can
+            overtake earlier ones.
+        drop: Function that returns whether message n is lost.
     """
 
     delay_ns: Callable[[int], int] = lambda _: 0
@@ -76,15 +77,15 @@ class MemoryTransport:
 
     @property
     def track(self) -> None:
-        """None, since messages contain the audio."""
+        """Always None: audio is sent in messages."""
 
     @property
     def setup_ns(self) -> Mapping[str, int]:
-        """Empty, since no setup is necessary."""
+        """Always empty: no setup is necessary."""
         return {}
 
     async def connect(self, dial: Dial, timeout_s: float) -> None:
-        """Record the connection attempt, and refuse it if so configured."""
+        """Record the connection attempt, or raise the configured error."""
         self.dial = dial
         await asyncio.sleep(0)
         if self._refuse is not None:
@@ -114,7 +115,7 @@ class MemoryPeer:
         self._up, self._down = up, down
 
     async def receive(self) -> Arrival:
-        """Wait for a message from the client, or raise `TransportClosedError` if it closed the connection."""
+        """Wait for a message from the client; raise `TransportClosedError` once it has closed."""
         return await self._up.get()
 
     def send(self, message: Message) -> None:

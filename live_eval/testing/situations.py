@@ -1,4 +1,4 @@
-"""Find the situations that a golden session covers, judging by its events, not its name."""
+"""Find the situations that a golden session covers, based on its events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAMED_APART = {
 
 
 class Situation(StrEnum):
-    """Situations that a dialect's golden sessions should cover, if its service supports them."""
+    """A situation that a dialect's golden sessions should cover if its service supports it."""
 
     ORDINARY_TURN = "ordinary_turn"
     """A session becomes ready, and a response completes."""
@@ -74,8 +74,8 @@ def situations_in(
 ) -> frozenset[Situation]:
     """Return the situations that a golden session covers.
 
-    A dialect with continuous media does not separate responses: response situations then require only a
-    session that is ready.
+    Since a dialect with continuous media does not separate responses, its response situations require only a
+    ready session.
 
     Args:
         factory: The dialect class, or another callable that creates a dialect.
@@ -110,7 +110,7 @@ def situations_in(
         Situation.CLOSE_MID_REPLY: closed and (ready if continuous else begun > len(ends)),
         Situation.CLOSE_AFTER_REPLY: closed and (ready if continuous else begun == len(ends) > 0),
     }
-    if words and (audio or continuous):  # on continuous media, only the energy shows when audio starts
+    if words and (audio or continuous):  # continuous media has no event for the start of audio
         shown[Situation.TRANSCRIPT_BEFORE_AUDIO] = continuous or words[0] < audio[0]
         shown[Situation.TRANSCRIPT_AFTER_AUDIO] = continuous or words[-1] > audio[0]
     return frozenset(situation for situation, is_shown in shown.items() if is_shown)

@@ -1,1 +1,1 @@
-"""The answering side of WebRTC, for the reference endpoint and the studio's pages."""
+"""Answer WebRTC connections, for the reference endpoint and the studio's pages."""

@@ -49,11 +49,11 @@ _CLOSE_TIMEOUT_S = 2.0
 
 
 class OfferError(LiveEvalError):
-    """An offer that cannot be answered."""
+    """Raised when an offer cannot be answered."""
 
 
 class RtcConnection:
-    """A connection to one client: messages over a data channel, and a `MediaTrack`."""
+    """A connection to one client, with messages on a data channel and a `MediaTrack`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -73,7 +73,7 @@ class RtcConnection:
     # -- Setting up -------------------------------------------------------------------------------------
 
     async def answer(self, offer: str) -> str:
-        """Return the SDP answer to an SDP offer; connection setup continues in the background.
+        """Return the SDP answer to an SDP offer; the connection is set up in the background.
 
         Raises:
             OfferError: The offer cannot be answered.
@@ -120,11 +120,11 @@ class RtcConnection:
             found: RTCIceCandidate = candidate_from_sdp(line.removeprefix("candidate:"))
             found.sdpMid, found.sdpMLineIndex = mid, index
             await self._peer.addIceCandidate(found)
-        except Exception as error:  # see `answer`
+        except Exception as error:  # aiortc may raise any exception; see `answer`
             raise OfferError(f"expected an ICE candidate, got {line[:100]!r}: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
-        """Wait for the connection to be set up; return whether this succeeded."""
+        """Wait until the connection is set up; return whether this succeeded in time."""
         deadline_ns = self._clock.now_ns() + timeout_ns
         while not self.ended and self._peer.connectionState != "connected":
             if self._clock.now_ns() >= deadline_ns:
@@ -143,7 +143,7 @@ class RtcConnection:
     # -- Messages ---------------------------------------------------------------------------------------
 
     async def receive(self) -> Arrival | None:
-        """Wait for the next message; return None after the connection has ended."""
+        """Wait for the next message; return None once the connection has ended."""
         return await self._messages.get()
 
     async def send(self, message: bytes) -> int:
@@ -157,13 +157,13 @@ class RtcConnection:
         """Close the connection once sent messages have arrived; `receive` then returns None."""
         if self._channel is not None and not self.ended:
             await self._farewell(self._channel)
-        # When the connection ends, the caller may be cancelled, but aiortc must still finish closing.
+        # The caller may be cancelled when the connection ends, but aiortc must finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
         await asyncio.shield(self._closing)
 
     def drop(self, *, reset: bool) -> None:
-        """End the connection. WebRTC always notifies the peer, so `reset` has no effect."""
+        """End the connection; `reset` has no effect, because WebRTC always notifies the peer."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
 
@@ -176,7 +176,7 @@ class RtcConnection:
                 await self._peer.close()
                 if self._tap is not None:
                     await self._tap.settled()
-                if self._was_up:  # otherwise, setup tasks are still running
+                if self._was_up:  # before that, setup tasks are still running
                     self._taken_apart, self._channel = True, None
                     take_apart(self._peer)
         self._look()
@@ -219,11 +219,11 @@ class RtcConnection:
     # -- Media ------------------------------------------------------------------------------------------
 
     async def hear(self) -> InputPacket | None:
-        """Wait for the user's next packet; return None after the connection has ended."""
+        """Wait for the user's next packet; return None once the connection has ended."""
         return await self._speech.get()
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus through aiortc's sender immediately; return the send time."""
+        """Send 20 ms of Opus immediately, through aiortc's sender; return the send time."""
         leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
         self._track.packets.put_nowait(leaving)
         return await leaving.left_ns
@@ -244,7 +244,7 @@ class RtcConnection:
 
 
 def _check_encrypted(offer: str) -> None:
-    """Reject an offer with an unverifiable certificate, which aiortc would only detect after connecting.
+    """Reject an offer whose certificate cannot be verified; aiortc would detect this only after connecting.
 
     Raises:
         OfferError: A section has no supported fingerprint (RFC 8122, 5).
@@ -267,7 +267,7 @@ class _Leaving:
 
 
 class _ReplyTrack(MediaStreamTrack):
-    """A track of encoded packets that aiortc's sender sends immediately, without encoding them again."""
+    """A track whose encoded packets aiortc's sender sends immediately, without re-encoding."""
 
     kind = "audio"
 

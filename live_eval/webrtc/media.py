@@ -1,4 +1,4 @@
-"""A WebRTC connection's media track, as seen from the answering side."""
+"""Define the answering side's view of a WebRTC connection's media track."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class MediaTrack(Protocol):
     """The media track of a connection."""
 
     async def hear(self) -> InputPacket | None:
-        """Wait for the user's next packet; return None after the connection has ended."""
+        """Wait for the user's next packet; return None once the connection has ended."""
         ...
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
-        """Send 20 ms of Opus now, timestamped in 48 kHz samples; return the time, or None if not sent."""
+        """Send 20 ms of Opus at an RTP timestamp (48 kHz); return the send time, or None if not sent."""
         ...

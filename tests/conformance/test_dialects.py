@@ -328,7 +328,7 @@ class Remembers(Wrapped):
         (PlaysOnNoTrack, "audio travels in messages"),
         (TellsResponsesApart, "without response boundaries"),
         (SendsIntoNothing, "opens no channel"),
-        (Remembers, "expected a pure dialect"),
+        (Remembers, "the dialect is not pure"),
     ],
 )
 def test_the_suite_finds_each_defect(defective: type[Wrapped], words: str) -> None:
