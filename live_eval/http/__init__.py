@@ -1,1 +1,1 @@
-"""HTTP server support: connection limits, message framing, hosts and dates."""
+"""Support HTTP servers with connection limits, message framing, hosts and dates."""

@@ -14,7 +14,7 @@ _IPV6_NETWORK_BYTES = 8  # one customer usually has at least a /64
 class ConnectionRate:
     """Limit the rate of new connections per address.
 
-    Loopback addresses are exempt: all clients on this machine share one address, so one client could block
+    Loopback addresses are exempt: since all clients on this machine share one address, one client could block
     the others.
 
     Args:

@@ -1,4 +1,4 @@
-"""Serve HTTP: limit idle and excess connections, and tolerate early disconnects."""
+"""Serve HTTP with limits on idle and excess connections; tolerate clients that disconnect early."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Connections:
     async def middleware(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Handle a request; a client that disconnects early is not an error."""
+        """Handle a request. A client that disconnects early is not an error."""
         connection = request.protocol
         self._answered.add(connection)
         try:
@@ -70,7 +70,7 @@ class Connections:
         Returns:
             Whether a connection was closed.
         """
-        for connection in chain(self._idle_since_ns, open_now):  # idle at the latest check, and since when
+        for connection in chain(self._idle_since_ns, open_now):  # first those idle at the last check
             waits = connection not in self._answered and not _is_receiving(connection)
             if waits and connection.transport is not None:
                 connection.force_close()
@@ -99,7 +99,9 @@ class Connections:
 
 
 def _is_receiving(connection: RequestHandler) -> bool:
-    """Return whether a response is being sent: files are sent after the middleware, with reading paused."""
+    """Return whether a response is being sent: files are sent after the middleware, while reading is
+    paused.
+    """
     transport = connection.transport
     return transport is not None and (transport.get_write_buffer_size() > 0 or not transport.is_reading())
 
@@ -124,8 +126,7 @@ async def serve(
 
     Args:
         announce: Called with the port when the server accepts connections.
-        until_end_of: File descriptor whose end of file also stops the server: a pipe that closes when the
-            parent exits.
+        until_end_of: File descriptor of a pipe from the parent; the server also stops at its end of file.
 
     Raises:
         LiveEvalError: The address cannot be bound.
@@ -190,7 +191,7 @@ class LimitedSite(web.BaseSite):
         """
         await super().start()
         assert self._runner.server is not None
-        self._http = self._runner.server  # the runner drops the site while connections may still be pending
+        self._http = self._runner.server  # the runner drops the site while connections may be pending
         try:
             self._server = await self._listen()
         except OSError as error:
@@ -220,7 +221,7 @@ class LimitedSite(web.BaseSite):
 
 
 class _Refusal(asyncio.Protocol):
-    """A protocol that closes its connection."""
+    """A protocol that closes its connection immediately."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()

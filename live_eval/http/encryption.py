@@ -1,4 +1,4 @@
-"""TLS for live-eval's own servers: with the user's certificate, or with one made for this start."""
+"""Set up TLS for live-eval's own servers, with the user's certificate or a self-signed one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Encryption:
     """The TLS settings of a server.
 
     Attributes:
-        fingerprint: SHA-256 of the server's certificate, as browsers show it: pairs of hexadecimal digits.
-        made_here: Whether the certificate was made for this start, so that browsers warn about it.
+        fingerprint: SHA-256 of the server's certificate in pairs of hexadecimal digits, as browsers show it.
+        made_here: Whether the certificate is self-signed, so browsers warn about it.
     """
 
     context: ssl.SSLContext
@@ -33,7 +33,7 @@ class Encryption:
 
 
 def self_signed(*names: str) -> Encryption:
-    """Make a certificate for these host names and addresses, valid for a week and trusted by no browser."""
+    """Create a self-signed certificate for these host names and addresses, valid for a week."""
     import trustme
 
     made = trustme.CA().issue_cert(*names, not_after=datetime.datetime.now(datetime.UTC) + _VALID)
@@ -72,5 +72,5 @@ def _fingerprint(pem: str) -> str:
 
 
 def _refuse_to_ask() -> str:
-    """Stand in for OpenSSL's prompt, which would wait at the terminal."""
+    """Raise an error instead of letting OpenSSL prompt for a password at the terminal."""
     raise ValueError("the private key is encrypted")

@@ -20,14 +20,14 @@ __all__ = [
     "is_url",
 ]
 
-_ELSEWHERE = ("192.0.2.1", 9)  # reserved for documentation (RFC 5737): no machine has it
+_ELSEWHERE = ("192.0.2.1", 9)  # reserved for documentation (RFC 5737), so no machine has this address
 _HOST = re.compile(r"(?P<name>\[[^]]*\]|[^][:]*)(?::(?P<port>\d{1,5}))?", re.ASCII)
 
 
 def address_for_others() -> str:
-    """Return the address at which other devices on the network reach this machine, without sending anything.
+    """Return the address at which other devices on the network can reach this machine.
 
-    It is the address from which this machine would send to the Internet; ``127.0.0.1`` without a network.
+    This is the source address for the Internet, determined without sending; ``127.0.0.1`` without a network.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -38,7 +38,7 @@ def address_for_others() -> str:
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an IP address and not a name."""
+    """Return whether a host is an IP address, not a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -60,7 +60,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_internal(host: str) -> bool:
-    """Return whether a host is this machine, or an address that is not public.
+    """Return whether a host is this machine or has an address that is not public.
 
     >>> [is_internal(host) for host in ("localhost", "10.0.0.7", "169.254.169.254", "example.org", "8.8.8.8")]
     [True, True, True, False, False]
@@ -107,8 +107,8 @@ def is_local_page(origin: str) -> bool:
 def is_rebound(header: str) -> bool:
     """Return whether a request to this machine has another host in its ``Host`` header (DNS rebinding).
 
-    A site can make its own name resolve to this machine, so that its pages count as same-origin. An IP
-    address cannot be rebound.
+    A site can make its own name resolve to this machine, so that its pages count as same-origin. IP addresses
+    cannot be rebound.
     """
     found = host_of(header)
     return found is None or not (is_loopback(found[0]) or is_address(found[0]))

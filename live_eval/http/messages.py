@@ -33,7 +33,7 @@ class FramingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line of a message and its headers as sent.
+    """The first line and the headers of a message, as sent.
 
     Args:
         line: The request line or status line.
@@ -124,7 +124,7 @@ class Body:
         return self._ended
 
     def take(self, data: bytes) -> bytes:
-        """Return the bytes that belong to the body; any others come after it.
+        """Return the bytes that belong to the body; any others follow it.
 
         Raises:
             FramingError: A chunk is malformed.

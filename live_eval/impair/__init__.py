@@ -1,4 +1,4 @@
-"""Reproducible impairments of the user's audio and of network traffic.
+"""Impair the user's audio and network traffic reproducibly.
 
 `parse` parses impairments; `live_eval.impair.paths` computes delivery times; `live_eval.impair.recording`
 impairs recordings.

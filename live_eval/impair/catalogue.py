@@ -1,4 +1,4 @@
-"""Catalogue of impairments: affected layers, parameters with units and bounds, and underlying models."""
+"""List the impairments: affected layers, parameters with units and bounds, and underlying models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ImpairmentParameter:
         layers: Affected layers; network parameters may apply to several transports.
         value: Value type. Its default, if any, applies when the parameter in `needs` is given.
         help: Meaning of the value.
-        needs: A required parameter; empty for none.
+        needs: Another parameter that this one requires; empty if none.
         excludes: Conflicting parameters.
         source: Underlying model or standard.
     """
@@ -87,9 +87,9 @@ _ALL = (
         "capacity of the link in each direction; over WebRTC, 28 bytes of IPv4 and UDP headers are added "
         "to each packet, otherwise only the bytes of the stream count"),
     ImpairmentParameter("queue", _RTC, BoundedValue(_U.MILLISECONDS, 0, 10_000, default=f"{QUEUE_MS:g}ms"),
-        "longest wait for the link; packets that would wait longer are lost (drop-tail)", needs="bandwidth"),
+        "maximum wait for the link; packets that would wait longer are lost (drop-tail)", needs="bandwidth"),
     ImpairmentParameter("stall", _STREAM, BoundedValue(_U.MILLISECONDS, 0, 60_000),
-        "length of periods without traffic, as when TCP repairs a loss", needs="every"),
+        "length of periods without traffic, as while TCP repairs a loss", needs="every"),
     ImpairmentParameter("every", _STREAM, BoundedValue(_U.MILLISECONDS, 1, 600_000),
         "time from the start of one stall to the start of the next; the first starts at a random time",
         needs="stall"),
@@ -134,7 +134,7 @@ _ALL = (
         "speed of the recording; speech boundaries are adjusted"),
     ImpairmentParameter("speed_type", _AUDIO,
         BoundedValue(_U.CHOICE, choices=("resample", "stretch"), default="resample"),
-        "resample (pitch moves with the speed) or stretch (pitch stays; speech boundaries are off by up to "
+        "resample (pitch changes with speed) or stretch (pitch is kept; speech boundaries are off by up to "
         "25 ms)", needs="speed", source="WSOLA, ffmpeg's atempo"),
     ImpairmentParameter("echo", _AUDIO, BoundedValue(_U.DECIBELS, -80, 20),
         "level of the reply's echo in the microphone, relative to the reply"),

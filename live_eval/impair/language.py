@@ -1,4 +1,4 @@
-"""The common syntax of impairments and the reference endpoint's faults. Pure.
+"""Parse the common syntax of impairments and of the reference endpoint's faults. Pure.
 
 Items are separated by commas: ``NAME``, ``NAME=VALUE`` or ``NAME:VALUE``; faults also accept
 ``NAME=VALUE@CONDITION``. A value is a number with a unit (``1.2s``, ``17MB``, ``10%``), a word or a path.
@@ -66,7 +66,7 @@ class BoundedValue:
         """Parse a value: a number with a unit, a word or a path.
 
         Raises:
-            ValueError: The value is not allowed; the message states the allowed values.
+            ValueError: The value is not allowed. The message lists the allowed values.
         """
         if text in self.choices:
             return text
@@ -110,7 +110,7 @@ class BoundedValue:
 
 
 class DamageItem(NamedTuple):
-    """A parsed item: the full text, name, value, and conditions, each of which follows an ``@``."""
+    """A parsed item: its full text, name, value, and conditions (each written after an ``@``)."""
 
     text: str
     name: str

@@ -1,4 +1,6 @@
-"""Noise with an RMS of 1: white, pink, babble from the bundled voices, or a recording from a folder."""
+"""Generate noise with an RMS of 1: white, pink, babble from the bundled voices, or a recording from a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
         kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
         samples: Length of the noise in samples.
         leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an
-            RMS of 1 over its full length, whichever part is used.
+            RMS of 1 over its full length, regardless of the part used.
 
     Raises:
         AudioError: The folder contains no audible recording, or the selected recording cannot be read.
@@ -48,9 +50,7 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
 
 def pink_noise(samples: int, rate_hz: int, draw: np.random.Generator) -> NDArray[np.float64]:
-    """Return noise, shape (samples,), whose power falls by 3 dB per octave above 50 Hz and is 0 below 50
-    Hz.
-    """
+    """Return noise, shape (samples,), whose power falls by 3 dB per octave from 50 Hz and is 0 below."""
     length = 1 << max(1, (samples - 1).bit_length())  # FFTs of power-of-two lengths are fast
     spectrum = np.fft.rfft(draw.standard_normal(length))
     hz = np.fft.rfftfreq(length, 1 / rate_hz)
@@ -92,7 +92,7 @@ def _from_folder(folder: Path, samples: int, rate_hz: int, draw: np.random.Gener
 
 @lru_cache(maxsize=4)
 def _voices(rate_hz: int) -> tuple[NDArray[np.float64], ...]:
-    """Return the recordings of the bundled sample, all at the same active level."""
+    """Return the bundled sample's recordings, all at the same active level."""
     found = []
     for path in sorted(_SAMPLE.rglob("*.flac")):
         audio: Audio = resample(read_audio(path).audio, rate_hz)

@@ -1,8 +1,8 @@
-"""Compute delivery times of datagrams and bytes over an impaired network. Pure: send times are arguments.
+"""Compute delivery times of datagrams and bytes over an impaired network. Pure: the caller passes send times.
 
 Each direction of a connection is modelled as a link with a capacity, followed by a path with a delay.
-Datagrams can be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. As with TCP, a byte stream
-is neither lost nor reordered, but may stall or end early.
+Datagrams can be lost, duplicated and reordered, as in WebRTC's SimulatedNetwork. The bytes of a stream are
+never lost or reordered, as with TCP, but the stream may stall or end early.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from live_eval.impair.spec import Impairment
 __all__ = ["HEADER_BYTES", "PacketPath", "StreamPath", "is_damaged", "is_media"]
 
 HEADER_BYTES = 28
-"""Size of the IPv4 (without options) and UDP headers, which count towards each datagram's size on the
-link.
+"""Size of the IPv4 (without options) and UDP headers, which are added to each datagram's size on the link.
 """
 _MS = 1_000_000
 _DTLS_DATA = 23  # RFC 6347: an application data record
@@ -30,8 +29,9 @@ def is_media(datagram: bytes) -> bool:
 
 
 def is_damaged(datagram: bytes) -> bool:
-    """Return whether a datagram is media, RTCP or a data channel message (RFC 7983)."""
-    # Never impair STUN or DTLS handshakes and alerts: peers abandon a connection whose checks are lost.
+    """Return whether impairments apply to a datagram: media, RTCP or a data channel message (RFC 7983)."""
+    # Never impair STUN or DTLS handshakes and alerts, because peers abandon a connection whose checks are
+    # lost.
     return bool(datagram) and (128 <= datagram[0] <= 191 or datagram[0] == _DTLS_DATA)
 
 
@@ -54,7 +54,7 @@ class _Path:
         return round((self._number(name) or 0.0) * _MS)
 
     def _draws(self, what: str) -> random.Random:
-        # Each impairment has a separate random sequence, so that jitter does not change which packets are
+        # Use a separate random sequence for each impairment, so that jitter does not change which packets are
         # lost.
         return random.Random(f"{self._impairment.seed}/{self._direction}/{what}")
 
@@ -66,7 +66,7 @@ class _Path:
 
 @dataclass(slots=True)
 class _Losses:
-    """Random losses, independent or in bursts (two-state Gilbert model: good and lost)."""
+    """Generate random losses, independent or in bursts (Gilbert model with the states good and lost)."""
 
     draw: random.Random
     starts: float  # loss probability after a delivered packet
@@ -86,7 +86,7 @@ class PacketPath(_Path):
         loss, burst = self._share("loss"), self._number("burst")
         starts = loss if burst is None else loss / (1 - loss) / burst
         continues = loss if burst is None else 1 - 1 / burst
-        # The timing of RTCP reports and messages varies; it must not affect which media packets are lost.
+        # The varying timing of RTCP reports and messages must not affect which media packets are lost.
         self._losses = {}
         for media in (True, False):
             draw = self._draws(f"loss/{media}")
@@ -98,7 +98,7 @@ class PacketPath(_Path):
         self._queue_ns = round((QUEUE_MS if queue_ms is None else queue_ms) * _MS)
 
     def push(self, size: int, at_ns: int, *, media: bool) -> Sequence[int]:
-        """Send a datagram; return its delivery times: empty if it is lost, two if it is duplicated.
+        """Send a datagram; return its delivery times, none if it is lost and two if it is duplicated.
 
         Args:
             size: Length in bytes, without headers.
@@ -150,7 +150,7 @@ class StreamPath(_Path):
         self._next_piece_ns = 0
 
     def push(self, size: int, at_ns: int) -> Iterator[tuple[int, int]]:
-        """Send `size` bytes together; yield the delivery time and the end offset of each piece, in order.
+        """Send `size` bytes at once; yield the delivery time and the end offset of each piece, in order.
 
         `at_ns` is the send time or, on the receiving side, the unimpaired arrival time; it must not decrease.
         """

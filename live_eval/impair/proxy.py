@@ -1,9 +1,9 @@
-"""A local proxy that impairs the traffic between any client and one HTTP or WebSocket endpoint.
+"""Run a local proxy that impairs the traffic between any client and one HTTP or WebSocket endpoint.
 
-Clients use the proxy's address instead of the endpoint's. The proxy connects to the endpoint, with TLS if its
-URL requires TLS, and replaces the request's ``Host`` header. Each connection is used for one request and its
-response, or one WebSocket. No data is forwarded after the end of a request, or before the endpoint has
-accepted a WebSocket.
+Clients use the proxy's address instead of the endpoint's. The proxy connects to the endpoint, with TLS if the
+endpoint's URL requires it, and replaces the request's ``Host`` header. Each connection is used for one
+request and its response, or for one WebSocket. No data is forwarded after the end of a request, or before the
+endpoint has accepted a WebSocket.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 64 << 10
 _WINDOW_BYTES = 512 << 10
 _MOST_CONNECTIONS = 256
-_MOST_ASKING = 384  # incomplete requests; together with the connections, below the usual limit on open files
+_MOST_ASKING = 384  # incomplete requests; with all connections, below the usual limit on open files
 _BACKLOG = 128  # below _MOST_ASKING, so that a full backlog cannot displace every waiting client
 _CONNECT_S = 30.0
 _CLOSE_S = 30.0
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class ImpairingProxy:
-    """An async context manager that listens on 127.0.0.1.
+    """A proxy that listens on 127.0.0.1; an async context manager.
 
     Args:
         url: Endpoint URL: scheme, host and port, without a path.
@@ -64,7 +64,7 @@ class ImpairingProxy:
         tls: TLS settings for the connection to the endpoint; defaults to the system trust store.
         connect_s: Timeout for connecting to the endpoint.
         most_connections: Maximum number of connections with a complete request.
-        most_asking: Maximum number of incomplete requests; another one displaces the oldest.
+        most_asking: Maximum number of incomplete requests; a further request displaces the oldest.
 
     Raises:
         UsageError: The URL is not an endpoint URL, or the impairment does not apply to byte streams.
@@ -105,7 +105,7 @@ class ImpairingProxy:
         return f"http://{_HOST}:{self._server.sockets[0].getsockname()[1]}"
 
     async def __aenter__(self) -> Self:
-        """Listen, or raise `LiveEvalError` if the port cannot be bound."""
+        """Listen; raise `LiveEvalError` if the port cannot be bound."""
         try:
             self._server = await asyncio.start_server(
                 self._met, _HOST, self._port, limit=_MOST_HEAD_BYTES, backlog=_BACKLOG
@@ -124,7 +124,7 @@ class ImpairingProxy:
             await asyncio.wait(self._tasks)
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client. Never raises."""
+        """Serve a client. Never raises an error."""
         if len(self._asking) >= self._most_asking:
             oldest = next(iter(self._asking))
             del self._asking[oldest]
@@ -202,7 +202,7 @@ class _Request:
 
 
 class _RefusedError(Exception):
-    """The proxy itself responds to a request, with a status and a message."""
+    """A reason for the proxy itself to respond to a request, with a status and a message."""
 
     def __init__(self, status: HTTPStatus | int, why: str) -> None:
         super().__init__(why)
@@ -277,7 +277,7 @@ def _opens_websocket(head: Head, method: bytes) -> bool:
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, refusal: _RefusedError) -> None:
-    """Respond to a request, and allow the client time to read the response before closing."""
+    """Respond to a request, and give the client time to read the response before closing."""
     body = f"live-eval impair: {refusal}\n".encode()
     head = (
         f"HTTP/1.1 {refusal.status} {refusal.status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -297,10 +297,10 @@ async def _send(
     writer: asyncio.StreamWriter,
     accepted: asyncio.Future[bool],
 ) -> None:
-    """Forward the rest of a request, or a WebSocket's frames once it is accepted, until the client closes.
+    """Forward the rest of a request, or the frames of an accepted WebSocket, until the client closes.
 
     Raises:
-        _RefusedError: The end of the body is invalid; the connection to the endpoint is closed.
+        _RefusedError: The body's framing is invalid; the connection to the endpoint is closed.
     """
     try:
         if request.body is None:
@@ -313,7 +313,7 @@ async def _send(
                 writer.write(request.body.take(data))
                 await writer.drain()
         while await reader.read(_PIECE_BYTES):
-            pass  # further requests are dropped: the response asks the client to close
+            pass  # drop further requests, since the response asks the client to close
     except FramingError as error:
         writer.transport.abort()
         raise _RefusedError(400, str(error)) from None
@@ -328,9 +328,9 @@ async def _answer(
     writer: asyncio.StreamWriter,
     accepted: asyncio.Future[bool],
 ) -> bool:
-    """Forward the endpoint's response, or a WebSocket's frames; return whether there was a response.
+    """Forward the endpoint's response or a WebSocket's frames; return whether there was a response.
 
-    A response that is not HTTP is forwarded unchanged, so that clients can be tested with such endpoints.
+    A response that is not HTTP is forwarded unchanged, since clients may be tested with such endpoints.
     """
     answered = False
     interim = True
@@ -351,7 +351,7 @@ async def _answer(
             body = None
         writer.write(data)
         await writer.drain()
-    if request.body is not None:  # the proxy requested the close; a test may depend on a slow close
+    if request.body is not None:  # the proxy requested the close, but a test may depend on a slow close
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 while await reader.read(_PIECE_BYTES):

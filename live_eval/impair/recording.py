@@ -1,6 +1,7 @@
-"""Impair recordings: speed, room, noise, level, clipping and band; sample rate and onset do not change.
+"""Impair recordings: speed, room, noise, level, clipping and band. Pure, except for reading noise and room
+files.
 
-Pure, except for reading noise and room files.
+Sample rate and onset do not change.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ImpairedRecording:
     """A recording after impairment, as sent to the endpoint.
 
     Args:
-        audio: The recording, longer than the clean recording by the room's reverberation.
+        audio: The recording, which a room's reverberation makes longer than the clean one.
         boundaries: Boundaries of the user's speech; only a change of speed shifts them.
         background: Audio looped while the user is silent; None for silence.
     """
@@ -69,7 +70,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
         audio = _in_room(audio, response)
     length = len(audio.samples)
     snr_db = impairment.number("noise")
-    if snr_db is not None:  # impair the background, which follows the recording, in the same way
+    if snr_db is not None:  # impair the background after the recording in the same way
         level = speech_level(audio).rms
         samples = np.concatenate((audio.samples, np.zeros(_BACKGROUND_S * audio.rate_hz, np.float32)))
         kind = str(impairment.text("noise_type"))
@@ -92,7 +93,7 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
 
 
 def _room(rate_hz: int, impairment: Impairment) -> NDArray[np.float64] | None:
-    """Return the impulse response of the room, direct sound first; None without a room."""
+    """Return the impulse response of the room, which begins with the direct sound; None without a room."""
     rt60_ms, direct_db = impairment.number("reverb"), impairment.number("direct")
     if rt60_ms is not None:
         return room_response(rate_hz, rt60_ms, direct_db or 0.0, impairment.seed)
@@ -116,8 +117,8 @@ def _boundaries_at_speed(boundaries: SpeechBoundaries, speed: float) -> SpeechBo
 def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: float | None = None) -> Audio:
     """Add noise to a recording.
 
-    ``y = x + n`` with ``rms(n) = level · 10^(−snr_db / 20)``: the ratio of active speech to noise over the
-    full band, up to half the sample rate. If the sum exceeds full scale, it is attenuated.
+    ``y = x + n`` with ``rms(n) = level · 10^(−snr_db / 20)``, which is the ratio of active speech to noise
+    over the full band, up to half the sample rate. If the sum exceeds full scale, it is attenuated.
 
     Args:
         audio: The recording.
@@ -131,10 +132,10 @@ def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: fl
 
 
 def clip(audio: Audio, share: float = 0.1) -> Audio:
-    """Clip a recording, as an excessive level would: ``y = min(max(x, −t), t)``.
+    """Clip a recording as an excessive level would: ``y = min(max(x, −t), t)``.
 
     A `share` (0 to 1) of the active samples (`speech_level`) exceeds the threshold ``t``. The active level of
-    the recording is then restored, so that only the distortion is audible: clipped samples are not at full
+    the recording is then restored, so that only the distortion is audible and clipped samples are below full
     scale. Silence is returned unchanged.
     """
     level = speech_level(audio)
@@ -164,7 +165,7 @@ def room_response(rate_hz: int, rt60_ms: float, direct_db: float, seed: int) -> 
 
 
 def _in_room(audio: Audio, response: NDArray[np.float64]) -> Audio:
-    """Return the recording as heard in a room: at its active level, and lengthened by the response."""
+    """Return the recording as heard in a room, at the same active level but lengthened by the response."""
     from scipy.signal import oaconvolve
 
     heard = oaconvolve(audio.samples.astype(np.float64), response).astype(np.float32)
@@ -185,7 +186,7 @@ def _limit_band(audio: Audio, band: Literal["telephone", "8khz"]) -> Audio:
 
 
 def _through_g711(audio: Audio, law: Literal["mulaw", "alaw"]) -> Audio:
-    """Return the recording after encoding with G.711 at 8 kHz and decoding."""
+    """Return the recording encoded with G.711 at 8 kHz and decoded again."""
     narrow = resample(audio, _TELEPHONE_HZ)
     codec = Codec(CodecName.PCMU if law == "mulaw" else CodecName.PCMA, _TELEPHONE_HZ)
     decoded = int16_to_float(decode(encode(narrow.int16(), codec), codec))
@@ -197,7 +198,7 @@ def _at_speed(audio: Audio, factor: float, *, keeps_pitch: bool) -> Audio:
     length = round(len(audio.samples) / factor)
     if keeps_pitch:
         samples = _stretched(audio, factor)
-    else:  # reinterpret the samples at another rate, and resample them
+    else:  # reinterpret the samples at another rate, then resample them
         played = Audio(audio.samples, max(1, round(audio.rate_hz * factor)))
         samples = resample(played, audio.rate_hz).samples
     return Audio(at_length(samples, length), audio.rate_hz)
@@ -209,7 +210,7 @@ def at_length(samples: NDArray[Any], length: int) -> NDArray[Any]:
 
 
 def at_level(audio: Audio, level: float) -> Audio:
-    """Return a recording scaled to an active level (RMS), limited by full scale."""
+    """Return a recording scaled to an active level (RMS), or less if it would exceed full scale."""
     found = speech_level(audio).rms
     return _within_full_scale(audio.samples * (level / found if found else 1.0), audio.rate_hz)
 

@@ -1,7 +1,6 @@
 """Parse impairments: ``loss=5%,burst=3,delay=80ms`` or ``noise=10dB``. Pure, except for path checks.
 
-A network parameter applies to both directions; the prefix ``up.`` (towards the endpoint) or ``down.`` selects
-a single direction.
+A network parameter applies to both directions; the prefix ``up.`` (to the endpoint) or ``down.`` selects one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from live_eval.text.suggestions import did_you_mean
 __all__ = ["DIRECTIONS", "Impairment", "parse"]
 
 DIRECTIONS = ("up", "down")
-"""The directions: from us to the endpoint, and back."""
+"""The directions: to the endpoint, and from it."""
 
 _TCP_REPAIRS = "TCP repairs loss and reordering, which then appear as stalls: use stall=300ms,every=5s"
 _WHY_NOT: Mapping[str, str] = {
@@ -36,7 +35,7 @@ class Impairment:
     Create instances with `parse`. ``str()`` returns the canonical form, which `parse` accepts.
 
     Args:
-        values: The values by key, such as ``"noise"`` or ``"up.loss"``, including defaults: numbers in the
+        values: The values, including defaults, by keys such as ``"noise"`` or ``"up.loss"``: numbers in the
             parameter's unit, or texts.
     """
 
@@ -63,7 +62,7 @@ class Impairment:
         return any(_parameter(key).on_network for key in self.values)
 
     def for_session(self, name: str) -> Impairment:
-        """Return the same impairment with a seed derived solely from this seed and the session's name."""
+        """Return the same impairment with a seed derived only from this seed and the session's name."""
         digest = hashlib.blake2b(f"{self.seed}/{name}".encode(), digest_size=8).digest()
         return replace(self, seed=int.from_bytes(digest, "big"))
 
@@ -122,8 +121,8 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
         The combined impairment, with defaults for omitted parameters; empty if `specs` is empty.
 
     Raises:
-        UsageError: A name is unknown, repeated or conflicts with another name, or a value is not allowed. The
-            message states the allowed names or values.
+        UsageError: A name is unknown, repeated or conflicts with another, or a value is not allowed. The
+            message lists the allowed names or values.
     """
     given: dict[str, float | str] = {}
     for item in items(specs):
@@ -137,7 +136,9 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
 
 def _as_value(name: str) -> str:
-    """Return a hint on the parameter that accepts this name, or one close to it, as a value; or nothing."""
+    """Return a hint on the parameter that accepts this name or a similar one as its value; empty if none
+    does.
+    """
     has = {choice: key for key, parameter in PARAMETERS.items() for choice in parameter.value.choices}
     near = [f"{key}={choice}" for choice, key in has.items() if did_you_mean(name, [choice])]
     return f" (did you mean {near[0]}?)" if near else ""
@@ -168,7 +169,7 @@ def _read(item: DamageItem) -> Sequence[tuple[str, float | str]]:
 
 
 def _complete(given: dict[str, float | str], direction: str) -> None:
-    """Add defaults, and check that the values for a direction, or for the audio, are consistent."""
+    """Add defaults, and check that the values for a direction or for the audio are consistent."""
     present = [
         parameter
         for parameter in PARAMETERS.values()
@@ -189,7 +190,7 @@ def _complete(given: dict[str, float | str], direction: str) -> None:
             continue
         if (
             PARAMETERS[parameter.needs].layers == parameter.layers
-        ):  # otherwise the parameter applies only to some transports
+        ):  # skip parameters that apply only to some transports
             given[key] = parameter.value.read(default)
     loss, burst = (given.get(_key(name, direction)) for name in ("loss", "burst"))
     if isinstance(loss, float) and isinstance(burst, float) and loss > 100 * burst / (1 + burst):

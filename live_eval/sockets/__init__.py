@@ -1,1 +1,1 @@
-"""Sockets with kernel timestamps on reads, for both ends of a connection."""
+"""Provide sockets with kernel timestamps on reads, for both ends of a connection."""

@@ -1,4 +1,4 @@
-"""UDP with kernel timestamps, for libraries that create datagram endpoints through the event loop."""
+"""Timestamp UDP datagrams in the kernel, for libraries that create endpoints through the event loop."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ class DatagramDamage(Protocol):
     """An impaired datagram path."""
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
-        """Call `leave`, which sends a datagram, later, twice or never."""
+        """Send a datagram by calling `leave`: now, later, twice or never."""
         ...
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Call `deliver` with a datagram later, twice or never. The timestamp is the time of the call."""
+        """Call `deliver` with a datagram: now, later, twice or never. Its timestamp is the time of the
+        call.
+        """
         ...
 
 
 @contextlib.contextmanager
 def stamped_datagrams(stamps: ArrivalStamps, damage: DatagramDamage | None = None) -> Iterator[None]:
     """Make new UDP endpoints deliver datagrams as `StampedDatagram`."""
-    # aioice only uses sockets that it creates through the loop, so replace the loop's method.
+    # aioice uses only sockets that it creates through the loop, so replace the loop's method.
     methods = vars(asyncio.get_running_loop())
     methods.setdefault("create_datagram_endpoint", _create_datagram_endpoint)
     token = _wanted.set(_Wanted(stamps, damage))
@@ -62,7 +64,9 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """Open a stamping socket if requested and only a local address is given, else the loop's own socket."""
+    """Open a socket: one that stamps if requested and if only a local address is given, otherwise the loop's
+    own.
+    """
     loop, wanted = asyncio.get_running_loop(), _wanted.get()
     if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
@@ -78,7 +82,9 @@ async def _create_datagram_endpoint(
 
 
 class _Datagrams(asyncio.DatagramTransport):
-    """A UDP socket. Datagrams that the kernel does not accept immediately are lost, as on the network."""
+    """A UDP socket that drops datagrams which the kernel does not accept immediately, as the network
+    would.
+    """
 
     def __init__(self, sock: socket.socket, wanted: _Wanted, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__({"socket": sock, "sockname": sock.getsockname()})

@@ -22,7 +22,9 @@ class DelayLine:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`, or immediately if that has passed and no other action is pending."""
+        """Call an action at `due_ns`, or immediately if this time has passed and no other action is
+        pending.
+        """
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return
@@ -43,14 +45,14 @@ class DelayLine:
 class DelayedBytes:
     """A delay queue for a stream's bytes in one direction, and for actions that follow them.
 
-    Pieces are split off one at a time, after the previous one has been delivered, so small pieces take no
-    extra memory.
+    Each piece is split off only after the previous one has been delivered, so small pieces take no extra
+    memory.
 
     Args:
         path: Impairment that determines the delivery times.
         clock: Clock that schedules deliveries.
         deliver: Callback for each piece and its delivery timestamp.
-        ends: Callback with the time when the path ends the connection.
+        ends: Callback for the time at which the path ends the connection.
     """
 
     def __init__(
@@ -63,14 +65,14 @@ class DelayedBytes:
         self._path, self._clock, self._deliver, self._ends = path, clock, deliver, ends
         self._entries: deque[Iterator[tuple[int, Callable[[], None]]]] = deque()
         self._head: tuple[int, Callable[[], None]] | None = None
-        self._task: asyncio.Future[None] | None = None  # task that sleeps until the head is due
+        self._task: asyncio.Future[None] | None = None  # task that sleeps until the first item is due
         self._delivering = False
         self._latest_ns = 0  # delivery time of the last byte
         self.size = 0
         """Number of pending bytes."""
 
     def put(self, data: bytes, stamp: Stamp) -> None:
-        """Add bytes with their send time or, when receiving, the time of their unimpaired arrival."""
+        """Add bytes with their send time or, on the receiving side, their unimpaired arrival time."""
         self.size += len(data)
         self._add(self._pieces(data, stamp))
 
@@ -78,7 +80,7 @@ class DelayedBytes:
         """Call an action once all earlier bytes have been delivered and all earlier actions called.
 
         Args:
-            closes: Whether the action ends the stream, which may be later than the last byte.
+            closes: Whether the action ends the stream, which may occur later than the last byte.
         """
         self._add(self._end(action, self._clock.now_ns(), self._path.closes_later_ns if closes else 0))
 
@@ -131,7 +133,7 @@ class DelayedBytes:
             self._delivering = False
 
     def _advance(self) -> bool:
-        """Return whether bytes or actions are pending, and make the first one the head."""
+        """Return whether bytes or actions are pending; if so, make the first one the head."""
         while self._head is None and self._entries:
             self._head = next(self._entries[0], None)
             if self._head is None and self._entries:

@@ -1,4 +1,4 @@
-"""Find frame ends in a byte stream, so that no read extends past a frame.
+"""Find the ends of frames in a byte stream, so that no read extends past a frame.
 
 A read across a message boundary would give both messages the later one's timestamp. A transport therefore
 peeks at the first pending bytes, then reads one frame.
@@ -41,7 +41,7 @@ def frame_bytes(head: bytes | bytearray) -> int:
 
 
 class Framing(Protocol):
-    """A protocol's frames."""
+    """Find the ends of a protocol's frames."""
 
     look: int
     """Number of bytes to peek at."""
@@ -59,12 +59,12 @@ class Framing(Protocol):
 
 
 class WebSocketFraming:
-    """A WebSocket's frames in one direction.
+    """Find the ends of a WebSocket's frames in one direction.
 
     Args:
-        after_head: Whether an HTTP response head precedes the frames; if it rejects the WebSocket, nothing is
-            framed.
-        keeps_stamps: Whether to keep message timestamps, for readers without access to the stream.
+        after_head: Whether an HTTP response head precedes the frames. If the response rejects the WebSocket,
+            no frames follow.
+        keeps_stamps: Whether to keep the timestamps of messages, for readers without access to the stream.
     """
 
     def __init__(self, *, after_head: bool = False, keeps_stamps: bool = False) -> None:
@@ -106,7 +106,7 @@ class WebSocketFraming:
 
 
 class TlsFraming:
-    """The records of TLS (RFC 8446, 5.1)."""
+    """Find the ends of TLS records (RFC 8446, 5.1)."""
 
     look = _TLS_HEADER_BYTES
 

@@ -1,7 +1,7 @@
 """Impair traffic: deliver UDP datagrams and stream bytes late, twice or never.
 
-Frames leave the pacer on time and are delayed here. An arrival's timestamp is the time at which it would have
-been received: the original timestamp plus the impairment's delay.
+Frames leave the pacer on time and are delayed here. The timestamp of an arrival is the original timestamp
+plus the impairment's delay.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ImpairedDatagrams:
         self._begun = False
 
     def begin(self) -> None:
-        """Start the impairment after the ICE, DTLS and data channel handshakes."""
+        """Start the impairment; call this after the ICE, DTLS and data channel handshakes."""
         self._begun = True
 
     def send(self, data: bytes, leave: Callable[[], None]) -> None:
@@ -70,7 +70,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
     Args:
         clock: Clock that schedules late bytes, and stamps arrivals if the underlying stream does not.
         window_bytes: Maximum number of bytes in transit per direction, like TCP's window. None limits
-            arrivals to 16 MiB and leaves sending unlimited, so that a slow line never blocks the pacer.
+            arrivals to 16 MiB and does not limit sending, so that a slow line never blocks the pacer.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
 
     @property
     def stamp(self) -> Stamp:  # type: ignore[override]
-        """Arrival of the bytes being handled, after impairment."""
+        """Arrival time of the bytes being handled, after impairment."""
         return self._stamp or self._stamp_below
 
     # -- Network side -------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._lower.pause_reading()
 
     def eof_received(self) -> bool:
-        """Forward the end of the stream after earlier arrivals; return whether to close the underlying
+        """Forward the end of the stream after earlier arrivals; return False to close the underlying
         stream.
         """
         self._arriving.then(self._end, closes=True)
@@ -238,7 +238,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         return self._lower.is_closing()
 
     def close(self) -> None:
-        """Close once all bytes are sent."""
+        """Close the connection once all bytes are sent."""
         self._leaving.then(self._lower.close, closes=True)
 
     def abort(self) -> None:

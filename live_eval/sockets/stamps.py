@@ -6,10 +6,10 @@ two clocks are read within a bracket whose width bounds the error. If the wall c
 previous reading, the age is wrong, so the read is stamped in user space instead. The same applies to later
 reads with an older timestamp, because their bytes were waiting in the socket when the clock was set.
 
-For TCP, a read has its last segment's timestamp, so a read should not extend past the end of a message. One
-error remains: the kernel merges segments that are waiting in the socket (`tcp_try_coalesce`) and keeps the
-last one's timestamp. If a process reads late, the first of several waiting messages may therefore be stamped
-late, by no more than the read was late.
+For TCP, a read has the timestamp of its last segment, so a read should not extend past the end of a message.
+One error remains: the kernel merges segments that are waiting in the socket (`tcp_try_coalesce`) and keeps
+the timestamp of the last one. If a process reads late, the first of several waiting messages may therefore be
+stamped late, but by no more than the delay of the read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Stamp(NamedTuple):
 
 
 class ArrivalStamps:
-    """Timestamps for reads from all sockets that share a clock."""
+    """Map timestamps for all sockets that share a clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -62,7 +62,7 @@ class ArrivalStamps:
         return self._clock.now_ns()
 
     def enable(self, sock: socket.socket) -> None:
-        """Enable kernel timestamps for a socket's packets. Only Linux supports them."""
+        """Enable kernel timestamps for a socket's packets, which only Linux supports."""
         if sys.platform == "linux":
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 

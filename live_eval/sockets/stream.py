@@ -1,6 +1,6 @@
-"""A TCP connection with kernel-stamped reads, and TLS over it. Both are asyncio transports.
+"""Define TCP connections with kernel-stamped reads, and TLS over them. Both are asyncio transports.
 
-asyncio's transports read with `recv`, which drops the timestamps.
+asyncio's own transports read with `recv`, which drops the timestamps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class StreamTransport(asyncio.Transport):
-    """A transport that exposes when the bytes being received arrived."""
+    """A transport that exposes the arrival time of the bytes being received."""
 
     stamp: Stamp
 
@@ -30,7 +30,7 @@ class StampedTransport(StreamTransport):
     """A transport over a connected TCP socket.
 
     Raises:
-        OSError: The connection has already ended; if so, the socket is closed.
+        OSError: The connection has already ended; the socket is then closed.
     """
 
     def __init__(self, sock: socket.socket, stamps: ArrivalStamps, protocol: asyncio.Protocol) -> None:
@@ -50,7 +50,7 @@ class StampedTransport(StreamTransport):
         self._reading = self._closing = self._lost = False
         self._ends_writing = self._protocol_paused = False
         self.framing: Framing | None = None
-        """The stream's framing: frames are passed on complete, except for long ones. None to read all
+        """The stream's framing: only complete frames are passed on, except for long ones. None to read all
         bytes.
         """
         sock.setblocking(False)
@@ -68,7 +68,7 @@ class StampedTransport(StreamTransport):
         return self._reading
 
     def pause_reading(self) -> None:
-        """Stop reading. Arrivals wait in the kernel, which still timestamps them."""
+        """Stop reading. Arrivals wait in the kernel, which continues to timestamp them."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._sock.fileno())
@@ -79,7 +79,7 @@ class StampedTransport(StreamTransport):
             self._loop.add_reader(self._sock.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read part of a frame, and pass it on once complete; return whether more data may be pending.
+        """Read part of a frame, and pass the frame on once complete; return whether more data may be pending.
 
         The next frame is read in the loop's next iteration, after any actions that are due.
         """
@@ -145,7 +145,7 @@ class StampedTransport(StreamTransport):
     # -- Writing -----------------------------------------------------------------------------------------
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Pass bytes to the kernel immediately; buffer what it does not accept."""
+        """Pass bytes to the kernel immediately, and buffer what it does not accept."""
         if self._lost or self._ends_writing or not data:
             return
         if not self._unsent:
@@ -398,7 +398,7 @@ class TlsTransport(StreamTransport, asyncio.Protocol):
 async def encrypted(
     lower: StreamTransport, context: ssl.SSLContext, host: str, protocol: asyncio.Protocol
 ) -> TlsTransport:
-    """Set up TLS over a connection, as the client.
+    """Set up TLS over a connection as the client.
 
     Args:
         host: Host name that the certificate must match.
