@@ -1,4 +1,4 @@
-"""Cassettes: recorded sessions that can be replayed through a dialect."""
+"""Store recorded sessions as cassettes, and replay them through a dialect."""
 
 from live_eval.cassettes.format import (
     Call,

@@ -28,10 +28,10 @@ _SHOWN_CHARACTERS = 200
 
 
 def event_differences(now: Sequence[Expected], before: Sequence[Expected]) -> Iterator[str]:
-    """Yield the differences between a dialect's events and the recorded events.
+    """Describe the differences between a dialect's events and the recorded ones, one text each.
 
-    Events are compared in chronological order, because events of different calls may interleave while a
-    session is blocked on sending.
+    Events are compared in chronological order, because events of different calls may interleave while sending
+    blocks a session.
     """
     now, then = (sorted(events, key=lambda event: event.at_ns) for events in (now, before))
     if now == then:
@@ -43,7 +43,7 @@ def event_differences(now: Sequence[Expected], before: Sequence[Expected]) -> It
         if what != "equal"
         for pair in zip_longest(now[begin:end], then[was_begin:was_end])
     ]
-    # Equal events with unequal texts, such as 1 and 1.0, are no difference.
+    # Equal events with different texts, such as 1 and 1.0, do not count as a difference.
     differences = [_event_difference(*pair) for pair in pairs if pair[0] != pair[1]]
     yield from differences[:_SHOWN_EVENTS]
     if len(differences) > _SHOWN_EVENTS:
@@ -51,8 +51,8 @@ def event_differences(now: Sequence[Expected], before: Sequence[Expected]) -> It
 
 
 def turn_differences(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
-    """Yield the differences between a replayed turn and the stored turn."""
-    # Warnings about the recording are created before the session.
+    """Describe the differences between a replayed turn and the stored turn, one text each."""
+    # Ignore warnings about the recording, which are created before the session.
     warnings = [warning for warning in stored.warnings if warning.kind is not FailureKind.AUDIO_ODD]
     pairs: dict[str, tuple[Any, Any]] = {
         "warnings": ([*map(_kind_and_message, now.warnings)], [*map(_kind_and_message, warnings)]),
@@ -75,7 +75,7 @@ def turn_differences(now: TurnRecord, stored: TurnRecord) -> Iterator[str]:
 
 
 def failure_differences(now: Failure | None, then: Failure | None) -> Iterator[str]:
-    """Yield the differences between a failure and the stored failure."""
+    """Describe the differences between a failure and the stored failure, one text each."""
     yield from _field_differences({"failure": (_kind_and_message(now), _kind_and_message(then))}, "")
 
 
@@ -112,7 +112,7 @@ def _event_difference(now: Expected | None, then: Expected | None) -> str:
 
 
 def _text(event: Expected) -> str:
-    """Return a text that does not depend on the order of fields, which a cassette may change."""
+    """Return a text that is independent of the order of fields, which a cassette may change."""
     return json.dumps([event.at_ns, event.name, event.fields], sort_keys=True, default=repr)
 
 
@@ -121,7 +121,7 @@ def _in_words(event: Expected | None) -> str:
 
 
 def _received(media: MediaStats | None) -> MediaStats | None:
-    """Return the statistics of received packets, without the RTCP statistics of sent packets."""
+    """Return the statistics without those of sent packets, which come from RTCP."""
     return None if media is None else replace(media, sent_packets=None, sent_lost=None, round_trip_ns=None)
 
 

@@ -46,9 +46,9 @@ _known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
-    """Describe how an output violates its declared types; return None if it is valid.
+    """Describe how an output violates its declared types; return None for a valid output.
 
-    Numbers must be finite, and messages for users short, whatever the endpoint sends.
+    Whatever the endpoint sends, numbers must be finite and messages for users must be short.
     """
     for name, hint in _hints(type(output)):
         value = getattr(output, name)

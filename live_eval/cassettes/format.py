@@ -1,4 +1,4 @@
-"""The format of cassettes: recorded sessions as JSON lines.
+"""Define the format of cassettes: recorded sessions as JSON lines.
 
 The first line is the header; each following line is one step, in session order::
 
@@ -10,9 +10,9 @@ The first line is the header; each following line is one step, in session order:
     {"at_ms": 1300, "event": "ResponseStarted", "response_id": "resp_1"}
     {"at_ms": 2000, "closed": {"code": 1000, "reason": ""}}
 
-* ``direction`` ``in`` is a message from the endpoint, ``out`` a message that the dialect sends. ``message``
-  is the text on the wire or, for legibility, an object whose compact JSON is that text; a binary message is
-  base64 under ``binary`` instead.
+* ``direction`` ``in`` is a message from the endpoint; ``out`` is a message that the dialect sends.
+  ``message`` is the text on the wire or, for legibility, an object whose compact JSON is that text; a binary
+  message is base64 under ``binary`` instead.
 * ``call`` is a call from the session to the dialect: ``opened`` (without it, the connection opens with the
   first step), ``frame`` (`count` frames, or one frame with ``pcm`` in base64 or a number of bytes of
   ``silence``; the messages of frames are not included), ``end_turn``, ``interrupt`` (`response_id`,
@@ -217,7 +217,7 @@ class WireRecord:
         self._kept: list[Callable[[], Step]] | None = [] if keeps else None
 
     def keep(self, make: Callable[_P, Step], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Store a function that creates a step; `steps` calls it later, outside the event loop."""
+        """Store a function that creates a step. `steps` calls it later, outside the event loop."""
         if self._kept is not None:
             self._kept.append(partial(make, *args, **kwargs))
 
@@ -230,7 +230,7 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
     """Read a cassette; pass `links=False` for a folder from an untrusted source.
 
     Raises:
-        DataError: The file is not a cassette; the message contains the line number.
+        DataError: The file is not a cassette. The message contains the line number.
     """
     lines = read_text(path, links=links).split("\n")  # not splitlines: JSON may contain other line separators
     objects = [_object(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -254,7 +254,9 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
 
 
 def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns: int = 0) -> None:
-    """Write a cassette atomically, with times from `origin_ns`; secrets such as the key become ``***``."""
+    """Write a cassette atomically, with times relative to `origin_ns`; secrets such as the key become
+    ``***``.
+    """
     conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)

@@ -56,14 +56,14 @@ _LEAST_AUDIO_BYTES = 16
 
 
 class ConformanceError(AssertionError):
-    """A dialect violates the contract; the message contains the cassette, the step and the rule."""
+    """A dialect violates the contract. The message contains the cassette, the step and the rule."""
 
 
 class Player:
     """Replay steps through a dialect, and check every output against the contract.
 
     Args:
-        reads_log: Whether to check the log form of each message, which is the slowest check.
+        reads_log: Whether to check the logged form of each message, which is the slowest check.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Player:
         return ConformanceError(f"{self.cassette.name}, {self.step}: {rule}")
 
     def play(self, number: int, step: Step) -> Sequence[Output]:
-        """Replay one step; skip steps that are outputs of the dialect."""
+        """Replay a step; skip steps that are outputs of the dialect."""
         self.step = f"step {number + 1} ({type(step).__name__})"
         self.now_ns = step.at_ns
         outputs = [output for name in self.due() for output in self.fire(name)]
@@ -152,7 +152,7 @@ class Player:
         return self.call("timer", name=name)
 
     def take(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Check and store outputs; reconnect if the dialect requests it."""
+        """Check and store outputs; reconnect if the dialect requests a new connection."""
         taken: list[Output] = []
         for output in outputs:
             if not isinstance(output, OUTPUTS):
@@ -175,7 +175,7 @@ class Player:
         return taken
 
     def _frames(self, count: int) -> Sequence[Output]:
-        """Send frames, unless the audio travels on a track."""
+        """Send frames unless the audio travels on a track."""
         outputs: list[Output] = []
         if self._track:
             return outputs

@@ -1,8 +1,8 @@
-"""Replay recorded sessions offline: pass a cassette's messages to the same dialect, at their original times.
+"""Replay recorded sessions offline: pass a cassette's messages to the same dialect at their original times.
 
-The dialect's messages and events are compared with the cassette; the responses with all timestamps, the
-transcripts, the failure and the latencies with the stored turn. All times are equal to the nanosecond unless
-the code of the dialect or the turn has changed.
+The dialect's messages and events are compared with the cassette. Responses with all their timestamps,
+transcripts, the failure and the latencies are compared with the stored turn. All times are equal to the
+nanosecond unless the code of the dialect or of the turn has changed.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ class Replayed:
     """The result of replaying one cassette.
 
     Args:
-        kept: Whether the run kept this attempt rather than a later one; latencies are compared only in this
-            case.
+        kept: Whether the run kept this attempt instead of a later one. Only then are latencies compared.
         events: Number of events that the dialect reported.
         differences: One sentence for each difference.
         latencies_ns: Latencies by name, if the attempt was kept; None for a latency without a value.
@@ -120,7 +119,7 @@ def replay_file(path: Path, endpoint: str | None = None) -> Replayed:
 
 @contextmanager
 def _replaying(path: Path) -> Iterator[None]:
-    """Add the cassette's name to errors caused by impossible steps."""
+    """Add the cassette's name to errors that invalid steps cause."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -165,7 +164,9 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
 
 
 def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRecord:
-    """Return the turn as it would be stored; copy the session's own measurements from the stored turn."""
+    """Return the turn as it would be stored, with the session's own measurements copied from the stored
+    turn.
+    """
     manual = cassette.settings.get("turn_mode") == TurnMode.MANUAL.value
     capture = turn.captured(manual=manual)
     if stored is not None:
@@ -200,7 +201,7 @@ class _Replay:
         self._line = PlayoutLine()
         self.events: list[Expected] = []
         self._sends: list[Message] = []
-        self._farewell: list[Message] = []  # the last messages may be missing from the recording
+        self._farewell: list[Message] = []  # final messages, which may be missing from the recording
         self._unsent: list[Message] = []
         self._raised: list[str] = []
         self._leaving = self._ended = False
@@ -235,7 +236,7 @@ class _Replay:
         if not failed:  # the failure already covers these events
             yield from (f"the dialect now raises {error}" for error in self._raised)
         yield from (f"the dialect no longer sends {short(message)}" for message in self._unsent)
-        if not (failed or self._ended):  # after either, messages may be unsent
+        if not (failed or self._ended):  # after either, some messages may not have been sent
             yield from (f"the dialect now sends {short(message)}" for message in self._sends)
         before = [step for step in self._cassette.steps if isinstance(step, Expected)]
         yield from event_differences(self.events, before)

@@ -1,4 +1,4 @@
-"""The Ray actor that judges on a cluster node. It loads each judge on first use."""
+"""Define the Ray actor that judges on a cluster node. It loads each judge on first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["JudgeActor"]
 
 
 class JudgeActor:
-    """An actor that judges batches; arguments and results are encrypted, except in `introduce`."""
+    """An actor that judges batches. Arguments and results are encrypted, except those of `introduce`."""
 
     def __init__(self) -> None:
         self._keys = KeyPair()
@@ -27,7 +27,7 @@ class JudgeActor:
         return software(), self._keys.public
 
     def open(self, other: bytes, sealed: bytes) -> None:
-        """Accept the driver's public key, and sealed `JudgeOptions` and secrets."""
+        """Accept the driver's public key, and encrypted `JudgeOptions` and secrets."""
         self._seal = self._keys.seal_with(other)
         self._options: JudgeOptions
         self._options, secrets = self._seal.open(sealed)
@@ -35,11 +35,11 @@ class JudgeActor:
         self._judges = LoadedJudges(self._options)
 
     def missing(self, sealed: bytes) -> bytes:
-        """Return the missing requirement of a judge, or None; the name and the result are sealed."""
+        """Return the missing requirement of a judge, or None. The name and the result are encrypted."""
         spec = as_configured(registry.judge(self._seal.open(sealed)), self._options)
         return self._seal.close(missing_requirements(spec, self._options))
 
     def judge(self, sealed: bytes) -> bytes:
-        """Return a sealed `JudgedBatch`; `sealed` contains the judge's name, score version and turns."""
+        """Return an encrypted `JudgedBatch`; `sealed` contains the judge's name, score version and turns."""
         name, version, turns = self._seal.open(sealed)
         return self._seal.close(self._judges.judge(name, version, turns))

@@ -1,4 +1,4 @@
-"""Run judges on cluster nodes; each worker gets a CPU, or a GPU if the judge can use one.
+"""Run judges on cluster nodes. Each worker has a CPU, or a GPU if its judges can use one.
 
 The driver reads the run, calls models (with one budget and one response cache), and writes the scores.
 """
@@ -35,11 +35,11 @@ def cluster_judges(
 ) -> Iterator[JudgePool]:
     """Run local judges on cluster nodes; end their workers at the end of the block.
 
-    With ``device="cuda"``, judges that use torch run in workers with a GPU each. `announce` is called, from
+    With ``device="cuda"``, judges that use torch run in workers with one GPU each. `announce` is called, from
     several threads, with a line about each node that can no longer judge.
 
     Raises:
-        UsageError: The judges use GPUs, and the cluster has none.
+        UsageError: The judges use GPUs, but the cluster has none.
         LiveEvalError: No worker could be started.
     """
     plain = round_robin({node: node.cpus for node in cluster.nodes})
@@ -76,7 +76,7 @@ class _ActorWorker:
         self._cluster = cluster
         self._node = node
         self._stopping = stopping
-        # A worker with a GPU reserves no CPU, since workers without a GPU may occupy all CPUs.
+        # A worker with a GPU reserves no CPU, because workers without a GPU may occupy all CPUs.
         self._actor = cluster.actor(JudgeActor, node=node, cpus=0 if gpus else 1, gpus=gpus)
         try:
             theirs: Software
@@ -110,7 +110,7 @@ class _ActorWorker:
         self._cluster.end(self._actor)
 
     def _result(self, reference: Any, timeout_s: float = math.inf) -> Any:
-        """Wait for a result of the actor; raise TimeoutError after `timeout_s`, or once all workers stop."""
+        """Wait for a result of the actor; raise TimeoutError after `timeout_s` or when all workers stop."""
         from ray import get
 
         while True:

@@ -1,4 +1,4 @@
-"""Cluster nodes: names, software versions, worker shares, and reasons to refuse a node.
+"""Describe cluster nodes: names, software versions, worker shares, and reasons to refuse a node.
 
 Pure, except for reading the software versions of this machine.
 """
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 SESSIONS_PER_WORKER = 50
-"""Number of sessions that one worker runs with an error below 1 ms (docs/explanation/time-accuracy.md)."""
+"""Number of sessions that a worker can run with an error below 1 ms (docs/explanation/time-accuracy.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster.
+    """A machine in the cluster.
 
     Args:
         node_id: Ray's node ID.
@@ -54,11 +54,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """Software versions, which must match on the driver and the nodes, since these exchange pickled objects.
+    """Software versions. They must match on the driver and the nodes, which exchange pickled objects.
 
     Args:
         code: A hash of live-eval's files.
-        python: The version without the patch level.
+        python: Version of Python without the patch level.
     """
 
     live_eval: str
@@ -131,17 +131,16 @@ def living_nodes(found: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def workers_for(sessions: int, wanted: int, nodes: Sequence[Node]) -> int:
-    """Return the number of workers: as requested, otherwise as many as the sessions need, at least one per
-    node.
+    """Return the number of workers, which never exceeds the number of CPUs.
 
-    The number never exceeds the number of CPUs.
+    By default, there are as many workers as the sessions need, and at least one per node.
     """
     enough = max(len(nodes), -(-sessions // SESSIONS_PER_WORKER))
     return min(wanted or enough, sum(node.cpus for node in nodes))
 
 
 def worker_shares(workers: int, nodes: Sequence[Node]) -> dict[str, int]:
-    """Distribute workers over nodes: one per node first, then by CPUs, at most one per CPU.
+    """Distribute workers over nodes: first one per node, then in proportion to CPUs, at most one per CPU.
 
     >>> worker_shares(3, [Node("a", "a", 4, 0, ""), Node("b", "b", 2, 0, "")])
     {'a': 2, 'b': 1}

@@ -2,7 +2,7 @@
 
 Ray's native code blocks for up to a minute, and Python handles signals only after it returns. Ray may also
 block or crash when an interrupted interpreter shuts down. The process therefore exits without a shutdown,
-which is safe because no work is in progress at this stage.
+which is safe because no work is in progress yet.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _LAST_WORDS = "Interrupted."
 
 @contextlib.contextmanager
 def prompt_exit() -> Iterator[None]:
-    """Within the block, let a signal end the process, after two seconds if Python does not handle it.
+    """Let a signal in the block end the process, after two seconds if Python does not handle the signal.
 
-    The processes of a cluster that Ray started end too. Outside the main thread, do nothing.
+    The processes of a cluster that Ray started end too. Does nothing outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

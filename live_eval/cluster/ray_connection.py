@@ -33,9 +33,9 @@ _TOKEN = Path("~/.ray/auth_token")
 _MAX_CHARACTERS = 300
 _LOCAL = "local"
 _MIN_VERSION = (2, 52)
-"""The first Ray version with tokens. Without a token, anyone who can reach a cluster can run code on it."""
+"""The first Ray version with tokens; without one, anyone who can reach a cluster can run code on it."""
 _VARIABLES = {
-    "RAY_worker_niceness": "0",  # otherwise workers would wait for all other programs
+    "RAY_worker_niceness": "0",  # by default, workers yield to all other programs
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
@@ -79,7 +79,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Cluster]:
-    """Connect to a Ray cluster, and disconnect at the end of the block. Call this in the main thread.
+    """Connect to a Ray cluster, and disconnect at the end of the block. Call it in the main thread.
 
     Args:
         address: ``HOST:PORT`` of the head node, or `AUTO`.
@@ -136,7 +136,7 @@ def _address_for_ray(address: str) -> str:
     if address != AUTO:
         return address
     named = os.environ.get("RAY_ADDRESS")
-    if named and named != AUTO:  # with "auto", Ray trusts an address that any user can store
+    if named and named != AUTO:  # for "auto", Ray would trust an address that any user can store
         return named
     try:  # after a crash, the stored address may belong to a dead cluster, which Ray would retry for minutes
         stored = _stored_address()
@@ -169,7 +169,7 @@ def _has_token() -> bool:
 def _variables(address: str) -> dict[str, str | None]:
     """Return the environment variables for Ray; None removes a variable."""
     if address == _LOCAL:
-        # A token for this cluster only, since Ray would create one in a world-readable file.
+        # Create a token for this cluster only, since Ray would store one in a world-readable file.
         token = secrets.token_hex(32)
         SECRETS.learn(token)
         return {
@@ -199,7 +199,7 @@ def _check_private(token: Path) -> None:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of a Ray error, or of its cause on another machine, on one line."""
+    """Return the message of a Ray error or of its cause on another machine, on one line."""
     cause = getattr(error, "cause", None)
     error = cause if isinstance(cause, Exception) else error
     text = " ".join(f"{error}".split()) or type(error).__name__
@@ -207,7 +207,7 @@ def error_text(error: BaseException) -> str:
 
 
 def _check(address: str) -> None:
-    """Raise if nothing responds at an address; Ray itself would retry for minutes."""
+    """Raise an error if nothing responds at an address; Ray itself would retry for minutes."""
     if address == AUTO:
         address = os.environ.get("RAY_ADDRESS", AUTO)
     if address in (AUTO, _LOCAL):
@@ -228,7 +228,7 @@ def _check(address: str) -> None:
 
 @contextlib.contextmanager
 def _signal_handlers_restored() -> Iterator[None]:
-    """Restore the signal handlers that Ray replaces within the block."""
+    """Restore the signal handlers that Ray replaces in the block."""
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         yield
@@ -240,7 +240,7 @@ def _signal_handlers_restored() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Within the block, set environment variables, and remove those whose value is None."""
+    """Set environment variables in the block, and remove those whose value is None."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:

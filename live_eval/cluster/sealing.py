@@ -1,4 +1,4 @@
-"""Encrypt objects for one recipient, since Ray sends calls in plaintext, and may spill them to disk.
+"""Encrypt objects for one recipient, because Ray sends calls in plaintext and may spill them to disk.
 
 Each worker creates a key pair and sends its public key; the driver responds with its own public key. Both
 derive a shared key (X25519, HKDF), which never leaves their memory, and encrypt with AES-GCM. Endpoint keys,
@@ -27,12 +27,12 @@ _PURPOSE = b"live-eval cluster, 1"
 
 
 class KeyPair:
-    """One side of a key exchange, for one connection."""
+    """One side of the key exchange of a connection."""
 
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
         self.public: bytes = self._private.public_key().public_bytes_raw()
-        """Public key of 32 bytes, to be sent to the other side."""
+        """Public key (32 bytes) to send to the other side."""
 
     def seal_with(self, other: bytes) -> Seal:
         """Return the `Seal` shared with the owner of a public key."""
@@ -41,7 +41,7 @@ class KeyPair:
 
 
 class Seal:
-    """A cipher for pickled objects; the two sides must trust each other."""
+    """A cipher for pickled objects. The two sides must trust each other."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)

@@ -1,4 +1,4 @@
-"""The Ray actor that runs sessions on a cluster node, and the calibration that precedes them.
+"""Define the Ray actor that runs sessions on a cluster node, and the calibration that precedes them.
 
 The actor's process contains Ray's threads, so sessions run in a separate process, like those of
 ``--processes`` (`live_eval.run.session_process`).
@@ -39,7 +39,7 @@ def calibrate_node(plan: CalibrationPlan) -> Measured:
 
 
 class SessionActor:
-    """An actor that runs sessions; arguments and results are encrypted, except in `introduce`."""
+    """An actor that runs sessions. Arguments and results are encrypted, except those of `introduce`."""
 
     def __init__(self) -> None:
         self._keys = KeyPair()
@@ -50,7 +50,9 @@ class SessionActor:
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:
-        """Start the session process with sealed `ProcessSettings`; return a sealed `Ready` or `Failure`."""
+        """Start the session process with encrypted `ProcessSettings`; return an encrypted `Ready` or
+        `Failure`.
+        """
         self._seal = self._keys.seal_with(other)
         settings: ProcessSettings = self._seal.open(sealed)
         SECRETS.learn_all(settings.secrets)
@@ -61,7 +63,7 @@ class SessionActor:
         return self._seal.close(Ready(self._sessions.priority, self._sessions.cpu()))
 
     async def run(self, sealed: bytes) -> bytes:
-        """Run the session of a sealed `SessionOrder`; return a sealed `SessionAnswer`."""
+        """Run the session of an encrypted `SessionOrder`; return an encrypted `SessionAnswer`."""
         outcome: Any
         try:
             outcome = await self._sessions.run(self._seal.open(sealed))

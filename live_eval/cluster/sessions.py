@@ -2,8 +2,8 @@
 
 As with ``--processes``, the plan, rate limits, patience, retries, decoding, timing and storage remain in the
 driver. Limits therefore apply to the whole run, each turn is committed once, and the sessions of a lost
-worker are retried (`live_eval.run.session_workers`). Orders contain the recordings' frames, so nodes do not
-need the data set.
+worker are retried (`live_eval.run.session_workers`). Session orders contain the frames of recordings, so
+nodes do not need the data set.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def cluster_sessions(
 
     Args:
         plan: Plan of the run; `turns.processes` is the number of workers, or 0 or None for the default.
-        announce: Called with a line about each node.
+        announce: Called with a line of text about each node.
         earlier: Node entries in the manifest of the run to resume.
 
     Raises:
@@ -85,8 +85,8 @@ async def _started(
 ) -> AsyncIterator[list[Place]]:
     """Calibrate nodes under their load and start workers on them; end the workers at the end of the block.
 
-    If a node is refused, or some of its workers fail to start, the other nodes take over its sessions and are
-    recalibrated. Each round has fewer nodes or workers, so the loop terminates.
+    If a node is refused or some of its workers fail to start, the other nodes take over its sessions and are
+    recalibrated. The loop terminates because each round has fewer nodes or workers.
 
     Raises:
         LiveEvalError: All nodes are excluded from timed work, or no worker started.
@@ -108,7 +108,9 @@ async def _places(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> list[Place]:
-    """Calibrate nodes until all remaining ones pass, then start workers; [] if a worker fails to start."""
+    """Calibrate nodes until all remaining ones pass, then start workers; return [] if a worker does not
+    start.
+    """
     while due := spread.not_examined:
         reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
         for report, load in zip(reports, due.values(), strict=True):
@@ -139,7 +141,7 @@ async def _places(
 
 
 async def _problem(place: Place) -> str:
-    """Start a worker in a slot; return the reason if it did not start, or an empty string."""
+    """Start a worker in a slot; return the reason if it fails to start, otherwise an empty string."""
     try:
         await place.worker()
     except LiveEvalError as error:
@@ -152,10 +154,10 @@ async def _close(places: Sequence[Place]) -> None:
 
 
 def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the manifest's entries on the nodes: every node, and the worst calibration in use.
+    """Return the manifest's entries about the nodes: every node, and the worst calibration in use.
 
-    Nodes used again replace their entries in `earlier` (from before the run was resumed); the worst
-    calibration considers both.
+    `earlier` contains the entries from before the run was resumed. Nodes that are used again replace their
+    entries, but the worst calibration considers both.
     """
     used = [report for report in reports if not report.refused]
     again, now = {report.node.name for report in used}, {report.node.name for report in reports}
@@ -174,7 +176,7 @@ def combine(reports: Sequence[NodeReport], earlier: Sequence[Mapping[str, Any]] 
 
 
 class _ClusterSessions(SpreadSessions):
-    """A `SpreadSessions` over a cluster's workers. It adds the cluster's nodes to the manifest."""
+    """A `SpreadSessions` over a cluster's workers, which adds the cluster's nodes to the manifest."""
 
     def __init__(self, places: Sequence[Place], nodes: Mapping[str, Any]) -> None:
         super().__init__(places)

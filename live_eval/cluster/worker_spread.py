@@ -45,7 +45,7 @@ class WorkerSpread:
         if not nodes:
             return {}
         workers = workers_for(self._sessions, self._wanted, nodes)
-        # Sessions are assigned to the least loaded worker, so their number per worker has this limit.
+        # Sessions are assigned to the least loaded worker, so this is the maximum number per worker.
         per_worker = -(-self._sessions // workers)
         return {
             self._nodes[name]: Load(given, min(self._sessions, given * per_worker))
@@ -55,7 +55,7 @@ class WorkerSpread:
 
     @property
     def not_examined(self) -> dict[Node, Load]:
-        """The participating nodes that have not been examined under at least their load."""
+        """The participating nodes that have not yet been examined under their present load or more."""
         return {
             node: load
             for node, load in self.loads.items()
@@ -80,7 +80,7 @@ class WorkerSpread:
             self._usable.pop(name, None)
 
     def limit(self, node: Node, workers: int, why: str) -> None:
-        """Limit a node to the workers that started; if none did, refuse it with the reason `why`."""
+        """Limit a node to the workers that started; if none did, refuse the node with the reason `why`."""
         if workers:
             self._usable[node.name] = replace(node, cpus=workers)
         else:

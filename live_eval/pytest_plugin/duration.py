@@ -1,4 +1,4 @@
-"""Durations to compare in tests: ``assert turn.voice_to_voice < ms(1200)``."""
+"""Define durations for comparisons in tests, such as ``assert turn.voice_to_voice < ms(1200)``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["Duration", "ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duration:
-    """A measured or expected duration. It compares only with durations: a bare number has no unit.
+    """A measured or expected duration. It compares only with other durations, since a bare number has no
+    unit.
 
     Comparisons with a missing duration are false, so ``assert turn.voice_to_voice < ms(1200)`` fails and
     shows the reason.

@@ -1,6 +1,6 @@
-"""Stream recordings and duplex probes to an endpoint from tests: the pytest fixture `live_eval`.
+"""Stream recordings and duplex probes to an endpoint from tests, with the pytest fixture `live_eval`.
 
-Each call records an ordinary run or duplex campaign, to whose folder ``live-eval report`` can be applied.
+Each call records an ordinary run or duplex campaign, which ``live-eval report`` accepts.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class EndpointTester:
 
     Args:
         endpoint: Name of an endpoint, as listed by ``live-eval endpoints``.
-        base_url: Base URL; None for the endpoint's default, or to launch the endpoint if possible.
+        base_url: Base URL; None to use the endpoint's default or to launch the endpoint.
         folder: Folder for the runs and campaigns.
-        name: Name of the first run, in ``folder/name``; the second is in ``folder/name-2``.
+        name: Name of the first run, which is written to ``folder/name``; the second run to ``folder/name-2``.
         base_folder: Base of relative recording and data paths.
         settings: Tables of a run file: model, turn detection, time limits and so on.
     """
@@ -58,7 +58,7 @@ class EndpointTester:
 
         Raises:
             DataError: The recording does not exist.
-            TurnError: The turn failed; the exception has the kind of failure.
+            TurnError: The turn failed. The exception contains the kind of failure.
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """
         file = self.base_folder / recording
@@ -111,7 +111,7 @@ class EndpointTester:
         """Run the trials of a duplex probe and return their results, including failed sessions.
 
         Args:
-            probe: Name of a probe of ``live-eval duplex --list``.
+            probe: Name of a probe from ``live-eval duplex --list``.
             conditions: Names of the probe's conditions; empty for all.
             repeat: Number of trials per condition.
             concurrency: Maximum number of concurrent sessions.

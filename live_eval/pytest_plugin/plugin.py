@@ -1,4 +1,4 @@
-"""The pytest plugin with the fixture `live_eval`, which streams recordings to a voice endpoint.
+"""Define the pytest fixture `live_eval`, which streams recordings to a voice endpoint.
 
 See docs/how-to/pytest.md. Every pytest run in an environment with live-eval loads this module, so imports are
 deferred until the fixture is used.
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--live-eval-endpoint",
         metavar="NAME",
-        help="endpoint to test, one of `live-eval endpoints`; without it, tests that use the fixture "
+        help="endpoint to test, from `live-eval endpoints`; without it, tests that use the fixture "
         "`live_eval` are skipped",
     )
     group.addoption(
@@ -51,23 +51,23 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.fixture(scope="session")
 def live_eval_base_url(pytestconfig: pytest.Config) -> str | None:
-    """The endpoint's base URL. Override it to start your agent and yield its URL."""
+    """Return the endpoint's base URL. Override this fixture to start your agent and yield its URL."""
     url: str | None = pytestconfig.getoption("--live-eval-base-url")
     return url
 
 
 @pytest.fixture(scope="session")
 def _live_eval_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder for the runs."""
+    """Return the folder for the runs."""
     folder: Path | None = pytestconfig.getoption("--live-eval-out")
     return tmp_path_factory.mktemp("live-eval") if folder is None else folder.absolute()
 
 
 @pytest.fixture
 def live_eval(request: pytest.FixtureRequest, _live_eval_folder: Path) -> EndpointTester:
-    """An `EndpointTester`, which streams recordings to the endpoint and returns the turns.
+    """Return an `EndpointTester`, which streams recordings to the endpoint and returns the turns.
 
-    Paths are relative to the folder of the test module.
+    Paths are resolved against the folder of the test module.
     """
     endpoint: str | None = request.config.getoption("--live-eval-endpoint")
     if endpoint is None:

@@ -1,4 +1,6 @@
-"""Turns for tests: latencies as durations, the reply, and assertions over several turns."""
+"""Define the results of turns in tests: latencies as durations, the reply, and assertions over several
+turns.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,7 @@ class Results(Sequence[Result]):
             The result, which is true if the assertion holds and prints as a sentence.
 
         Raises:
-            UsageError: The expression is not an assertion.
+            UsageError: The expression is not a valid assertion.
         """
         return check_turns(_parsed(expression), [turn.record for turn in self.turns])
 
@@ -144,7 +146,7 @@ def _parsed(expression: str) -> Assertion:
         except UsageError:
             raise error from None
         raise UsageError(
-            f"assertion {expression!r}: `play_probe` measures {name}, `play_all` does not"
+            f"assertion {expression!r}: `play_probe` measures {name}; `play_all` does not"
         ) from None
 
 

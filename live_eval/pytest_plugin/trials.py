@@ -1,4 +1,4 @@
-"""A duplex probe's trials for tests: outcomes, durations, and assertions over several trials."""
+"""Define the results of duplex trials in tests: outcomes, durations, and assertions over several trials."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ class ProbeTrials(Sequence[ProbeTrial]):
         """Check an assertion such as ``barge_in.passed >= 90%`` or ``barge_in.stop.p50 < 400ms``.
 
         Returns:
-            The result, which is true if the assertion holds, and prints as a sentence. If the run file has an
+            The result, which is true if the assertion holds and prints as a sentence. If the run file has an
             impairment, the assertion must hold with and without it.
 
         Raises:
-            UsageError: The expression is not an assertion on this probe.
+            UsageError: The expression is not a valid assertion on this probe.
         """
         assertion = parse_duplex_assertion(expression)
         check_probes([assertion], [self.probe])

@@ -1,9 +1,9 @@
 """Find and check judge weights that are not in a package. A judge never downloads weights.
 
 Each set of weights has a folder in `weights_folder`, with a `RECORD_FILE` that lists its files and their
-SHA-256. ``live-eval weights fetch`` downloads the files (`live_eval.weights.fetching`); ``live-eval weights
-add`` records existing files. Known hashes are in the specification; other hashes are recorded when the files
-are first added, and checked afterwards. Files with another hash are rejected.
+SHA-256. ``live-eval weights fetch`` downloads the files (`live_eval.weights.fetching`);
+``live-eval weights add`` records existing files. Known hashes are in the specification; unknown hashes are
+recorded when files are first added and checked afterwards. Files with other hashes are rejected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsFile:
-    """One of the files of a set of weights.
+    """A file in a set of weights.
 
     Args:
         name: Path within the weights folder, with forward slashes.
@@ -69,7 +69,7 @@ class WeightsSpec:
 
     Args:
         name: The name on the command line.
-        title: A description for users.
+        title: Description for users.
         files: All required files.
         licence: Licence of the weights; shown before the download.
         source: The page on which the weights are published.
@@ -96,7 +96,7 @@ def hub_files(
 
     Args:
         repository: ``owner/name``.
-        revision: The commit, which pins the files' content.
+        revision: The commit, which pins the contents of the files.
         names: Paths within the repository, or a mapping from path to SHA-256.
     """
     hashes = names if isinstance(names, Mapping) else dict.fromkeys(names)
@@ -129,7 +129,7 @@ def weights_folder() -> Path:
 
 
 def find_weights(spec: WeightsSpec) -> FoundWeights:
-    """Return the recorded weights after checking their hashes.
+    """Check the hashes of recorded weights, and return the weights.
 
     Raises:
         JudgeError: The weights are missing, or a file has a wrong hash; the message describes the fix.
@@ -155,7 +155,7 @@ def recorded_weights(spec: WeightsSpec) -> FoundWeights | None:
 
 
 def recorded_hashes(spec: WeightsSpec) -> dict[str, str]:
-    """Return all recorded hashes, even of missing files; empty if the record is missing or unreadable."""
+    """Return all recorded hashes, even of missing files; an empty dict if the record cannot be read."""
     try:
         return {name: sha256 for name, (_, sha256) in (_read_record(spec) or {}).items()}
     except JudgeError:
@@ -177,15 +177,15 @@ def chosen_weights(value: str, spec: WeightsSpec, *, any_hash: bool = False) -> 
 
 
 def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = False) -> FoundWeights:
-    """Return the user's own weights, hashed.
+    """Hash the user's own weights and return them.
 
     Args:
         path: Path of a file or folder.
-        spec: The published weights with the required files, or None to accept any files.
+        spec: The published weights, whose files are required; None to accept any files.
         any_hash: Whether file hashes may differ from `spec`.
 
     Raises:
-        JudgeError: There is no file, or a file's hash differs from `spec`.
+        JudgeError: A file is missing, or its hash differs from `spec`.
     """
     if spec is not None:
         paths = {file.name: _within(path, file, spec) for file in spec.files}
@@ -194,7 +194,7 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
             for file in spec.files
         }
         return FoundWeights(path if len(paths) > 1 else paths[spec.files[0].name], _overall(hashes))
-    # Skip names that begin with a dot: tools (.git, .cache) change them independently of the model.
+    # Skip names that begin with a dot (.git, .cache), because tools change them independently of the model.
     names = [file.relative_to(path) for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
     hashes = {
         name.as_posix(): _checked(path / name, None)
@@ -205,7 +205,7 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
 
 
 def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
-    """Record existing files of the user without moving them.
+    """Record the user's existing files without moving them.
 
     Args:
         path: Path of the file, or of the folder with all files.
@@ -214,13 +214,13 @@ def add_weights(spec: WeightsSpec, path: Path) -> FoundWeights:
         JudgeError: A file is missing, or its hash differs from the specification.
         UsageError: The record cannot be written.
     """
-    # Keep links: files in the hub's own cache are links into a blobs folder.
+    # Keep links, because files in the hub's own cache are links into a blobs folder.
     write_record(spec, {file.name: _within(path, file, spec).absolute() for file in spec.files})
     return find_weights(spec)
 
 
 def write_record(spec: WeightsSpec, paths: Mapping[str, Path]) -> None:
-    """Record paths and hashes of the weights files; paths in the weights folder become relative to it.
+    """Record the paths and hashes of weights files; paths in the weights folder are stored relative to it.
 
     Args:
         paths: Paths of the files in `spec`, by file name.
@@ -295,9 +295,9 @@ def _record_file(spec: WeightsSpec) -> Path:
 
 
 def _kept_files(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
-    """Return the path and hash of each recorded file, all of which exist; None if nothing is recorded.
+    """Return the path and hash of each recorded file; None if nothing is recorded.
 
-    A hash in the specification takes precedence over the recorded hash.
+    All files must exist. A hash in the specification takes precedence over the recorded hash.
     """
     recorded = _read_record(spec)
     if recorded is None:
@@ -327,7 +327,7 @@ def _again(spec: WeightsSpec) -> str:
 
 
 def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
-    """Return the path of a weights file, given the file or the folder with all files."""
+    """Return the path of a weights file; `path` is the file itself or the folder with all files."""
     found = path / file.name if path.is_dir() else path
     if not found.is_file() or (len(spec.files) > 1 and not path.is_dir()):
         wanted = ", ".join(file.name for file in spec.files)

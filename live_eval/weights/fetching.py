@@ -1,12 +1,12 @@
 """Download weights and other published files: resume broken transfers, and check hashes.
 
 A file is written to ``NAME.part`` and renamed when it is complete and its hash is correct. The expected hash
-is taken from the specification or else the record; for a first download, from the hub. A transfer is resumed
-only if its hash is known in advance, because the hash shows whether the parts belong to one version.
+is that of the specification or the record, or for a first download, that of the hub. A transfer is resumed
+only if its hash is known in advance, because the hash shows whether the parts belong to the same version.
 
-``HF_ENDPOINT`` replaces https://huggingface.co. A token in ``HF_TOKEN`` is sent to that host only, and never
+``HF_ENDPOINT`` replaces https://huggingface.co. A token in ``HF_TOKEN`` is sent only to that host, and never
 without encryption, except on this machine. Redirects are followed only to hosts of the same source, over
-https, and files that exceed the size of their weights are discarded.
+https. Files that exceed the size of their weights are discarded.
 """
 
 # Neither pooch 1.9 nor huggingface_hub 2.4 can replace this. Both delete the partial file of a failed
@@ -64,20 +64,20 @@ _CHUNK_BYTES = 1 << 20
 _CONNECT_S = 30.0
 _IDLE_S = 60.0
 _PAUSE_S = 1.0
-_MOST_ATTEMPTS = 5  # consecutive attempts without data; an attempt that receives data resets the count
+_MOST_ATTEMPTS = 5  # consecutive attempts that receive no data
 _SPARE_BYTES = 64 << 20
-_MARGIN = 1.1  # a specification contains the size of its weights in whole megabytes
+_MARGIN = 1.1  # a specification rounds the size of its weights to whole megabytes
 MOST_REDIRECTS = 5
 """Maximum number of redirects that a session of `Download` may follow."""
 
-# The storage domains of each source whose files are stored at other hosts.
+# The storage domains of each source that stores its files on other hosts.
 _SOURCES = (("huggingface.co", "hf.co"), ("github.com", "githubusercontent.com"))
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SHA256 = re.compile("[0-9a-f]{64}")
 _RESUME = "; the partial download is kept, and the next fetch resumes it"
 _WHY = {
     401: "a token is required: set HF_TOKEN, or download the file yourself and add it",
-    403: "access denied: you may have to accept the licence on its page first, and set HF_TOKEN",
+    403: "access denied: you may have to accept the licence on the model's page first, and set HF_TOKEN",
     404: "the file no longer exists",
 }
 
@@ -97,8 +97,8 @@ def fetch_weights(
     """Download missing weights into the weights folder, and resume partial downloads.
 
     Args:
-        again: Whether to download all files again, and accept hashes that differ from the record (but never
-            from the specification).
+        again: Whether to download all files again and accept hashes that differ from the record, but not from
+            the specification.
         progress: Callback for received data.
         clock: Clock for the pauses between attempts.
         idle_s: Seconds without data after which a transfer is interrupted and retried.
@@ -107,7 +107,7 @@ def fetch_weights(
         The downloaded weights, with their hashes checked.
 
     Raises:
-        JudgeError: The download failed, or a file has a wrong hash; the message contains the reason.
+        JudgeError: The download failed, or a file has a wrong hash. The message contains the reason.
         UsageError: The folder cannot be written, or ``HF_ENDPOINT`` is not a URL.
         StoreLockedError: Another process is downloading the weights.
     """
@@ -165,7 +165,7 @@ def published_at(file: WeightsFile, environment: Mapping[str, str] = os.environ)
 
 
 def check_redirect(published: str, url: str, response: requests.Response) -> None:
-    """Reject a redirect to another source or to a URL without https.
+    """Reject a redirect to another source, or to a URL that does not use https.
 
     Args:
         published: Published URL of the file.
@@ -173,14 +173,14 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
         response: Any response to the request.
 
     Raises:
-        JudgeError: The response redirects to another source or to a URL without https.
+        JudgeError: The response redirects to another source, or to a URL that does not use https.
     """
     if not response.is_redirect:
         return
     asked = urlsplit(url)
     try:
         to = urlsplit(urljoin(response.url, response.headers["Location"]))
-        host, _ = to.hostname or "", to.port  # the port is checked when it is read
+        host, _ = to.hostname or "", to.port  # reading the port validates it
     except ValueError as error:
         raise JudgeError(f"{mask_halves(url)}: invalid redirect URL: {error}") from None
     domains = {asked.hostname or ""}
@@ -197,14 +197,14 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Download:
-    """A download of one file, to a ``.part`` file that a later download can resume.
+    """A download of one file to a ``.part`` file, which a later download can resume.
 
     Args:
-        url: URL to download from: the file's, or a mirror's.
+        url: URL to download from, which may be a mirror.
         part: Path of the partial download; rename it when `fetch` returns.
         most_bytes: Maximum size; a larger file is discarded.
         idle_s: Seconds without data after which the transfer is interrupted and retried.
-        what: What is expected, for messages.
+        what: Description of the expected file, for messages.
         instead: The command that uses an existing file, for messages.
     """
 
@@ -220,7 +220,7 @@ class Download:
     error: type[LiveEvalError] = JudgeError
 
     def fetch(self, expected: str | None, clock: Clock, command: str) -> None:
-        """Retry the download until it is complete, and check its hash.
+        """Download the file, with retries, and check its hash.
 
         Args:
             expected: SHA-256 of the file. Without it, a partial download is never resumed.
@@ -344,7 +344,7 @@ class Download:
             )
         self.progress(self.file.name, here, total)
         with self.part.open("ab") as content:
-            # Sizes, ranges and hashes refer to the file, not to an encoding.
+            # Sizes, ranges and hashes refer to the file itself, not to an encoding of it.
             for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 here += len(chunk)
                 self._check_size(here)
