@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
 import click
@@ -23,44 +19,27 @@ from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.cli._targets import names_of, read_target
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeSpec
-from live_eval.live.ballot import Ballot
-from live_eval.live.captures import TurnNumbers
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, kept_delay
-from live_eval.live.quick_scores import QuickScorer, live_judges, live_options, quick_judges
-from live_eval.live.reply import AudioSink
-from live_eval.live.shared_conversation import Join, SharedConversation
+from live_eval.live.parties import MOST_ENDPOINTS, Parties, Party
+from live_eval.live.quick_scores import live_judges, live_options, quick_judges
+from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.shared_screen import SharedScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.standings import Standing
 from live_eval.live.terminal import Screen, key_help
 from live_eval.live.terminal import converse as converse_on_card
-from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan, make_live_plan
+from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
 from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
 from live_eval.session.event_loop import run as run_loop
-from live_eval.types import TurnMode
 
 __all__ = ["HEADPHONES", "converse", "judges_of", "spread_ns", "talk_to_several"]
 
 HEADPHONES = "Wear headphones: if the microphone picks up the reply, the reply is interrupted."
 """Advice printed before a conversation without half-duplex."""
-
-_MOST_ENDPOINTS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Party:
-    """One of several endpoints in a conversation."""
-
-    name: str
-    plan: Plan
-    folder: Path
-    judges: Sequence[str]
-    options: JudgeOptions
 
 
 def talk_to_several(
@@ -76,72 +55,39 @@ def talk_to_several(
     out: Path | None,
 ) -> None:
     """Talk to several endpoints at once, recording a separate run for each."""
-    if len(targets) > _MOST_ENDPOINTS:
-        raise UsageError(f"expected at most {_MOST_ENDPOINTS} endpoints, got {len(targets)}")
+    if len(targets) > MOST_ENDPOINTS:
+        raise UsageError(f"expected at most {MOST_ENDPOINTS} endpoints, got {len(targets)}")
     reject_endpoint_flags(flags, "several endpoints")
-    parties: list[_Party] = []
+    named: list[Party] = []
     for name, target in zip(names_of(targets), targets, strict=True):
         config = read_target(target, flags)
         options = live_options(judge_options(config.judges), scripted=False)
         judges = [spec.name for spec in judges_of(config, options, score=score)]
         folder = _options.new_folder(f"{name}-live") if out is None else out.with_name(f"{out.name}-{name}")
-        parties.append(_Party(name, make_live_plan(config), folder, judges, options))
-    modes = {party.plan.turn_mode for party in parties}
-    if len(modes) > 1:
-        raise UsageError("the endpoints end turns in different ways: pass --turn-mode")
-    for party in parties:
+        named.append(Party(name, make_live_plan(config), folder, judges, options))
+    parties = Parties(named, blind=blind)
+    for party in named:
         print_key(party.plan.key_recipient)
         print_judges_keys(party.judges, party.options)
-    labels = [party.name for party in parties]
-    if blind:
-        random.SystemRandom().shuffle(parties)
-        labels = list(ascii_uppercase[: len(parties)])
-    ballot = Ballot([party.folder.name for party in parties])
-    standings = [Standing(label) for label in labels]
     votes = _options.new_folder("votes.csv") if out is None else out.with_name(f"{out.name}-votes.csv")
-    with open_sound_card(microphone, loudspeaker) as card, contextlib.ExitStack() as stack:
+    manual = parties.manual
+    with open_sound_card(microphone, loudspeaker) as card:
         assert card.microphone is not None
         delay = kept_delay(card.microphone.name, card.loudspeaker.name)
         if not half_duplex:
             click.echo(HEADPHONES, err=True)
-        devices = as_manifest(card, delay)
-        others = {party.name: [each.name for each in parties if each is not party] for party in parties}
-        joins: list[Join] = []
-        writers: list[RunWriter] = []
-        for party in parties:
-            plan = replace(party.plan, simultaneous_with=tuple(others[party.name]))
-            manifest = {**plan.manifest(), "source": "live", "devices": devices}
-            writer = stack.enter_context(RunWriter.create(party.folder, manifest))
-            scorer = QuickScorer(party.folder, party.judges, party.options) if party.judges else None
-            if scorer is not None:
-                stack.callback(scorer.close)
-            writers.append(writer)
-            joins.append(
-                functools.partial(
-                    _join,
-                    plan,
-                    writer,
-                    device_hz=card.rate_hz,
-                    half_duplex=half_duplex,
-                    scorer=scorer,
-                    device_spread_ns=spread_ns(delay),
-                )
-            )
-        conversation = SharedConversation(joins, card, ballot, standings, blind=blind)
-        manual = modes == {TurnMode.MANUAL}
-        try:
-            with _shared_screen(standings, manual=manual, plain=plain) as screen:
-                run_loop(converse(conversation, card, screen, manual=manual, half_duplex=half_duplex))
-        finally:
-            for writer in writers:
-                writer.end()
-            _print_standings(parties, standings, ballot, votes)
-
-
-def _join(
-    plan: Plan, writer: RunWriter, sink: AudioSink, numbers: TurnNumbers, **settings: Any
-) -> LiveConversation:
-    return LiveConversation(plan, writer, sink, numbers=numbers, **settings)
+        with parties.conversation(
+            card,
+            as_manifest(card, delay),
+            device_hz=card.rate_hz,
+            half_duplex=half_duplex,
+            device_spread_ns=spread_ns(delay),
+        ) as conversation:
+            try:
+                with _shared_screen(parties.standings, manual=manual, plain=plain) as screen:
+                    run_loop(converse(conversation, card, screen, manual=manual, half_duplex=half_duplex))
+            finally:
+                _print_standings(parties, votes)
 
 
 @contextlib.contextmanager
@@ -154,9 +100,7 @@ def _shared_screen(standings: Sequence[Standing], *, manual: bool, plain: bool) 
         yield screen
 
 
-def _print_standings(
-    parties: Sequence[_Party], standings: Sequence[Standing], ballot: Ballot, votes: Path
-) -> None:
+def _print_standings(parties: Parties, votes: Path) -> None:
     """Print each endpoint's name and metrics, and the next commands; write the votes."""
     rows = [
         {
@@ -167,20 +111,17 @@ def _print_standings(
             "missing": standing.failure.message if standing.failure is not None else "",
             "run": str(party.folder),
         }
-        for party, standing, won in zip(parties, standings, ballot.wins, strict=True)
+        for party, standing, won in zip(parties.all, parties.standings, parties.ballot.wins, strict=True)
     ]
     columns = {"label": "", "name": "endpoint", "so_far": "voice to voice", "votes": "votes"}
     columns |= {"missing": "missing since", "run": "run"}
     shown = {key: heading for key, heading in columns.items() if any(row[key] for row in rows)}
     click.echo()
     print_listing(rows, shown, as_json=False)
-    spoken = [str(party.folder) for party, each in zip(parties, standings, strict=True) if each.turns]
-    folders = " ".join(spoken)
-    if len(spoken) > 1:
-        click.echo(f"differences: live-eval compare {folders} --common")
-    if len(ballot):
-        ballot.write(votes)
-        click.echo(f"votes: live-eval arena {folders} --common --no-judge --votes {votes}")
+    if len(parties.ballot):
+        parties.ballot.write(votes)
+    for subject, command in parties.next_commands(votes).items():
+        click.echo(f"{subject}: {command}")
 
 
 def spread_ns(delay: DeviceDelay | None) -> int:

@@ -67,7 +67,7 @@ class Lines:
         """Print an update's line, if any; xruns are printed at most once per turn."""
         if isinstance(update, FromEndpoint):
             self._show(update.update, f"{self._labels[update.place]}: ")
-        else:
+        elif not (self._labels and isinstance(update, StateChanged)):  # follows from the endpoints' states
             self._show(update)
 
     def _show(self, update: Update, label: str = "") -> None:

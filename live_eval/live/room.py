@@ -44,6 +44,11 @@ class Room:
         ] = {}  # in order of arrival; the first one plays
         self._playing = PlayoutQueue()
 
+    @property
+    def current(self) -> int | None:
+        """The chosen endpoint or, if all are heard, the one that replies; None if none does."""
+        return self.heard if self.heard is not None else next(iter(self._waiting), None)
+
     def plays(self, at_ns: int) -> bool:
         """Return whether a reply is being heard or the rest of one has yet to arrive."""
         return bool(self._waiting) or at_ns < self._playing.due_ns or self._is_speaking(self.heard, at_ns)

@@ -21,12 +21,14 @@ from live_eval.live.captures import TurnNumbers
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.reply import AudioSink
 from live_eval.live.room import EndpointSink, Room
-from live_eval.live.standings import Standing
+from live_eval.live.standings import Standing, common_state
 from live_eval.live.updates import (
     FromEndpoint,
     HeardChanged,
     LatencyMeasured,
+    Levels,
     SpeechDetected,
+    StandingChanged,
     State,
     StateChanged,
     Update,
@@ -79,7 +81,8 @@ class SharedConversation:
         self._blind = blind
         self._updates = UpdateQueue()
         self._errors: list[LiveEvalError] = []
-        self._gone: set[int] = set()
+        self._over: set[int] = set()
+        self._state: State | None = None
 
     # -- Control -----------------------------------------------------------------------------------------
 
@@ -138,7 +141,11 @@ class SharedConversation:
     # -- Events ------------------------------------------------------------------------------------------
 
     def updates(self) -> AsyncIterator[Update]:
-        """Yield the updates of all endpoints (`FromEndpoint`) until the conversation has ended."""
+        """Yield updates until the conversation has ended.
+
+        Updates of one endpoint are `FromEndpoint`. The other ones, such as levels and the state, concern the
+        whole conversation.
+        """
         return self._updates.read()
 
     async def run(self) -> None:
@@ -167,42 +174,47 @@ class SharedConversation:
                 await conversation.run()
         except LiveEvalError as error:
             self._errors.append(error)
-            state = StateChanged(State.DISCONNECTED, Failure(FailureKind.INTERNAL, str(error)))
-            self._standings[place].follow(state)
-            self._tell(place, state)
-            self._on_state(place, state)
+            self._take(place, StateChanged(State.DISCONNECTED, Failure(FailureKind.INTERNAL, str(error))))
         finally:
+            self._over.add(place)
             await following
 
     async def _follow(self, place: int, conversation: LiveConversation) -> None:
         async for update in conversation.updates():
-            self._standings[place].follow(update)
-            match update:
-                case LatencyMeasured():
-                    self._ballot.replied(place, update)
-                case StateChanged():
-                    self._on_state(place, update)
-                case SpeechDetected(True) if self._room.heard is None:
-                    self._room.silence()
-            self._tell(place, update)
+            self._take(place, update)
 
-    def _tell(self, place: int, update: Update) -> None:
+    def _take(self, place: int, update: Update) -> None:
+        """Take an update of an endpoint and pass it on."""
+        standing = self._standings[place]
+        before = standing.in_words
+        standing.follow(update)
         match update:
-            case StateChanged() if self._blind:
-                update = replace(update, failure=_unnamed(update.failure))
-            case LatencyMeasured() if self._blind:
-                record = replace(update.record, failure=_unnamed(update.record.failure))
-                update = replace(update, record=record)
-        self._updates.put(FromEndpoint(place, update))
+            case Levels():
+                if place == self._shown_place:
+                    plays = self._room.plays(self._clock.now_ns())
+                    self._updates.put(replace(update, replying=plays))
+            case LatencyMeasured():
+                self._ballot.replied(place, update)
+            case SpeechDetected(True) if self._room.heard is None:
+                self._room.silence()
+        if not isinstance(update, Levels):
+            update = _without_address(update) if self._blind else update
+            self._updates.put(FromEndpoint(place, update))
+        if standing.in_words != before:
+            self._updates.put(StandingChanged(place, standing.in_words))
+        if isinstance(update, StateChanged):
+            state = common_state(self._standings)
+            if state not in (self._state, State.ENDED):  # the end follows once all are stored
+                self._state = state
+                failure = update.failure if state is State.DISCONNECTED else None
+                self._updates.put(StateChanged(state, failure))
 
-    def _on_state(self, place: int, changed: StateChanged) -> None:
-        """Report when no endpoint is left, so that a screen without keys can end the conversation."""
-        if changed.state in (State.STARTING, State.TALKING):
-            self._gone.discard(place)
-        elif changed.state is State.DISCONNECTED:
-            self._gone.add(place)
-            if len(self._gone) == len(self._conversations):
-                self._updates.put(StateChanged(State.DISCONNECTED, changed.failure))
+    @property
+    def _shown_place(self) -> int:
+        """The endpoint whose levels are shown: the audible one, or another one while it has ended."""
+        place = self._room.current or 0
+        running = [each for each in range(len(self._conversations)) if each not in self._over]
+        return place if place in running or not running else running[0]
 
     def _collect_later(self) -> None:
         self._has_garbage = True
@@ -221,6 +233,17 @@ class SharedConversation:
             if self._has_garbage and not any(each.awaited or each.replying for each in self._standings):
                 self._has_garbage = False
                 gc.collect()
+
+
+def _without_address(update: Update) -> Update:
+    """Return an update without messages, which may contain the endpoint's address."""
+    match update:
+        case StateChanged():
+            return replace(update, failure=_unnamed(update.failure))
+        case LatencyMeasured():
+            record = replace(update.record, failure=_unnamed(update.record.failure))
+            return replace(update, record=record)
+    return update
 
 
 def _unnamed(failure: Failure | None) -> Failure | None:

@@ -68,6 +68,8 @@ class SharedScreen:
         match update:
             case FromEndpoint():
                 self._show_endpoint(update.place, update.update)
+            case Levels():
+                self._levels = update
             case HeardChanged():
                 self._heard = update.place
             case Voted():
@@ -79,8 +81,6 @@ class SharedScreen:
     def _show_endpoint(self, place: int, update: Update) -> None:
         standing = self._standings[place]
         match update:
-            case Levels() if place == (self._heard or 0):
-                self._levels = update
             case SpeechDetected():
                 self._speaks = update.speaking
             case TranscriptPiece():

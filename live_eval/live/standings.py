@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from live_eval.live.updates import LatencyMeasured, Levels, SpeechDetected, State, StateChanged, Update
 from live_eval.types import Failure
 
-__all__ = ["Standing"]
+__all__ = ["Standing", "common_state"]
 
 
 @dataclass(slots=True)
@@ -76,3 +77,10 @@ class Standing:
             return "…" if self.failure is None else "–"
         failure = turn.record.failure
         return failure.kind.value if failure is not None else turn.record.timing.voice_to_voice.reason
+
+
+def common_state(standings: Sequence[Standing]) -> State:
+    """Return the state of a conversation with several endpoints: disconnected only without any endpoint."""
+    states = {each.state for each in standings}
+    order = (State.TALKING, State.LAUNCHING, State.STARTING, State.SCORING, State.ENDED)
+    return next((state for state in order if state in states), State.DISCONNECTED)

@@ -22,6 +22,7 @@ __all__ = [
     "QuickScores",
     "RecordStored",
     "SpeechDetected",
+    "StandingChanged",
     "State",
     "StateChanged",
     "TakeAsked",
@@ -276,6 +277,19 @@ class HeardChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class StandingChanged:
+    """One of several endpoints listens, thinks or speaks now, or is missing.
+
+    Args:
+        place: Place of the endpoint in the order of presentation, from 0.
+        state: See `live_eval.live.standings.Standing.in_words`.
+    """
+
+    place: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Voted:
     """A vote was cast on the replies to a turn.
 
@@ -315,6 +329,7 @@ Update: TypeAlias = (
     | EchoDetected
     | Xruns
     | HeardChanged
+    | StandingChanged
     | Voted
     | FromEndpoint
 )
@@ -333,8 +348,7 @@ class UpdateQueue:
 
     def put(self, update: Update) -> None:
         """Add an update."""
-        content = update.update if isinstance(update, FromEndpoint) else update
-        if not isinstance(content, Levels) or self._updates.qsize() < self._most_unread:
+        if not isinstance(update, Levels) or self._updates.qsize() < self._most_unread:
             self._updates.put_nowait(update)
 
     async def read(self) -> AsyncIterator[Update]:

@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 from aiohttp import web
 
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
+from live_eval.live.parties import MOST_ENDPOINTS, Parties, Party
 from live_eval.live.performance import plan_performance
 from live_eval.live.quick_scores import live_judges, live_options
 from live_eval.run.plan import make_live_plan
-from live_eval.run.run_file import EndpointTable, validate
+from live_eval.run.run_file import EndpointTable, RunConfig, validate
+from live_eval.scoring.judge_runner import unable_judges
 from live_eval.studio.answers import BusyError, answer, json_text
 from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices, judge_choices
 
 if TYPE_CHECKING:
-    from live_eval.studio.talking.page_conversation import PageConversation
+    from live_eval.studio.talking.page_conversation import PageConversation, SharedPageConversation
 
 __all__ = ["add_routes"]
 
 _TABLES = {"endpoint": ("name", "model", "voice", "instructions"), "turns": ("mode",), "judges": ("names",)}
 """The run-file settings that a page may choose; addresses and environment variables are excluded."""
+_MORE = "more_endpoints"
+"""The key of further ``endpoint`` tables, for several endpoints; ``blind`` hides their names."""
 _PERFORM = ("data", "scripts", "consent")
 """The settings for a performance: data set, number of scripts, and the person's name."""
 _MOST_SCRIPTS = 2_000
+_LONGEST_MODEL = 60
 _STOP_TIMEOUT_S = 10.0
 _CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
+
+
+_AnyConversation: TypeAlias = "PageConversation | SharedPageConversation"
 
 
 class _Talks:
@@ -44,14 +54,14 @@ class _Talks:
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()  # answer offers in order of arrival
-        self._running: dict[asyncio.Task[None], PageConversation] = {}
+        self._running: dict[asyncio.Task[None], _AnyConversation] = {}
 
     @property
     def taken(self) -> bool:
         """Whether a page is connected, or its conversation is still being stored."""
         return any(talk.connected for talk in self._running.values())
 
-    async def begin(self, talk: PageConversation, offer: str) -> str:
+    async def begin(self, talk: _AnyConversation, offer: str) -> str:
         """Start a conversation that replaces unconnected ones, and return the SDP answer.
 
         Raises:
@@ -121,19 +131,23 @@ def _consent_question(library: Library) -> str:
 async def _begin(request: web.Request) -> web.Response:
     """Answer a page's SDP offer.
 
-    The request body contains ``offer``, the run-file tables ``endpoint``, ``turns`` and ``judges``, and for a
-    performance also ``perform``. The response is ``busy`` (409) while another page is connected.
+    The request body contains ``offer``, the run-file tables ``endpoint``, ``turns`` and ``judges``; for a
+    performance also ``perform``, and for several endpoints ``more_endpoints`` and ``blind``. The response is
+    ``busy`` (409) while another page is connected.
     """
     talks = request.app[_TALKS]
-    offer, tables = _parts(await request.read())
+    offer, tables, more, blind = _parts(await request.read())
     async with talks.lock:
         if talks.taken:
             raise BusyError(_CONNECTED)
-        prepare = partial(_prepare, tables, request.app[LIBRARY], request.app[TALK])
+        library, settings = request.app[LIBRARY], request.app[TALK]
+        prepare: Callable[[], Callable[[], _AnyConversation]] = partial(_prepare, tables, library, settings)
+        if more:
+            prepare = partial(_prepare_several, tables, more, library, settings, blind=blind)
         talk = (await asyncio.to_thread(prepare))()
         began = {"answer": await talks.begin(talk, offer), **talk.facts}
-        if talk.key_recipient is not None:
-            request.app[TALK].note(talk.key_recipient)
+        for recipient in talk.key_recipients:
+            settings.note(recipient)
     return web.Response(text=json_text(began), content_type="application/json")
 
 
@@ -150,8 +164,7 @@ def _prepare(
     perform = tables.pop("perform")
     config = validate(_with_address(tables, settings))
     began = datetime.now(UTC)
-    named = f"{began.strftime('%Y-%m-%dT%H-%M-%SZ')}-{config.endpoint.name}-live"
-    run = library.new_run(named)
+    run = library.new_run(_name(began, f"{config.endpoint.name}-live"))
     performed: PerformedSet | None = None
     consent: Consent | None = None
     if perform:
@@ -164,6 +177,52 @@ def _prepare(
     options = live_options(scripted=performed is not None)
     judges = live_judges(plan.config.judges.names if "names" in tables["judges"] else (), options)
     return partial(PageConversation, plan, run, judges, options, performed=performed, consent=consent)
+
+
+def _prepare_several(
+    tables: dict[str, dict[str, Any]],
+    more: Sequence[dict[str, Any]],
+    library: Library,
+    settings: TalkSettings,
+    *,
+    blind: bool,
+) -> Callable[[], SharedPageConversation]:
+    """Do the slow part of preparing a conversation with several endpoints; see `_prepare`."""
+    from live_eval.studio.talking.page_conversation import SharedPageConversation
+
+    if tables.pop("perform"):
+        raise UsageError("a performance requires a single endpoint")
+    each = [tables["endpoint"], *more]
+    configs = [validate(_with_address({**tables, "endpoint": one}, settings)) for one in each]
+    began = datetime.now(UTC)
+    options = live_options()
+    judges = live_judges(configs[0].judges.names if "names" in tables["judges"] else (), options)
+    missing = unable_judges(judges, options)
+    able = [spec.name for spec in judges if spec.name not in missing]
+    runs, named = {}, []
+    for config, name in zip(configs, _names(configs), strict=True):
+        plan = make_live_plan(config, has_flags=False)
+        runs[name] = library.new_run(_name(began, f"{name.replace(' ', '-')}-live"))
+        named.append(Party(name, plan, runs[name].path, able, options))
+    parties = Parties(named, blind=blind)
+    votes = library.new_run(_name(began, "votes.csv"))
+    ordered = [runs[party.name] for party in parties.all]
+    return partial(SharedPageConversation, parties, ordered, votes, judges, options)
+
+
+def _names(configs: Sequence[RunConfig]) -> list[str]:
+    """Return a name for each endpoint: its name, its model if given, and a number if these are equal."""
+    names: list[str] = []
+    for endpoint in (config.endpoint for config in configs):
+        model = re.sub(r"[^\w.-]+", "-", endpoint.model or "")[:_LONGEST_MODEL]
+        name = f"{endpoint.name} {model}".rstrip()
+        numbered = (f"{name} {number}" for number in itertools.count(2))
+        names.append(next(each for each in itertools.chain([name], numbered) if each not in names))
+    return names
+
+
+def _name(began: datetime, what: str) -> str:
+    return f"{began.strftime('%Y-%m-%dT%H-%M-%SZ')}-{what}"
 
 
 def _chosen_data(perform: Mapping[str, Any], library: Library) -> str:
@@ -198,22 +257,26 @@ def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> 
     return tables if address is None else {**tables, "endpoint": {**endpoint, "base_url": address}}
 
 
-def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]]]:
-    """Parse a request into its SDP offer and its settings tables."""
+def _parts(body: bytes) -> tuple[str, dict[str, dict[str, Any]], list[dict[str, Any]], bool]:
+    """Parse a request: SDP offer, settings tables, further endpoints, and whether names are hidden."""
     try:
         given = orjson.loads(body)
     except ValueError:
         given = None
     if not isinstance(given, dict) or not isinstance(given.get("offer"), str):
         raise UsageError("expected a JSON object with the key 'offer', an SDP offer")
-    tables: dict[str, dict[str, Any]] = {}
-    for table, keys in _TABLES.items():
-        values = given.get(table, {})
-        if not isinstance(values, dict) or not set(values) <= set(keys):
-            raise UsageError(f"{table}: expected an object with some of the keys {', '.join(keys)}")
-        tables[table] = values
-    perform = given.get("perform", {})
-    if not isinstance(perform, dict) or not set(perform) <= set(_PERFORM):
-        raise UsageError(f"perform: expected an object with some of the keys {', '.join(_PERFORM)}")
-    tables["perform"] = perform
-    return given["offer"], tables
+    tables = {
+        table: _table(given.get(table, {}), table, keys)
+        for table, keys in {**_TABLES, "perform": _PERFORM}.items()
+    }
+    more = given.get(_MORE, [])
+    if not isinstance(more, list) or len(more) >= MOST_ENDPOINTS:
+        raise UsageError(f"{_MORE}: expected a list of at most {MOST_ENDPOINTS - 1} objects")
+    others = [_table(each, _MORE, _TABLES["endpoint"]) for each in more]
+    return given["offer"], tables, others, given.get("blind") is True
+
+
+def _table(values: object, table: str, keys: Sequence[str]) -> dict[str, Any]:
+    if not isinstance(values, dict) or not set(values) <= set(keys):
+        raise UsageError(f"{table}: expected an object with some of the keys {', '.join(keys)}")
+    return values

@@ -63,12 +63,17 @@ class Tabs:
 
     def talk(self, mode: str | None = None, view: str = "talk") -> Page:
         """Open Talk, or Stage, in a new tab and start a conversation."""
-        page = self._context.new_page()
-        page.goto(self._link)
-        page.goto(urlsplit(self._link)._replace(query="", fragment=f"/{view}").geturl())
+        page = self.form(view)
         if mode is not None:
             page.get_by_label("Turns end by").select_option(mode)
         page.get_by_role("button", name="Start").click()
+        return page
+
+    def form(self, view: str) -> Page:
+        """Open Talk, or Stage, in a new tab."""
+        page = self._context.new_page()
+        page.goto(self._link)
+        page.goto(urlsplit(self._link)._replace(query="", fragment=f"/{view}").geturl())
         return page
 
 
@@ -178,6 +183,39 @@ def test_the_stage_shows_who_has_the_turn_and_the_latency(browser: str, link: st
         summary.get_by_role("link", name="Open the run").click()
         page.wait_for_selector("#turn-table")
         assert page.get_by_role("navigation").is_visible()
+
+
+def test_two_endpoints_are_heard_compared_and_voted_on(
+    browser: str, link: str, talk: Talk, tmp_path: Path
+) -> None:
+    with tabs(browser, link, talk(RATE_HZ, 10.0, PHONE, 30.0)) as opened:
+        page = opened.form("stage")
+        page.get_by_role("button", name="Add an endpoint").click()
+        page.get_by_label("Hide the names until the end").check()
+        page.get_by_role("button", name="Start").click()
+        page.wait_for_selector("[data-stage=listening]")
+        assert page.locator(".endpoint-card > header h2").all_inner_texts() == ["A", "B"]
+        page.keyboard.press("2")
+        page.wait_for_selector(".stage-endpoint:has-text('you hear B')")
+        for place in (0, 1):
+            page.wait_for_selector(f"[data-endpoint='{place}'] .stage-figure:has-text(' ms')")
+        page.keyboard.press("v")
+        page.keyboard.press("1")
+        page.wait_for_selector("[data-endpoint='0'][data-won]")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".stage-summary")
+        names = page.locator(".endpoint-card h2 a").all_inner_texts()
+        arena = page.locator(".stage-summary code").inner_text()
+        page.get_by_role("link", name="Compare the replies").click()
+        page.wait_for_selector(".answer")
+    assert sorted(names) == ["reference", "reference 2"]
+    (votes,) = (tmp_path / "runs").glob("*-votes.csv")
+    assert str(votes) in arena
+    votes.unlink()
+    for ((turn, reply),) in replies_in(tmp_path / "runs"):
+        assert turn.failure is None
+        assert reply is not None
+        assert words(recognised(reply.int16(), reply.rate_hz)) == words(PHONE_REPLY)
 
 
 def test_enter_ends_a_manual_turn(browser: str, link: str, talk: Talk, tmp_path: Path) -> None:

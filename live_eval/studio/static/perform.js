@@ -29,6 +29,7 @@ class PerformSetup extends Setup {
       required: true,
     });
     this.consent = make("input", { name: "consent", autocomplete: "off", required: true });
+    this.several.remove(); // a performance has one endpoint
     this.element.lastElementChild.remove(); // the note on headphones: the microphone is closed during replies
     this.element.prepend(
       make(

@@ -1,5 +1,5 @@
 // Show a conversation to an audience, in large type: state, both voices, and latency. Talk runs the conversation.
-import { announce, button, fill, make } from "./web/elements.js";
+import { announce, button, make } from "./web/elements.js";
 import { counted } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
@@ -32,7 +32,8 @@ class Stage extends Conversation {
     this.scores = new ScoreBadges();
     this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
     this.state = make("p", { class: "stage-state" });
-    this.endpoint = make("p", { class: "stage-endpoint" }, this.request.endpoint.name);
+    const { endpoint, more_endpoints: more } = this.request;
+    this.endpoint = make("p", { class: "stage-endpoint" }, more ? "" : endpoint.name);
     this.captions = make("div", { class: "stage-captions" }, this.log);
     this.controls.append(button("Full screen", () => this.fullScreen(), { "aria-keyshortcuts": "F" }));
     return make(
@@ -53,7 +54,7 @@ class Stage extends Conversation {
         this.wave.canvas,
         make("span", { class: "stage-name reply" }, "reply"),
       ),
-      make("div", { class: "stage-columns" }, this.latency.element, this.captions),
+      make("div", { class: "stage-columns" }, this.together, this.latency.element, this.captions),
       this.scores.element,
       make("footer", { class: "stage-foot" }, this.controls, this.keys, this.notes, this.run),
     );
@@ -61,7 +62,9 @@ class Stage extends Conversation {
 
   began(facts, streams) {
     super.began(facts);
-    this.scores.expect(facts.judges);
+    if (this.cards) this.latency.element.remove();
+    else this.scores.expect(facts.judges);
+    this.showHeard();
     this.taking.manual = facts.turn_mode === "manual";
     this.sound = new Sound((block) => this.take(block));
     this.sound.listen(streams).catch((error) => {
@@ -77,7 +80,14 @@ class Stage extends Conversation {
     this.wave.add(muted ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
     if (this.taking.hear(user, reply)) this.light();
     const { waitsFrom, at, state } = this.taking;
-    if (state === "thinking" && at % BLOCKS_PER_STEP === 0) this.latency.waits((at - waitsFrom) * BLOCK_MS);
+    if (at % BLOCKS_PER_STEP) return;
+    if (this.cards) this.cards.tick();
+    else if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
+  }
+
+  /** Name the endpoint that the room hears. */
+  showHeard() {
+    if (this.cards) this.endpoint.textContent = this.cards.heardInWords;
   }
 
   light() {
@@ -104,7 +114,10 @@ class Stage extends Conversation {
       this.isMuted = message.muted;
       this.taking.open = message.replying;
     } else if (message.type === "speech" && message.speaking) this.taking.confirm();
-    else if (message.type === "turn") {
+    else if (message.type === "heard") this.showHeard();
+    else if (this.cards && message.endpoint !== undefined) {
+      if (message.failure && !this.cards.awaited) this.taking.fail();
+    } else if (message.type === "turn") {
       if (message.failure) this.taking.fail();
       this.latency.show(message);
       this.scores.begin(message);
@@ -127,26 +140,30 @@ class Stage extends Conversation {
 
   stored(message) {
     super.stored(message);
-    const { turns, failed, soFar } = this.latency;
-    const count = turns.size + failed.size;
     const summary = make(
       "section",
       { class: "stage-summary", "aria-label": "Summary" },
       make("h2", {}, "The conversation"),
-      make("p", {}, `${counted(count, "turn")}${failed.size ? `, ${failed.size} failed` : ""}`),
-      make("p", {}, `Voice to voice: ${soFar}.`),
-      make(
-        "p",
-        { class: "stage-links" },
-        make("a", { href: `#/runs/${message.run}` }, "Open the run"),
-        button("New conversation", () => this.close()),
-      ),
+      message.runs ? next(message) : this.inOne(message),
+      make("p", {}, button("New conversation", () => this.close())),
     );
     this.captions.replaceWith(summary);
+    this.latency.conclude();
+    if (this.cards) this.endpoint.textContent = "";
     this.element.dataset.stage = "over";
     this.state.textContent = "ended";
     announce("The conversation has ended.");
-    summary.querySelector("a").focus();
+    summary.querySelector("a, button").focus();
+  }
+
+  inOne({ run }) {
+    const { turns, failed, soFar } = this.latency;
+    const count = turns.size + failed.size;
+    return [
+      make("p", {}, `${counted(count, "turn")}${failed.size ? `, ${failed.size} failed` : ""}`),
+      make("p", {}, `Voice to voice: ${soFar}.`),
+      make("p", { class: "stage-links" }, make("a", { href: `#/runs/${run}` }, "Open the run")),
+    ];
   }
 
   close() {
@@ -165,4 +182,15 @@ class Stage extends Conversation {
     this.wave.close();
     if (document.fullscreenElement) document.exitFullscreen();
   }
+}
+
+/** What follows a conversation with several endpoints, whose cards are the summary. */
+function next({ runs, arena }) {
+  const spoken = runs.filter(({ turns }) => turns);
+  const compare = `#/compare/${spoken.map(({ run }) => run).join("/")}?common=1`;
+  const link = make("a", { href: compare }, "Compare the replies");
+  return [
+    make("p", { class: "stage-links" }, spoken.length > 1 ? link : "Fewer than two endpoints have replied."),
+    arena && make("p", { class: "note" }, "Votes for the arena: ", make("code", {}, arena)),
+  ];
 }

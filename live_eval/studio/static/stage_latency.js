@@ -79,6 +79,17 @@ export class VoiceToVoice {
     this.draw();
   }
 
+  /** Show the median in place of the latest turn. */
+  conclude() {
+    this.clear();
+    const { values } = this;
+    if (!values.length) return;
+    const median = quantile(values, 0.5);
+    fill(this.large, number(median), make("small", {}, " ms"));
+    this.bar.style.width = `${share(median)}%`;
+    this.bar.toggleAttribute("data-beyond", median > SCALE_MS);
+  }
+
   /** Return the distribution as text. */
   get soFar() {
     const { values } = this;

@@ -13,7 +13,7 @@ const inWords = (endpoint) => ({
   launching: `starting ${endpoint}; loading its models takes some seconds …`,
   starting: `connecting to ${endpoint} …`,
   recording: "your turn: say the script",
-  talking: `${endpoint} is ready: speak`,
+  talking: `${endpoint} ${endpoint.startsWith("the ") ? "are" : "is"} ready: speak`,
   repeating: "streaming the takes again to compare styles with repeats; End to skip this",
   disconnected: "disconnected",
   scoring: "waiting for scores; End again to skip them",
@@ -56,7 +56,7 @@ class Talk {
   async start(request) {
     if (this.connection) return;
     this.failure = null;
-    this.endpoint = request.endpoint.name;
+    this.endpoint = request.more_endpoints ? "the endpoints" : request.endpoint.name;
     fill(this.alert);
     this.show("opening");
     this.setup.hide(true);
@@ -84,7 +84,7 @@ class Talk {
   }
 
   receive(message) {
-    if (message.type === "state") {
+    if (message.type === "state" && message.endpoint === undefined) {
       this.show(message.state);
       fill(
         this.alert,
@@ -130,7 +130,10 @@ class Talk {
     const typing = event.target.closest("input, textarea, select");
     const pressing = event.target.closest("button, a, summary");
     if (event.key === "Escape") this.ask({ type: "end" });
-    else if (typing || pressing) return;
+    else if (typing) return;
+    else if (this.conversation.press(event.key)) {
+      // one of the keys of several endpoints, which no button uses
+    } else if (pressing) return;
     else if (event.key === " ") this.conversation.mute();
     else if (event.key === "Enter") this.conversation.commit();
     else if (event.key === "f" && this.conversation.fullScreen) this.conversation.fullScreen();

@@ -1,5 +1,6 @@
 // Show a conversation on the page: levels, controls, transcript, and the latencies of its turns.
 import { announce, button, fill, make } from "./web/elements.js";
+import { EndpointCards } from "./talk_endpoints.js";
 import { turnFigures } from "./talk_turn.js";
 
 const SILENT_DB = -60;
@@ -16,7 +17,9 @@ export class Conversation {
     this.ask = ask;
     this.request = request;
     this.muted = false;
-    this.open = {}; // unfinished transcript line of each side
+    this.cards = null; // only with several endpoints
+    this.together = make("div");
+    this.open = {}; // unfinished transcript line of each side and endpoint
     this.levels = { user: meter("You"), reply: meter("Reply") };
     this.muting = button("Mute", () => this.mute(), {
       "aria-pressed": "false",
@@ -68,14 +71,24 @@ export class Conversation {
       this.keys,
       this.run,
       this.notes,
+      this.together,
       make("div", { class: "talk-columns" }, this.log, this.turns),
     );
   }
 
   /** Begin once the page is connected; `_streams` are the user's voice and the reply. */
-  began({ turn_mode: mode }, _streams) {
+  began({ turn_mode: mode, endpoints, judges }, _streams) {
     this.committing.hidden = mode !== "manual";
     this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
+    if (!endpoints) return;
+    this.cards = new EndpointCards(endpoints, judges, this.ask);
+    this.together.replaceWith(this.cards.element);
+    this.keys.textContent += ` ${this.cards.keys}`;
+  }
+
+  /** Handle a key that Talk does not handle; return whether it was handled. */
+  press(key) {
+    return this.cards?.press(key) ?? false;
   }
 
   mute() {
@@ -97,6 +110,7 @@ export class Conversation {
 
   /** Process a message from the studio. */
   receive(message) {
+    this.cards?.receive(message);
     switch (message.type) {
       case "levels":
         this.levels.user.set(message.user, message.muted ? "muted" : null);
@@ -109,16 +123,16 @@ export class Conversation {
         this.hear(message);
         break;
       case "turn":
-        this.settle();
+        this.settle(message.endpoint);
         this.figures(message);
         break;
       case "state":
-        this.settle();
-        this.again.hidden = message.state !== "disconnected";
-        if (message.state === "disconnected") this.again.focus();
+        this.settle(message.endpoint);
+        this.again.hidden = this.cards ? !this.cards.incomplete : message.state !== "disconnected";
+        if (message.state === "disconnected" && !this.cards) this.again.focus();
         break;
       case "scores":
-        this.scored(message);
+        if (!this.cards) this.scored(message);
         break;
       case "note":
         this.note(message);
@@ -126,13 +140,16 @@ export class Conversation {
     }
   }
 
-  hear({ side, text, final }) {
-    const line = (this.open[side] ??= this.log.appendChild(
-      make("p", { class: side }, make("b", {}, side === "user" ? "you" : "reply"), make("span")),
+  hear({ side, text, final, endpoint }) {
+    if (side === "user" && endpoint !== (this.cards ? (this.cards.heard ?? 0) : undefined)) return;
+    const key = `${side}${endpoint}`;
+    const replies = this.cards?.cards[endpoint].label ?? "reply";
+    const line = (this.open[key] ??= this.log.appendChild(
+      make("p", { class: side }, make("b", {}, side === "user" ? "you" : replies), make("span")),
     ));
     const said = line.querySelector("span");
     said.textContent = final ? text.trim() : said.textContent + text;
-    if (final) delete this.open[side];
+    if (final) delete this.open[key];
     if (!said.textContent.trim() && final) line.remove();
     this.log.scrollTop = this.log.scrollHeight;
   }
@@ -140,14 +157,18 @@ export class Conversation {
   /** Show the latencies of a turn, replacing earlier values. */
   figures(message) {
     this.turns.hidden = false;
-    const shown = this.turns.querySelector(`[data-number="${message.number}"]`);
-    if (shown) shown.replaceWith(turnFigures(message));
-    else this.turns.prepend(turnFigures(message));
+    const { number, endpoint = 0 } = message;
+    const shown = this.turns.querySelector(`[data-number="${number}"][data-endpoint="${endpoint}"]`);
+    const figures = turnFigures(message, this.cards?.cards[endpoint].label);
+    figures.dataset.endpoint = endpoint;
+    if (shown) shown.replaceWith(figures);
+    else this.turns.prepend(figures);
   }
 
-  /** Begin new lines of the transcript. */
-  settle() {
-    this.open = {};
+  /** Begin new lines of the transcript, of one endpoint or of all. */
+  settle(endpoint) {
+    for (const side of ["user", "reply"]) delete this.open[`${side}${endpoint}`];
+    if (endpoint === undefined) this.open = {};
   }
 
   /** Show the scores of a turn by one judge. */
@@ -161,20 +182,28 @@ export class Conversation {
     note.textContent = text;
   }
 
-  stored({ run, name }) {
-    const page = `/pages/report.html?run=${run}&short=1`;
+  stored({ runs, ...single }) {
+    const all = runs ?? [single];
     fill(
       this.run,
-      "Recorded as ",
-      make("a", { href: `#/runs/${run}` }, name),
-      ". ",
-      make("a", { href: page, download: `${name}.html` }, "Save a page with audio and transcript"),
-      ".",
+      all.map(({ run, name }) => [
+        "Recorded as ",
+        make("a", { href: `#/runs/${run}` }, name),
+        ". ",
+        make(
+          "a",
+          { href: `/pages/report.html?run=${run}&short=1`, download: `${name}.html` },
+          "Save a page with audio and transcript",
+        ),
+        ". ",
+      ]),
     );
     for (const heading of this.turns.querySelectorAll("[data-turn]")) {
+      const { run } = all[heading.closest("[data-endpoint]").dataset.endpoint];
       const href = `#/runs/${run}/turns/${encodeURIComponent(heading.dataset.turn)}`;
       fill(heading, make("a", { href }, heading.textContent));
     }
+    if (runs) this.cards.reveal(runs);
     this.end();
     this.run.querySelector("a").focus();
   }

@@ -1,20 +1,44 @@
-// Choose an endpoint, devices and judges in a form.
+// Choose one or several endpoints, devices and judges in a form.
 import { EndpointChoice } from "./endpoint_choice.js";
 import { JudgeChoice } from "./judge_choice.js";
 import { DeviceChoice } from "./talk_devices.js";
-import { make } from "./web/elements.js";
+import { button, make } from "./web/elements.js";
+
+const MOST_ENDPOINTS = 4;
+const TEXTS = { missing: "; an endpoint on this machine does not need it", launched: "started by the studio" };
+
+/** The form of a further endpoint; how turns end is chosen once for all. */
+class FurtherEndpoint {
+  constructor(endpoints, usual, remove) {
+    this.chosen = new EndpointChoice(endpoints, usual, TEXTS);
+    const { names, model, needs } = this.chosen;
+    this.voice = voiceInput();
+    this.element = make(
+      "fieldset",
+      {},
+      make("legend", {}, "Another endpoint"),
+      names,
+      make("label", {}, "Model", model),
+      make("label", {}, "Voice", this.voice),
+      button("Remove", () => remove(this)),
+      needs,
+    );
+  }
+}
+
+const voiceInput = () =>
+  make("input", { name: "voice", autocomplete: "off", placeholder: "the endpoint's default" });
 
 /** The form before a conversation. */
 export class Setup {
   constructor({ endpoints, default: usual, judges }, start) {
     this.judges = new JudgeChoice(judges, "none", undefined, false);
-    this.chosen = new EndpointChoice(endpoints, usual, {
-      missing: "; an endpoint on this machine does not need it",
-      launched: "started by the studio",
-    });
+    this.chosen = new EndpointChoice(endpoints, usual, TEXTS);
+    this.further = [];
+    this.addFurther = () => this.add(new FurtherEndpoint(endpoints, usual, (one) => this.remove(one)));
     const { names, modes, model, needs } = this.chosen;
     this.devices = new DeviceChoice();
-    this.voice = make("input", { name: "voice", autocomplete: "off", placeholder: "the endpoint's default" });
+    this.voice = voiceInput();
     this.prompt = make("textarea", { name: "prompt", rows: 2, placeholder: "none" });
     this.element = make(
       "form",
@@ -31,6 +55,7 @@ export class Setup {
         make("button", { class: "talk-start" }, "Start"),
       ),
       needs,
+      (this.several = this.offerSeveral()),
       this.devices.element,
       this.judges.element,
       make(
@@ -41,12 +66,46 @@ export class Setup {
     );
   }
 
+  /** Make the choice of further endpoints that hear the same microphone. */
+  offerSeveral() {
+    this.blind = make("input", { type: "checkbox", name: "blind" });
+    this.hiding = make("label", { hidden: true }, this.blind, " Hide the names until the end");
+    this.adding = button("Add an endpoint", () => this.addFurther());
+    this.places = make("div");
+    return make("div", {}, this.places, make("p", { class: "choices" }, this.adding, this.hiding));
+  }
+
+  add(further) {
+    this.further.push(further);
+    this.places.append(further.element);
+    this.offerMore();
+    further.element.querySelector("select").focus();
+  }
+
+  remove(further) {
+    this.further = this.further.filter((each) => each !== further);
+    further.element.remove();
+    this.offerMore();
+    this.adding.focus();
+  }
+
+  offerMore() {
+    this.adding.hidden = this.further.length >= MOST_ENDPOINTS - 1;
+    this.hiding.hidden = !this.further.length;
+  }
+
   request() {
     const { names } = this.judges;
-    const [voice, instructions] = [this.voice, this.prompt].map(({ value }) => value.trim());
+    const instructions = this.prompt.value.trim();
+    const table = ({ chosen, voice: { value } }) => ({
+      ...chosen.table,
+      ...(value.trim() && { voice: value.trim() }),
+      ...(instructions && { instructions }),
+    });
     this.devices.stop();
     return {
-      endpoint: { ...this.chosen.table, ...(voice && { voice }), ...(instructions && { instructions }) },
+      endpoint: table(this),
+      ...(this.further.length && { more_endpoints: this.further.map(table), blind: this.blind.checked }),
       turns: { mode: this.chosen.mode },
       judges: names ? { names } : {},
     };

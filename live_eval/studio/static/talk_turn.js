@@ -8,7 +8,7 @@ export const SCALE_MS = 3_000;
 /** Return the position of a latency on the scale in percent. */
 export const share = (ms) => 100 * Math.max(0, Math.min(1, ms / SCALE_MS));
 
-/** Show the latencies of a turn step by step, from the end of the user's speech. */
+/** Show the latencies of a turn step by step, from the end of the user's speech; `whose` labels one of several endpoints. */
 export function turnFigures({
   number: count,
   turn: id,
@@ -19,7 +19,8 @@ export function turnFigures({
   steps,
   barge_in_stop_ms: stop,
   after_ms: after,
-}) {
+}, whose) {
+  const title = `Turn ${count}${whose ? ` · ${whose}` : ""}`;
   const shown = steps.filter(({ ms }) => ms !== 0);
   let begin = 0;
   const rows = shown.map(({ name, ms }) => {
@@ -40,8 +41,8 @@ export function turnFigures({
       );
   return make(
     "section",
-    { class: "talk-turn", "aria-label": `Turn ${count}`, "data-number": count, "data-after-ms": after },
-    make("h2", { "data-turn": id }, `Turn ${count}`),
+    { class: "talk-turn", "aria-label": title, "data-number": count, "data-after-ms": after },
+    make("h2", { "data-turn": id }, title),
     summary,
     stop !== null && make("p", {}, `The reply stopped ${milliseconds(stop)} after you spoke over it.`),
     rows.length > 0 &&

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,9 +18,11 @@ from live_eval.data import Consent, PerformedSet
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.judging import JudgeSpec
 from live_eval.live import LiveConversation
+from live_eval.live.parties import Parties
 from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.quick_scores import QuickScorer, live_options
-from live_eval.live.updates import State, StateChanged
+from live_eval.live.shared_conversation import SharedConversation
+from live_eval.live.updates import FromEndpoint, State, StateChanged
 from live_eval.recording import RunWriter
 from live_eval.run.plan import Plan, data_facts
 from live_eval.scoring.judge_runner import JudgeOptions, unable_judges
@@ -28,52 +32,35 @@ from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
 from live_eval.studio.talking.page_messages import as_json
 from live_eval.webrtc.answering import OfferError, RtcConnection
 
-__all__ = ["PageConversation"]
+__all__ = ["PageConversation", "SharedPageConversation"]
 
 _CONNECT_NS = 15_000_000_000
 _DELAY_NS = 120_000_000
 """The delay from the microphone to the session; a busy browser's packets are up to 80 ms late."""
 
+_DEVICES = {"microphone": "browser"}
+
 _log = logging.getLogger(__name__)
 
 
-class PageConversation:
-    """Runs a conversation between a page and an endpoint, and stores it as a run.
-
-    The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``; during a performance also ``take``, whose ``choice`` is ``end``,
-    ``accept``, ``repeat`` or ``skip``. It receives messages built by `page_messages.as_json`; ``failed`` with
-    a ``message`` if an error ends the conversation; and finally ``stored`` with the run's ID and name.
+class _Page(abc.ABC):
+    """Runs a conversation on a page's WebRTC connection, with one or several endpoints.
 
     Args:
-        run: Run to store; its folder is created once the page is connected.
+        plans: Plan for each endpoint.
         judges: Judges that score the turns, in order; those that cannot run are reported.
         options: Options of the judges.
-        performed: Data set of the takes, for a performance.
-        consent: Consent of the performer.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        run: ListedFolder,
-        judges: Sequence[JudgeSpec] = (),
-        options: JudgeOptions | None = None,
-        *,
-        performed: PerformedSet | None = None,
-        consent: Consent | None = None,
-    ) -> None:
-        self._plan = plan
-        self._run = run
+    def __init__(self, plans: Sequence[Plan], judges: Sequence[JudgeSpec], options: JudgeOptions) -> None:
+        self._plans = plans
         self._judges = judges
-        self._performed = performed
-        self._consent = consent
+        self._options = options
+        self._missing = unable_judges(judges, options)
         self._performance: Performance | None = None
-        self._options = options or live_options(scripted=True)
-        self._missing = unable_judges(judges, self._options)
         self._clock = SystemClock()
         self._connection = RtcConnection(self._clock)
-        self._live: LiveConversation | None = None
+        self._live: LiveConversation | SharedConversation | None = None
         self._stopped = False
         self._connected = self._left = False
 
@@ -83,17 +70,15 @@ class PageConversation:
         return self._connected
 
     @property
-    def key_recipient(self) -> str | None:
-        """The recipient of the endpoint's key; see `Plan.key_recipient`."""
-        return self._plan.key_recipient
+    def key_recipients(self) -> list[str]:
+        """The recipients of the endpoints' keys; see `Plan.key_recipient`."""
+        return [plan.key_recipient for plan in self._plans if plan.key_recipient is not None]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The turn mode, the judges, and the run's ID and name, as JSON values."""
+        """The turn mode and the judges, as JSON values."""
         return {
-            "turn_mode": self._plan.turn_mode.value,
-            "run": self._run.id,
-            "name": self._run.path.name,
+            "turn_mode": self._plans[0].turn_mode.value,
             "judges": [
                 {"name": spec.name, "title": spec.title, "missing": self._missing.get(spec.name)}
                 for spec in self._judges
@@ -137,48 +122,13 @@ class PageConversation:
         """Close the connection to the page."""
         await self._connection.close(1000, "")
 
+    @abc.abstractmethod
     async def _store(self) -> None:
-        """Run the live conversation, and end the stored run in any case."""
-        writer = await asyncio.to_thread(self._writer)
-        able = [spec.name for spec in self._judges if spec.name not in self._missing]
-        scorer = await asyncio.to_thread(QuickScorer, self._run.path, able, self._options) if able else None
-        try:
-            await self._converse(writer, scorer)
-        except LiveEvalError as error:
-            await self._send({"type": "failed", "message": str(error)})
-        finally:
-            if scorer is not None:
-                await asyncio.to_thread(scorer.close)
-            await asyncio.to_thread(self._end, writer)
-            await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
+        """Run the live conversation, and end the stored runs in any case."""
 
-    def _end(self, writer: RunWriter) -> None:
-        """End the stored run, and describe the data set recorded for it."""
-        takes = self._performed.load() if self._performed is not None else None
-        if takes is not None:
-            writer.describe_data(data_facts(takes))
-        writer.end()
-
-    def _writer(self) -> RunWriter:
-        if self._performed is not None and self._consent is not None:
-            self._performed.begin(self._consent)
-        manifest = {**self._plan.manifest(), "source": "live", "devices": {"microphone": "browser"}}
-        return RunWriter.create(self._run.path, manifest)
-
-    async def _converse(self, writer: RunWriter, scorer: QuickScorer | None) -> None:
-        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
-        if self._performed is not None:
-            self._performance = Performance(self._plan, self._performed, device_hz=OPUS_RATE_HZ)
-        live = LiveConversation(
-            self._plan,
-            writer,
-            loudspeaker,
-            device_hz=OPUS_RATE_HZ,
-            performance=self._performance,
-            scorer=scorer,
-            delay_ns=_DELAY_NS,
-            clock=self._clock,
-        )
+    async def _converse(
+        self, live: LiveConversation | SharedConversation, loudspeaker: TrackLoudspeaker
+    ) -> None:
         self._live = live
         if self._stopped:
             live.stop()
@@ -198,14 +148,14 @@ class PageConversation:
         if failure is not None:
             raise failure
 
-    async def _listen(self, live: LiveConversation) -> None:
+    async def _listen(self, live: LiveConversation | SharedConversation) -> None:
         """Forward the page's microphone audio."""
         while (packet := await self._connection.hear()) is not None:
             live.push(np.frombuffer(packet.pcm, "<i2").astype(np.int16, copy=False), packet.at_ns)
         self._left = True
         live.stop()
 
-    async def _obey(self, live: LiveConversation) -> None:
+    async def _obey(self, live: LiveConversation | SharedConversation) -> None:
         """Carry out the page's commands."""
         actions: dict[str, Callable[[], None]] = {
             "commit": live.commit,
@@ -225,17 +175,163 @@ class PageConversation:
                         self._performance.choose(TakeChoice(choice))
                 elif kind in switches:
                     switches[kind](message["on"] is True)
+                elif kind in ("hear", "vote") and isinstance(live, SharedConversation):
+                    place = message["endpoint"]
+                    if place is not None and (type(place) is not int or place < 0):
+                        raise ValueError("expected the place of an endpoint or null")
+                    (live.hear if kind == "hear" else live.vote)(place)
                 else:
                     actions[kind]()
             except (ValueError, TypeError, KeyError):
                 _log.warning("ignored a malformed message from the page: %.100r", arrival.message)
 
-    async def _pass_on(self, live: LiveConversation) -> None:
+    async def _pass_on(self, live: LiveConversation | SharedConversation) -> None:
         async for update in live.updates():
             await self._send(as_json(update))
+            update = update.update if isinstance(update, FromEndpoint) else update
             if self._left and isinstance(update, StateChanged) and update.state is State.SCORING:
                 live.stop()  # the page is closed, so missing scores are not needed
 
     async def _send(self, message: dict[str, Any]) -> None:
         if not self._connection.ended:
             await self._connection.send(json_text(message).encode())
+
+
+class PageConversation(_Page):
+    """Runs a conversation between a page and an endpoint, and stores it as a run.
+
+    The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
+    ``commit``, ``reconnect`` and ``end``; during a performance also ``take``, whose ``choice`` is ``end``,
+    ``accept``, ``repeat`` or ``skip``. It receives messages built by `page_messages.as_json`; ``failed`` with
+    a ``message`` if an error ends the conversation; and finally ``stored`` with the run's ID and name.
+
+    Args:
+        run: Run to store; its folder is created once the page is connected.
+        judges: Judges that score the turns, in order; those that cannot run are reported.
+        options: Options of the judges.
+        performed: Data set of the takes, for a performance.
+        consent: Consent of the performer.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: ListedFolder,
+        judges: Sequence[JudgeSpec] = (),
+        options: JudgeOptions | None = None,
+        *,
+        performed: PerformedSet | None = None,
+        consent: Consent | None = None,
+    ) -> None:
+        super().__init__([plan], judges, options or live_options(scripted=True))
+        self._plan = plan
+        self._run = run
+        self._performed = performed
+        self._consent = consent
+
+    async def _store(self) -> None:
+        writer = await asyncio.to_thread(self._writer)
+        able = [spec.name for spec in self._judges if spec.name not in self._missing]
+        scorer = await asyncio.to_thread(QuickScorer, self._run.path, able, self._options) if able else None
+        if self._performed is not None:
+            self._performance = Performance(self._plan, self._performed, device_hz=OPUS_RATE_HZ)
+        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
+        live = LiveConversation(
+            self._plan,
+            writer,
+            loudspeaker,
+            device_hz=OPUS_RATE_HZ,
+            performance=self._performance,
+            scorer=scorer,
+            delay_ns=_DELAY_NS,
+            clock=self._clock,
+        )
+        try:
+            await self._converse(live, loudspeaker)
+        except LiveEvalError as error:
+            await self._send({"type": "failed", "message": str(error)})
+        finally:
+            if scorer is not None:
+                await asyncio.to_thread(scorer.close)
+            await asyncio.to_thread(self._end, writer)
+            await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
+
+    def _end(self, writer: RunWriter) -> None:
+        """End the stored run, and describe the data set recorded for it."""
+        takes = self._performed.load() if self._performed is not None else None
+        if takes is not None:
+            writer.describe_data(data_facts(takes))
+        writer.end()
+
+    def _writer(self) -> RunWriter:
+        if self._performed is not None and self._consent is not None:
+            self._performed.begin(self._consent)
+        manifest = {**self._plan.manifest(), "source": "live", "devices": _DEVICES}
+        return RunWriter.create(self._run.path, manifest)
+
+
+class SharedPageConversation(_Page):
+    """Runs a conversation between a page and several endpoints, and stores a run for each.
+
+    In addition to the messages of `PageConversation`, the page sends ``hear`` and ``vote`` with the place of
+    an ``endpoint``; null for all in turn, or a tie. Messages of one endpoint have its place as ``endpoint``.
+    ``stored`` has the ``runs`` in the order of presentation, and the command ``arena`` if there are votes.
+
+    Args:
+        runs: Run of each of `parties.all`.
+        votes: File to write the votes to.
+    """
+
+    def __init__(
+        self,
+        parties: Parties,
+        runs: Sequence[ListedFolder],
+        votes: ListedFolder,
+        judges: Sequence[JudgeSpec],
+        options: JudgeOptions,
+    ) -> None:
+        super().__init__([party.plan for party in parties.all], judges, options)
+        self._parties = parties
+        self._runs = runs
+        self._votes = votes.path
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The turn mode, the judges, and the endpoints' labels, as JSON values."""
+        return {**super().facts, "endpoints": [each.label for each in self._parties.standings]}
+
+    async def _store(self) -> None:
+        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
+        settings = {"device_hz": OPUS_RATE_HZ, "delay_ns": _DELAY_NS, "clock": self._clock}
+        stack = contextlib.ExitStack()
+        try:
+            opened = self._parties.conversation(loudspeaker, _DEVICES, **settings)
+            live = await asyncio.to_thread(stack.enter_context, opened)
+            await self._converse(live, loudspeaker)
+        except LiveEvalError as error:
+            await self._send({"type": "failed", "message": str(error)})
+        finally:
+            await asyncio.to_thread(stack.close)
+            await self._send(await asyncio.to_thread(self._stored))
+
+    def _stored(self) -> dict[str, Any]:
+        """Write the votes; return the message about the runs."""
+        parties = self._parties
+        if len(parties.ballot):
+            parties.ballot.write(self._votes)
+        each = zip(parties.all, parties.standings, self._runs, parties.ballot.wins, strict=True)
+        runs = [
+            {
+                "run": run.id,
+                "name": run.path.name,
+                "endpoint": party.name,
+                "label": standing.label,
+                "so_far": standing.so_far,
+                "turns": len(standing.turns),
+                "votes": votes,
+                "failure": None if standing.failure is None else standing.failure.message,
+            }
+            for party, standing, run, votes in each
+        ]
+        arena = parties.next_commands(self._votes).get("votes")
+        return {"type": "stored", "runs": runs, "arena": arena}

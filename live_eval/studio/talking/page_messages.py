@@ -15,6 +15,7 @@ from live_eval.live.updates import (
     QuickScores,
     RecordStored,
     SpeechDetected,
+    StandingChanged,
     StateChanged,
     TakeAsked,
     TakeChecked,
@@ -79,6 +80,8 @@ def as_json(update: Update) -> dict[str, Any]:
             }
         case HeardChanged(place):
             return {"type": "heard", "endpoint": place}
+        case StandingChanged(place, state):
+            return {"type": "standing", "endpoint": place, "state": state}
         case Voted(number, winner, wins):
             return {"type": "vote", "number": number, "winner": winner, "wins": list(wins)}
         case FromEndpoint(place, of_endpoint):

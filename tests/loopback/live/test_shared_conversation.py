@@ -174,7 +174,7 @@ async def test_a_dead_endpoint_does_not_end_the_conversation(tmp_path: Path, utt
     for place in (1, 2):
         states: list[StateChanged] = shared.seen.at(place, StateChanged)
         assert [each.state for each in states][-2:] == [State.DISCONNECTED, State.ENDED]
-    assert shared.seen.states == [State.ENDED]
+    assert shared.seen.states == [State.STARTING, State.TALKING, State.ENDED]
     assert [turn.failure for turn in await asyncio.to_thread(stored, folders[0])] == [None, None]
     assert not await asyncio.to_thread(stored, folders[1])
     [failed] = await asyncio.to_thread(stored, folders[2])
@@ -184,8 +184,8 @@ async def test_a_dead_endpoint_does_not_end_the_conversation(tmp_path: Path, utt
 async def test_the_conversation_reports_that_no_endpoint_is_left(tmp_path: Path) -> None:
     folders = [tmp_path / "one", tmp_path / "two"]
     async with conversing(folders, [silence(0.1)], [None, None]) as shared:
-        await shared.seen.until(StateChanged)
-    assert shared.seen.states == [State.DISCONNECTED, State.ENDED]
+        await shared.seen.until(StateChanged, 2)
+    assert shared.seen.states == [State.STARTING, State.DISCONNECTED, State.ENDED]
 
 
 async def test_an_endpoint_that_cannot_be_launched_is_reported(

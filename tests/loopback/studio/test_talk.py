@@ -69,6 +69,24 @@ async def page(browser: aiohttp.ClientSession, mode: str | None = None) -> Async
         await client.close()
 
 
+@asynccontextmanager
+async def page_of_several(
+    browser: aiohttp.ClientSession, *more: Json, blind: bool = False
+) -> AsyncIterator[tuple[Stranger, Json]]:
+    """A page that talks to the reference endpoint and to others at once, and what the studio answered."""
+    client = Stranger("talk")
+    try:
+        body = {"offer": await client.offer(), "more_endpoints": list(more), "blind": blind}
+        status, began = await post(browser, body)
+        assert status == 200, began
+        await client.accept(began["answer"])
+        async with asyncio.timeout(20):
+            await until(client, "state", state="talking")
+            yield client, began
+    finally:
+        await client.close()
+
+
 async def until(client: Stranger, kind: str, **fields: Any) -> list[Json]:
     """Return the updates up to the first of a kind with these fields, inclusive."""
     found: list[Json] = []
@@ -222,6 +240,10 @@ async def test_a_page_that_never_connected_leaves_no_run(tmp_path: Path) -> None
         ({"offer": "v=0", "endpoint": {"name": "azure"}}, "--endpoint azure=URL"),
         ({"offer": "v=0", "endpoint": {"name": "openai"}}, "OPENAI_API_KEY"),
         ({"offer": "v=0", "turns": {"mode": "never"}}, "never"),
+        ({"offer": "v=0", "more_endpoints": {}}, "more_endpoints: expected a list of at most 3"),
+        ({"offer": "v=0", "more_endpoints": [{}] * 4}, "more_endpoints: expected a list of at most 3"),
+        ({"offer": "v=0", "more_endpoints": [{"base_url": "ws://x"}]}, "more_endpoints: expected an object"),
+        ({"offer": "v=0", "more_endpoints": [{}], "perform": {"data": "sample"}}, "a single endpoint"),
         ({"offer": "v=0"}, "m=audio"),
     ],
 )
@@ -276,6 +298,63 @@ async def test_a_studio_of_single_runs_stores_no_conversation(tmp_path: Path) ->
         status, refused = await post(browser, {"offer": "v=0"})
         assert status == 400
         assert "a folder of runs" in refused["error"]["message"]
+
+
+async def test_several_endpoints_hear_one_microphone_and_are_voted_on(
+    tmp_path: Path, utterance: NDArray[np.int16]
+) -> None:
+    async with reference(reply_ms=400) as quick, reference(reply_ms=400, delay_ms=1_100) as slow:
+        addresses = {"reference": f"ws://{quick}/v1", "openai": f"ws://{slow}/v1"}
+        addresses["openai-beta"] = "ws://127.0.0.1:9/v1"
+        async with studio(tmp_path, addresses=addresses) as browser:
+            more = [{"name": "openai"}, {"name": "openai-beta"}, {"name": "reference", "model": "m/1"}]
+            async with page_of_several(browser, *more) as (client, began):
+                names = ["reference", "openai", "openai-beta", "reference m-1"]
+                assert began["endpoints"] == names
+                client.send(type="hear", endpoint=1)
+                client.send(type="hear", endpoint="all")
+                client.send(type="vote", endpoint=-1)
+                await until(client, "heard", endpoint=1)
+                client.microphone.say(utterance)
+                await client.hears(TONE)
+                news: list[Json] = []
+                while len([each for each in news if each["type"] == "kept"]) < 3:
+                    news.append(await client.events.get())
+                turns = {each["endpoint"]: each for each in news if each["type"] == "turn"}
+                client.send(type="vote", endpoint=1)
+                assert (await until(client, "vote"))[-1]["wins"] == [0, 1, 0, 0]
+                client.send(type="end")
+                (*_, end) = await until(client, "stored")
+    assert sorted(turns) == [0, 1, 3]
+    assert turns[1]["voice_to_voice_ms"] > turns[0]["voice_to_voice_ms"] + 300
+    states = [(each["endpoint"], each["state"]) for each in news if each["type"] == "standing"]
+    assert {(1, "thinking"), (1, "speaking"), (1, "listening")} <= set(states)
+    missing = [run["endpoint"] for run in end["runs"] if run["failure"]]
+    assert missing == ["openai-beta"]
+    assert [run["turns"] for run in end["runs"]] == [1, 1, 0, 1]
+    assert end["arena"].startswith("live-eval arena ")
+    assert end["arena"].endswith("-votes.csv")
+
+    def in_folder() -> list[str]:
+        return [path.name[21:] for path in sorted(tmp_path.iterdir())]
+
+    stored_names = [f"{name.replace(' ', '-')}-live" for name in names]
+    assert sorted(await asyncio.to_thread(in_folder)) == sorted([*stored_names, "votes.csv"])
+
+
+async def test_the_names_of_several_endpoints_are_hidden_until_the_end(tmp_path: Path) -> None:
+    async with (
+        reference() as address,
+        at(tmp_path, address) as browser,
+        page_of_several(browser, {"name": "reference"}, blind=True) as (client, began),
+    ):
+        assert began["endpoints"] == ["A", "B"]
+        assert "reference" not in json.dumps({**began, "answer": ""})
+        client.send(type="end")
+        (*_, end) = await until(client, "stored")
+    assert [run["label"] for run in end["runs"]] == ["A", "B"]
+    assert {run["endpoint"] for run in end["runs"]} == {"reference", "reference 2"}
+    assert end["arena"] is None
 
 
 async def test_the_studio_stores_the_conversation_when_it_stops(tmp_path: Path) -> None:

@@ -110,3 +110,13 @@ def test_silence_of_a_track_is_no_reply_and_speech_over_replies_drops_all() -> N
     assert here.speaker.drops == before + 1
     assert here.speaker.played == [(1_000, 300)]
     assert not here.room.plays(500 * MS)
+
+
+def test_the_current_endpoint_is_the_chosen_one_or_the_one_that_plays() -> None:
+    here = Endpoints(2)
+    assert here.room.current == 0
+    here.room.choose(None)
+    assert here.room.current is None
+    here.say(1, 500)
+    here.say(0, 500)
+    assert here.room.current == 1

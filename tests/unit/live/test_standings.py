@@ -3,7 +3,7 @@
 import pytest
 
 from live_eval.errors import FailureKind
-from live_eval.live.standings import Standing
+from live_eval.live.standings import Standing, common_state
 from live_eval.live.updates import Levels, SpeechDetected, State, StateChanged
 from live_eval.types import Failure
 from tests.unit.live.test_ballot import turn
@@ -36,3 +36,17 @@ def test_a_failed_endpoint_stays_missing_until_it_is_back() -> None:
     assert standing.turn_in_words(1) == "–"
     standing.follow(StateChanged(State.TALKING))
     assert standing.failure is None
+
+
+def test_the_common_state_is_disconnected_only_without_any_endpoint() -> None:
+    standings = [Standing("a"), Standing("b")]
+    assert common_state(standings) is State.STARTING
+    standings[0].follow(StateChanged(State.TALKING))
+    assert common_state(standings) is State.TALKING
+    failure = Failure(FailureKind.CLOSED, "gone")
+    standings[1].follow(StateChanged(State.DISCONNECTED, failure))
+    assert common_state(standings) is State.TALKING
+    standings[0].follow(StateChanged(State.ENDED))
+    assert common_state(standings) is State.ENDED
+    standings[0].follow(StateChanged(State.DISCONNECTED, failure))
+    assert common_state(standings) is State.DISCONNECTED

@@ -11,16 +11,20 @@ from live_eval.errors import FailureKind
 from live_eval.live.updates import (
     AudioSide,
     EchoDetected,
+    FromEndpoint,
+    HeardChanged,
     LatencyMeasured,
     Levels,
     QuickScores,
     RecordStored,
     SpeechDetected,
+    StandingChanged,
     State,
     StateChanged,
     TakeAsked,
     TakeChecked,
     TranscriptPiece,
+    Voted,
     Xruns,
 )
 from live_eval.studio.talking.page_messages import as_json
@@ -55,6 +59,10 @@ def test_every_update_becomes_a_json_message() -> None:
         as_json(QuickScores("turn-0001", {"dnsmos.ovrl": 3.2}, judge="dnsmos", seconds=0.25, late=True)),
         as_json(EchoDetected(12.0, 0.9)),
         as_json(Xruns(underruns=2)),
+        as_json(FromEndpoint(1, StateChanged(State.DISCONNECTED, lost))),
+        as_json(StandingChanged(1, "thinking")),
+        as_json(HeardChanged(None)),
+        as_json(Voted(3, 1, (0, 2))),
         as_json(TakeAsked(1, 15, "I am home.", "with a sigh")),
         as_json(TakeChecked("I am", -23.21, 1.234, ("too quiet",), ("a note",))),
     ]
@@ -70,10 +78,16 @@ def test_every_update_becomes_a_json_message() -> None:
         "scores",
         "note",
         "note",
+        "state",
+        "standing",
+        "heard",
+        "vote",
         "take",
         "checked",
     ]
-    assert messages[11]["problems"] == ["too quiet"]
+    assert [each["endpoint"] for each in messages[10:13]] == [1, 1, None]
+    assert messages[13] == {"type": "vote", "number": 3, "winner": 1, "wins": [0, 2]}
+    assert messages[15]["problems"] == ["too quiet"]
     assert messages[7]["scores"] == [{"title": "overall quality (P.835)", "value": "3.2 MOS"}]
     assert (messages[7]["seconds"], messages[7]["late"]) == (0.25, True)
     assert "12 ms later" in messages[8]["text"]

@@ -1,0 +1,124 @@
+"""Prepare a conversation with several endpoints: for each, a run, a scorer and a `LiveConversation`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from live_eval.errors import UsageError
+from live_eval.live.ballot import Ballot
+from live_eval.live.captures import TurnNumbers
+from live_eval.live.conversation import LiveConversation
+from live_eval.live.quick_scores import QuickScorer
+from live_eval.live.reply import AudioSink
+from live_eval.live.shared_conversation import Join, SharedConversation
+from live_eval.live.standings import Standing
+from live_eval.recording import RunWriter
+from live_eval.run.plan import Plan
+from live_eval.scoring.judge_runner import JudgeOptions
+from live_eval.types import TurnMode
+
+__all__ = ["MOST_ENDPOINTS", "Parties", "Party"]
+
+MOST_ENDPOINTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One of several endpoints in a conversation.
+
+    Args:
+        name: Name of the endpoint, different from the other parties' names.
+        folder: Folder of the run to store.
+        judges: Judges that score its turns, in the order in which they run.
+    """
+
+    name: str
+    plan: Plan
+    folder: Path
+    judges: Sequence[str]
+    options: JudgeOptions
+
+
+class Parties:
+    """The endpoints of a conversation in the order of presentation, with their votes and values.
+
+    Args:
+        blind: Whether to shuffle the endpoints and to label them with letters.
+
+    Raises:
+        UsageError: There are too many endpoints, or they end turns in different ways.
+    """
+
+    def __init__(self, parties: Sequence[Party], *, blind: bool = False) -> None:
+        if len(parties) > MOST_ENDPOINTS:
+            raise UsageError(f"expected at most {MOST_ENDPOINTS} endpoints, got {len(parties)}")
+        modes = {party.plan.turn_mode for party in parties}
+        if len(modes) > 1:
+            raise UsageError("the endpoints end turns in different ways: pass --turn-mode")
+        self.manual = modes == {TurnMode.MANUAL}
+        """Whether the user ends turns."""
+        self.blind = blind
+        self.all = list(parties)
+        """The endpoints in the order of presentation."""
+        if blind:
+            random.SystemRandom().shuffle(self.all)
+        names = [party.name for party in self.all]
+        labels = ascii_uppercase[: len(names)] if blind else names
+        self.ballot = Ballot([party.folder.name for party in self.all])
+        self.standings = [Standing(label) for label in labels]
+
+    @contextlib.contextmanager
+    def conversation(
+        self, sink: AudioSink, devices: Mapping[str, Any], **settings: Any
+    ) -> Iterator[SharedConversation]:
+        """Create the runs and yield the conversation; end the runs afterwards.
+
+        Args:
+            devices: Description of the audio devices for the runs.
+            settings: Further arguments of each `LiveConversation`.
+        """
+        joins: list[Join] = []
+        with contextlib.ExitStack() as stack:
+            for party in self.all:
+                others = tuple(each.name for each in self.all if each is not party)
+                plan = replace(party.plan, simultaneous_with=others)
+                manifest = {**plan.manifest(), "source": "live", "devices": devices}
+                writer = stack.enter_context(RunWriter.create(party.folder, manifest))
+                stack.callback(writer.end)
+                scorer = QuickScorer(party.folder, party.judges, party.options) if party.judges else None
+                if scorer is not None:
+                    stack.callback(scorer.close)
+                joins.append(functools.partial(_join, plan, writer, scorer=scorer, **settings))
+            yield SharedConversation(joins, sink, self.ballot, self.standings, blind=self.blind)
+
+    @property
+    def spoken(self) -> list[Party]:
+        """The endpoints with at least one turn, whose runs can be compared."""
+        return [party for party, each in zip(self.all, self.standings, strict=True) if each.turns]
+
+    def next_commands(self, votes: Path) -> dict[str, str]:
+        """Return the commands that compare the runs, by subject: ``differences`` and, after votes, ``votes``.
+
+        Args:
+            votes: File with the votes.
+        """
+        folders = " ".join(str(party.folder) for party in self.spoken)
+        commands = {}
+        if len(self.spoken) > 1:
+            commands["differences"] = f"live-eval compare {folders} --common"
+        if len(self.ballot):
+            commands["votes"] = f"live-eval arena {folders} --common --no-judge --votes {votes}"
+        return commands
+
+
+def _join(
+    plan: Plan, writer: RunWriter, sink: AudioSink, numbers: TurnNumbers, **settings: Any
+) -> LiveConversation:
+    return LiveConversation(plan, writer, sink, numbers=numbers, **settings)
