@@ -158,7 +158,7 @@ def test_names_are_hidden_until_the_end(endpoint: str) -> None:
         (["reference", "openai", "--perform", "sample"], "--perform requires a single endpoint"),
         (["reference", "--blind"], "--blind requires several endpoints"),
         (["reference", "reference"], "endpoints or run files with different names, got reference, reference"),
-        (["reference", "openai", "--model", "m"], "a run file for each endpoint, instead of --model"),
+        (["reference", "openai", "--model", "m"], "write a run file for each endpoint, without --model"),
         ([*"abcde"], "expected at most 4 endpoints, got 5"),
     ],
 )
