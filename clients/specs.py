@@ -32,6 +32,7 @@ __all__ = [
     "STEPFUN",
     "TELNYX",
     "TWILIO",
+    "ULTRAVOX",
     "UNMUTE",
     "VLLM_OMNI",
     "VONAGE",
@@ -322,6 +323,23 @@ ELEVENLABS = _websocket(
     "must be PCM at 16 kHz; a reply ends after 1.5 s of silence",
     docs_url="https://elevenlabs.io/docs/agents-platform/api-reference/agents-platform/websocket",
     emulation=Emulation(base_path="/v1"),
+)
+
+ULTRAVOX = _websocket(
+    name="ultravox",
+    title="Ultravox Realtime",
+    dialect=f"{_DIALECTS}.ultravox:Ultravox",
+    base_url="https://api.ultravox.ai/api",
+    transcription_model="built-in",
+    key_variable="ULTRAVOX_API_KEY",
+    input_rate_hz=48_000,
+    output_rate_hz=48_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    greets=False,
+    limits="endpoint.extra.agent_id selects a stored agent; replies arrive at most clientBufferSizeMs "
+    "(60) ahead of their playback",
+    docs_url="https://docs.ultravox.ai/apps/websockets",
+    emulation=Emulation(base_path="/api"),
 )
 
 # -- Bots ----------------------------------------------------------------------------------------------

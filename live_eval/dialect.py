@@ -228,7 +228,8 @@ class Lookup:
     """A request for a WebSocket's address, to `Dial.url` with `Dial.headers`.
 
     Args:
-        form: Fields to POST, sent URL-encoded; None for a GET.
+        form: Fields to POST, sent URL-encoded; without `form` and `json`, the request is a GET.
+        json: Object to POST instead, sent as JSON.
         expected: Description of a usable response, for messages.
         read: Return the connection's parameters from the text of the response; raise `ValueError`, with the
             actual content, if it has none.
@@ -237,6 +238,7 @@ class Lookup:
     form: Mapping[str, str] | None = field(repr=False)
     expected: str
     read: Callable[[str], Dial] = field(repr=False)
+    json: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

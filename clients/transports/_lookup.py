@@ -24,15 +24,16 @@ async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
         ConnectError: The request failed, or the response is unusable.
     """
     assert dial.lookup is not None
-    form = dial.lookup.form
+    form, body_json = dial.lookup.form, dial.lookup.json
     address = Address(dial, ("https", "http"))
     try:
         async with (
             await http_session(address, clock) as http,
             http.request(
-                "GET" if form is None else "POST",
+                "GET" if form is None and body_json is None else "POST",
                 request_url(dial),
                 data=None if form is None else dict(form),
+                json=body_json,
                 headers=dial.headers,
                 allow_redirects=False,
             ) as response,

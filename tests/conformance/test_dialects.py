@@ -104,6 +104,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "glm": sent_by_glm,
     "pipecat_websocket": sent_to_pipecat,
     "deepgram": sent_raw,
+    "ultravox": sent_raw,
     "elevenlabs": sent_to_elevenlabs,
     "vonage": sent_raw,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),

@@ -76,7 +76,16 @@ BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 _OUTCOMES = Path(__file__).parent / "outcomes"
 _ROW = re.compile(r"^\| (`.+`) \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
 _GROUPS = {
-    "websocket": ("openai", "openai-beta", "openai-live", "gemini-live", "deepgram", "elevenlabs", "moshi"),
+    "websocket": (
+        "openai",
+        "openai-beta",
+        "openai-live",
+        "gemini-live",
+        "deepgram",
+        "elevenlabs",
+        "ultravox",
+        "moshi",
+    ),
     "webrtc": ("openai-webrtc", "pipecat-webrtc", "fastrtc-webrtc"),
 }
 _LOSSY = "moshi"

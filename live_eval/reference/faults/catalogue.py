@@ -98,7 +98,7 @@ class FaultName(StrEnum):
 
 
 _JSON = ("openai", "openai-beta", "openai-live", "gemini-live")
-_SOCKETS = (*_JSON, "deepgram", "elevenlabs", "moshi")
+_SOCKETS = (*_JSON, "deepgram", "elevenlabs", "ultravox", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
@@ -107,6 +107,7 @@ _TURNS = (
     "openai-beta",
     "gemini-live",
     "deepgram",
+    "ultravox",
     "openai-webrtc",
 )  # dialects whose messages mark the end of a reply
 _NAMED = ("openai", "openai-beta", "openai-webrtc")  # dialects whose messages contain response IDs
@@ -203,7 +204,7 @@ _LIST = (
         "accepts the connection, then sends nothing", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
         "ends the session after that time, as the dialect ends an expired one",
-        kind=_K.SESSION_EXPIRED, kinds=_each((*_BOTS, "deepgram"), _K.CLOSED)),
+        kind=_K.SESSION_EXPIRED, kinds=_each((*_BOTS, "deepgram", "ultravox"), _K.CLOSED)),
     FaultDescription(_N.CLOSE, _L.SESSION, BoundedValue(_U.NUMBER, 1, 4_999, default="1011"),
         "closes the connection with this code; 1006: without a close frame; WebRTC has no codes",
         kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
@@ -244,7 +245,8 @@ _LIST = (
         "repeats the reply forever, at the pace of speech", kind=_K.ENDLESS),
     FaultDescription(_N.EMPTY_REPLY, _L.REPLY, None,
         "completes the response without audio or text",
-        kind=_K.NO_RESPONSE, kinds=_each(_TURNS, _K.EMPTY_REPLY) | {"deepgram": _K.NO_RESPONSE}),
+        kind=_K.NO_RESPONSE, kinds=_each(_TURNS, _K.EMPTY_REPLY)
+        | _each(("deepgram", "ultravox"), _K.NO_RESPONSE)),
     FaultDescription(_N.TRANSCRIPT_ONLY, _L.REPLY, None,
         "sends the transcript of the reply and completes it, without audio",
         kind=_K.NO_RESPONSE, dialects=_WITH_MESSAGES, kinds=_each(_TURNS, _K.EMPTY_REPLY)),
@@ -255,7 +257,7 @@ _LIST = (
         "ends the response as failed, before any audio",
         kind=_K.RESPONSE_FAILED, dialects=_WITH_MESSAGES,
         kinds=_each(("gemini-live", "elevenlabs"), _K.ENDPOINT_ERROR)
-        | _each(("openai-live", "deepgram", "moshi"), _K.NO_RESPONSE)),
+        | _each(("openai-live", "deepgram", "ultravox", "moshi"), _K.NO_RESPONSE)),
     FaultDescription(_N.INCOMPLETE_RESPONSE, _L.REPLY, None,
         "ends the response as incomplete after half of the reply",
         kind=_K.RESPONSE_INCOMPLETE, dialects=_NAMED),
@@ -268,7 +270,7 @@ _LIST = (
     FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
         kind=_K.MALFORMED_AUDIO,
-        kinds=_each((*_JSON, "elevenlabs"), _K.MALFORMED_MESSAGE) | {"deepgram": None}),
+        kinds=_each((*_JSON, "elevenlabs"), _K.MALFORMED_MESSAGE) | _each(("deepgram", "ultravox"), None)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
         kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),

@@ -37,9 +37,20 @@ from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
 from live_eval.reference.protocols.openai_live import OpenAiLiveProtocol
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.protocols.protocol import MOST_MESSAGE_BYTES, ServerProtocol
+from live_eval.reference.protocols.protocol import MOST_MESSAGE_BYTES, MessageError, ServerProtocol
 from live_eval.reference.protocols.twilio import MOST_MEDIA_BYTES, TWILIO_CONFIG, TwilioProtocol
-from live_eval.reference.server.authentication import KEY_PARAMETER, RefusedError, refused
+from live_eval.reference.protocols.ultravox import (
+    CALL_PARAMETER,
+    ULTRAVOX_CONFIG,
+    CallStore,
+    UltravoxProtocol,
+)
+from live_eval.reference.server.authentication import (
+    KEY_PARAMETER,
+    SIGNATURE_PARAMETER,
+    RefusedError,
+    refused,
+)
 from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.site import SocketChannel, StampedSite
@@ -50,6 +61,8 @@ __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
 
 _CONVERSATION = "/v1/convai/conversation"
+_CALLS = "/api/calls"
+_JOIN = f"{_CALLS}/join"
 _MAX_BODY_BYTES = 256 * 1024  # limit for offers and session settings
 
 
@@ -59,11 +72,13 @@ class SessionRequest(NamedTuple):
     Args:
         query: The URL parameters.
         stored_sessions: Sessions that can be resumed.
+        calls: Calls that can be joined.
         expires_at: Expiry time of the session, in seconds since the Unix epoch.
     """
 
     query: Mapping[str, str]
     stored_sessions: SessionStore
+    calls: CallStore
     expires_at: int
 
     @property
@@ -154,6 +169,16 @@ ROUTES = (
         subprotocols=("convai",),
     ),
     Route(
+        dialect="ultravox",
+        path=_JOIN,
+        protocol=lambda engine, opening: UltravoxProtocol(
+            engine, opening.calls.get(opening.query.get(CALL_PARAMETER, ""))
+        ),
+        config=ULTRAVOX_CONFIG,
+        parameters=frozenset({CALL_PARAMETER, SIGNATURE_PARAMETER}),
+        binary=True,
+    ),
+    Route(
         dialect="moshi",
         path="/api/chat",
         protocol=lambda engine, opening: MoshiProtocol(engine),
@@ -183,6 +208,7 @@ class Endpoint:
     def __init__(self, host: SessionHost) -> None:
         self.host = host
         self._stored_sessions = SessionStore()
+        self._calls = CallStore()
         self._connection_faults = ConnectionFaults(host.settings.faults, host.schedule)
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
@@ -199,6 +225,8 @@ class Endpoint:
         app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self.connections.middleware])
         app.router.add_get("/healthz", self._health)
         app.router.add_get(f"{_CONVERSATION}/get-signed-url", self._signed_url)
+        app.router.add_post(_CALLS, self._create_call)
+        app.router.add_post("/api/agents/{agent}/calls", self._create_call)
         for path, routes in groupby(ROUTES, lambda route: route.path):
             app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
@@ -224,9 +252,19 @@ class Endpoint:
             signature = self.host.signed(request)
         except RefusedError as error:
             return refused(error)
-        url = request.url.with_scheme("wss" if request.secure else "ws")
-        url = url.with_path(_CONVERSATION, keep_query=True).update_query(signature)
-        return web.json_response({"signed_url": str(url)})
+        return web.json_response({"signed_url": _websocket_url(request, _CONVERSATION, signature)})
+
+    async def _create_call(self, request: web.Request) -> web.Response:
+        """Create an Ultravox call, and return the address to join it."""
+        try:
+            signature = self.host.signed(request)
+            call_id = self._calls.create(await request.read())
+        except RefusedError as error:
+            return refused(error)
+        except MessageError as error:
+            return refused(RefusedError(400, error.problem.code, error.problem.message))
+        url = _websocket_url(request, _JOIN, {CALL_PARAMETER: call_id, **signature})
+        return web.json_response({"callId": call_id, "joinUrl": url}, status=201)
 
     def _entrance(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the request handler of a path."""
@@ -271,7 +309,7 @@ class Endpoint:
                 async with self._seats[route.dialect] if route.exclusive else contextlib.nullcontext():
                     engine = self.host.engine(settings, route.config)
                     expires_at = self.host.expires_at(settings)
-                    opening = SessionRequest(request.query, self._stored_sessions, expires_at)
+                    opening = SessionRequest(request.query, self._stored_sessions, self._calls, expires_at)
                     # in a thread, because a protocol may load its codec
                     protocol = await asyncio.to_thread(route.protocol, engine, opening)
                     await self.host.run_session(channel, protocol)
@@ -280,6 +318,12 @@ class Endpoint:
             if not self._open and not gc.isenabled():
                 gc.collect()
         return socket
+
+
+def _websocket_url(request: web.Request, path: str, query: Mapping[str, str]) -> str:
+    """Return the address of another path, with the parameters of the request and of `query`."""
+    url = request.url.with_scheme("wss" if request.secure else "ws")
+    return str(url.with_path(path, keep_query=True).update_query(query))
 
 
 async def serve(

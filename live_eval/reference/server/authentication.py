@@ -27,9 +27,9 @@ KEY_PARAMETER = "key"
 """URL parameter in which Gemini's clients send the key."""
 
 SIGNATURE_PARAMETER = "conversation_signature"
-"""URL parameter in which ElevenLabs' clients send the `conversation_signature`."""
+"""URL parameter of the signed addresses of ElevenLabs and Ultravox, with the `conversation_signature`."""
 
-_KEY_HEADERS = ("x-goog-api-key", "api-key", "xi-api-key")
+_KEY_HEADERS = ("x-goog-api-key", "api-key", "xi-api-key", "x-api-key")
 _SCHEMES = ("bearer", "token")  # Deepgram uses "token"
 _HEADERS = {401: {"WWW-Authenticate": "Bearer"}}
 

@@ -1,4 +1,4 @@
-"""The official `elevenlabs` SDK as a client of the reference endpoint's agent."""
+"""ElevenLabs' SDK and pipecat's Ultravox service as clients of the reference endpoint's agents."""
 
 from __future__ import annotations
 
@@ -29,15 +29,22 @@ pytest.importorskip("hibari")
 pytestmark = [pytest.mark.local, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("key", ["", "a key"], ids=["public", "signed"])
+@pytest.mark.parametrize(
+    ("program", "rate_hz", "key"),
+    [
+        pytest.param("elevenlabs_client.py", 16_000, "", id="elevenlabs-public"),
+        pytest.param("elevenlabs_client.py", 16_000, "a key", id="elevenlabs-signed"),
+        pytest.param("ultravox_client.py", 48_000, "a key", id="ultravox"),
+    ],
+)
 async def test_a_conversation_of_two_turns(
-    strangers_python: Path, reference: str, talk: Talk, key: str
+    strangers_python: Path, reference: str, talk: Talk, program: str, rate_hz: int, key: str
 ) -> None:
-    """The first message, transcripts, audio and the agent's text, with and without a signed address."""
-    recordings = [await asyncio.to_thread(talk, 16_000, name) for name in (PHONE, MEETING)]
+    """The address of the conversation, transcripts, audio and the agent's text."""
+    recordings = [await asyncio.to_thread(talk, rate_hz, name) for name in (PHONE, MEETING)]
     command: list[str | Path] = [
         strangers_python,
-        STRANGERS / "elevenlabs_client.py",
+        STRANGERS / program,
         f"http://{reference}",
         key,
         *recordings,
@@ -49,4 +56,4 @@ async def test_a_conversation_of_two_turns(
         assert words(turn["said"]) == words(reply)
         assert turn["interruptions"] == 0
         pcm = np.frombuffer(base64.b64decode(turn["audio"]), "<i2")
-        assert jiwer.wer(words(reply), words(await asyncio.to_thread(recognised, pcm, 16_000))) <= 0.2
+        assert jiwer.wer(words(reply), words(await asyncio.to_thread(recognised, pcm, rate_hz))) <= 0.2

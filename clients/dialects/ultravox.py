@@ -1,0 +1,244 @@
+"""Ultravox Realtime over WebSocket, ``https://api.ultravox.ai/api/calls``.
+
+Message shapes follow Ultravox's documentation (``apps/websockets`` and ``apps/datamessages`` of
+fixie-ai/ultradox) and pipecat 1.14 (``pipecat.services.ultravox``). Behaviour and decisions:
+
+* A POST with ``X-API-Key`` creates the call; its ``joinUrl`` needs no key, and is a secret.
+  ``endpoint.extra`` is merged over the request. With ``endpoint.extra.agent_id``, the call uses a stored
+  agent, which sets prompt, model, voice and detector.
+* Turn detection settings are Ultravox's ``vadSettings`` (``turnEndpointDelay=0.5s``).
+* The server sends audio close to real time, up to ``medium.serverWebSocket.clientBufferSizeMs`` ahead. This
+  affects ``first_byte``, stalls and interruptions, so we always send a value: 60, Ultravox's default.
+* The user speaks first, unless ``firstSpeakerSettings`` or the agent says otherwise.
+* **Audio has no response IDs**, so we number the replies: a reply lasts from its first audio or text to the
+  state after ``speaking``. Text that arrives later belongs to the reply that has ended.
+* State ``thinking`` after a reply has ended is the accepted turn. There is no message for the start of the
+  user's speech; transcripts come from another model, and late.
+* ``playback_clear_buffer`` means that the user interrupted the reply: audio is dropped until the next state
+  ``speaking``.
+
+There are no manual turns, error messages, incomplete responses, usage or rate-limit messages. A call ends if
+it hears no audio, so silence is sent between turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.toolkit import (
+    EventDialect,
+    Fields,
+    ResponseTracker,
+    TrackedResponse,
+    given,
+    http_url,
+    merged,
+    refuse_settings,
+    send_json,
+)
+from live_eval.dialect import (
+    Committed,
+    Dial,
+    EndpointSettings,
+    InputTranscript,
+    Interrupted,
+    Lookup,
+    Message,
+    Output,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    Send,
+    SpeechStarted,
+)
+from live_eval.errors import UsageError
+from live_eval.timing import ResponseStatus
+
+__all__ = ["Ultravox"]
+
+_RATE_HZ = 48_000
+_CODEC = Codec(CodecName.PCM16, _RATE_HZ)
+_CLIENT_BUFFER_MS = 60
+_RATES = {"inputSampleRate": _RATE_HZ, "outputSampleRate": _RATE_HZ}
+
+
+class Ultravox(EventDialect):
+    """A `Dialect` that tracks the state of one call.
+
+    Raises:
+        UsageError: Ultravox does not support these settings, or the base URL is not a URL.
+    """
+
+    needs_continuous_input = True
+    before_ready = frozenset({"call_started", "state", "debug"})
+    ignored = frozenset({"debug", "pong"})
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        extra = dict(settings.extra)
+        agent_id = extra.pop("agent_id", None)
+        if agent_id is not None and not (isinstance(agent_id, str) and agent_id):
+            raise UsageError(f"endpoint.extra.agent_id: expected text, got {agent_id!r}")
+        self._url = http_url(settings.base_url, f"agents/{agent_id}/calls" if agent_id else "calls", {})
+        self._call = merged(_call(settings, stored=agent_id is not None), extra)
+        medium = self._call["medium"].get("serverWebSocket", {})
+        if {name: medium.get(name) for name in _RATES} != _RATES:
+            raise UsageError(
+                f"endpoint.extra.medium: expected serverWebSocket with {_RATES} (the rates in use)"
+            )
+        self.handlers = {
+            "call_started": lambda event, at_ns: self.become_ready(event.text("callId")),
+            "state": self._on_state,
+            "transcript": self._on_transcript,
+            "playback_clear_buffer": self._on_clear,
+            "client_tool_invocation": self._on_tool_call,
+        }
+        self._replies = ResponseTracker()
+        self._user_items = 0
+        self._accepted = False  # whether the current turn was accepted
+        self._transcribed = True  # whether the last accepted turn has its transcript
+        self._drops = False  # whether audio belongs to a reply that was cut off
+
+    def dial(self) -> Dial:
+        key = self.settings.key
+        lookup = Lookup(None, 'JSON with "joinUrl"', self._created, json=self._call)
+        return Dial(self._url, {"X-API-Key": key.reveal()} if key is not None else {}, lookup=lookup)
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        return (Send(pcm),)
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Handle an event, or audio."""
+        if isinstance(message, str):
+            return super().received(message, at_ns)
+        if len(message) % 2:
+            return (self.malformed(f"expected whole 16-bit samples, got {len(message)} bytes"),)
+        if not message or self._drops:
+            return ()
+        if not self.ready:
+            return (self.warning("ignored audio: it arrived before the call had started"),)
+        outputs: list[Output] = []
+        reply = self._replies.current(outputs)
+        outputs += reply.received(None, 0, len(message) // 2, _RATE_HZ, at_ns)
+        return (*outputs, ReplyAudio(reply.response_id, message, _CODEC))
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        return (send_json({"type": "hang_up"}), *super().finish(at_ns))
+
+    # -- Messages of the endpoint ------------------------------------------------------------------------
+
+    def _on_state(self, event: Fields, at_ns: int) -> list[Output]:
+        state = event.need_text("state")
+        if state == "speaking":
+            self._drops = False
+            return []
+        if not self.ready:
+            return []
+        outputs: list[Output] = []
+        reply = self._replies.active
+        if reply is not None:
+            self._accepted = False
+            outputs += [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
+        if state == "thinking":
+            outputs += self._accept()
+        return outputs
+
+    def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
+        text, delta, final = event.text("text"), event.text("delta"), event.flag("final") is True
+        if event.need_text("role") == "user":
+            if text is None or not final:
+                return []
+            # the transcript of the last accepted turn may arrive after its reply
+            outputs = self._accept() if self._transcribed else []
+            self._transcribed = True
+            return [*outputs, InputTranscript(text, True, f"user_{self._user_items}")]
+        if self._drops:
+            return []
+        outputs = []
+        last = self._replies.last()
+        ended = last is not None and last.done and not self._accepted
+        reply = last if last is not None and ended else self._replies.current(outputs)
+        if text is not None:  # the text so far
+            return [*outputs, ReplyText(reply.response_id, text, final=True)]
+        return [*outputs, ReplyText(reply.response_id, delta)] if delta else outputs
+
+    def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
+        outputs: list[Output] = [SpeechStarted()]
+        self._accepted = False
+        reply = self._replies.audible(at_ns)
+        if reply is None:
+            return outputs
+        reply.interrupted = True
+        outputs.append(Interrupted(reply.response_id))
+        if not reply.done:
+            self._drops = True
+            outputs += self._end(reply, ResponseStatus.CANCELLED, "playback_clear_buffer")
+        return outputs
+
+    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
+        name = self.clean(event.text("toolName") or "unnamed")
+        text = f"the model called the tool {name!r}, which this client cannot run; remove it from the call"
+        return [self.warning(text)]
+
+    # -- Helpers -----------------------------------------------------------------------------------------
+
+    def _accept(self) -> list[Output]:
+        """Report the user's turn as accepted, once."""
+        if self._accepted:
+            return []
+        self._accepted, self._transcribed = True, False
+        self._user_items += 1
+        return [Committed(f"user_{self._user_items}")]
+
+    def _end(self, reply: TrackedResponse, status: ResponseStatus, reason: str = "") -> list[Output]:
+        self._replies.end(reply)
+        return [ResponseDone(reply.response_id, status, reason)]
+
+    def _created(self, body: str) -> Dial:
+        """Return the call's address from the response; its query is a secret."""
+        try:
+            url = orjson.loads(body)["joinUrl"]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise ValueError(f"got {len(body)} other characters") from None
+        if not isinstance(url, str):
+            raise ValueError(f"got {type(url).__name__} in joinUrl")
+        self.secrets |= {value for _, value in parse_qsl(urlsplit(url).query)}
+        return Dial(url)
+
+
+def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:
+    """Return the request that creates a call, without the user's ``extra``."""
+    refuse_settings(
+        settings,
+        modality="Ultravox calls speak; text output is not supported",
+        turn_mode="Ultravox's detector ends turns; remove this setting",
+        max_output_tokens="Ultravox has no reply length limit; remove this setting",
+    )
+    if stored:
+        sets = "the stored agent in endpoint.extra.agent_id sets"
+        refuse_settings(
+            settings,
+            instructions=f"{sets} the prompt; remove one of them",
+            language=f"{sets} the language; remove one of them",
+            model=f"{sets} the model; remove one of them",
+            turn_detection=f"{sets} the detector; remove one of them",
+            voice=f"{sets} the voice; remove one of them",
+        )
+    medium = {"serverWebSocket": {**_RATES, "clientBufferSizeMs": _CLIENT_BUFFER_MS}}
+    if stored:
+        return {"medium": medium}
+    return given(
+        systemPrompt=settings.instructions,
+        model=settings.model,
+        voice=settings.voice,
+        languageHint=settings.language,
+        vadSettings=dict(settings.turn_detection) or None,
+        firstSpeakerSettings={"user": {}},
+        medium=medium,
+    )
