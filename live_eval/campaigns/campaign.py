@@ -40,7 +40,6 @@ class CampaignOutcome:
 
     Args:
         failed: Number of turns that were not captured (latency) or trials that failed (duplex).
-        interrupted: Whether the user stopped the campaign.
         stopped: Reason for an early stop; empty if there was none.
     """
 
@@ -204,7 +203,6 @@ class Campaign(ABC):
     # -- Execution ---------------------------------------------------------------------------------------
 
     async def _run_steps(self, observer: Observer, stop: StopSignals) -> str:
-        """Run every step; return the reason for an early stop, or an empty string."""
         async with contextlib.AsyncExitStack() as stack:
             with stop.cancelling():
                 endpoint = running_endpoint(self._launched, self.folder)

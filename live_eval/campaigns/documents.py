@@ -36,8 +36,6 @@ class CampaignDocument:
     """The document of one kind of campaign, and the other files that such a campaign writes.
 
     Args:
-        file_name: File name in the campaign folder.
-        schema: Schema version.
         what: Description of the folder's contents, for messages.
         made: Folder of the generated recordings.
         forms: Patterns of the paths in `made`.

@@ -23,7 +23,6 @@ class FoundFolder:
     """The folder of a run or of a campaign.
 
     Args:
-        path: Resolved path.
         kind: Kind of content. So that they can be deleted, a damaged run counts as a run, and a campaign
             killed before it wrote its document counts as a campaign.
         campaign: Campaign folder, for a run of a campaign; None otherwise.

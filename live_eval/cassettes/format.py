@@ -176,8 +176,6 @@ class Cassette:
     """A session to replay.
 
     Args:
-        name: Name in messages.
-        steps: Steps in order.
         settings: Session settings with the field names of `EndpointSettings`, without address and key.
         recorded: ``turn_id``, ``attempt``, ``endpoint``, ``limits`` and ``origin_ns`` (the time of 0 on the
             machine's clock) of a recording; empty for a golden session.
@@ -306,7 +304,6 @@ def _readable(step: Received | Sent | Expected) -> Any:
 
 
 def _line(step: Step, conceal: Concealer) -> dict[str, Any]:
-    """Return the line of a step, without its time."""
     match step:
         case Received() | Sent():
             direction = "in" if isinstance(step, Received) else "out"

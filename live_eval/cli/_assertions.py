@@ -21,7 +21,6 @@ def parse_assertions(
     """Parse the assertions of a command.
 
     Args:
-        command: The command that checks the assertions.
         scores: Names of the scores of a run's judges.
 
     Raises:

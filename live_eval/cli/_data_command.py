@@ -207,7 +207,6 @@ def _print(report: DataReport) -> None:
 
 
 def _print_details(report: DataReport, console: Console) -> None:
-    """Print notes, then problems, then the verdict."""
     odd: dict[str, list[str]] = {}
     for file in report.files:
         for note in file.notes:

@@ -99,7 +99,6 @@ def judge_flags(
 
     Args:
         names: Whether to include ``--judges``; False for commands that use a single judge.
-        jobs: Whether to include ``--jobs``.
     """
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,8 +61,6 @@ class RunFolder(click.Path):
     ``latest`` or ``@1`` selects the newest run in recordings/, ``@2`` the second newest, and so on.
 
     Args:
-        kinds: The accepted kinds of folders.
-        files: Whether files are accepted too.
         damaged: Whether ``latest`` and ``@N`` can select unreadable runs.
     """
 
@@ -137,8 +135,6 @@ def _newest(
 
     Args:
         name: The user's text, such as ``@2``, for messages.
-        number: 1 for the newest.
-        kinds: The kinds to choose from.
         why_skipped: Returns the reason for skipping a folder, or an empty string.
     """
     from live_eval.campaigns.folders import find_folders

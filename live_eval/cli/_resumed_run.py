@@ -65,7 +65,6 @@ def open_writer(plan: Plan, out: Path) -> RunWriter:
 
 
 def _note_lost(writer: RunWriter) -> None:
-    """Print which turns will be rerun because their audio is missing."""
     again = writer.to_repeat()
     if again:
         click.echo(

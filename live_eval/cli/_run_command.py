@@ -574,7 +574,6 @@ def _run_turns(
 
 
 def _prompt_notes(plan: Plan) -> Iterator[str]:
-    """Yield a note if no turn uses the system prompt."""
     if plan.prompt.text and all(job.case.task is not Task.CONVERSATION for job in plan.jobs):
         tasks = ", ".join(dict.fromkeys(job.case.task.value for job in plan.jobs))
         yield f"the prompt {plan.prompt.name} is used only in conversations, not in the task {tasks}"

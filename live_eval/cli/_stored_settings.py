@@ -42,7 +42,6 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
     """Return a run's judges and their options, overridden by flags.
 
     Args:
-        run: The run folder.
         flags: The values of the flags that `live_eval.cli._flags.judge_flags` added.
         only: The only judge to use; None for the judges in the table.
 
@@ -76,7 +75,6 @@ def stored_settings(
     address.
 
     Args:
-        manifest: The run's manifest.
         given: Tables and keys from the run file and flags.
         trusted: Hosts trusted by the user: ``HOST``, ``HOST:PORT`` or, without encryption, ``ws://HOST``.
         only: The only judge to use; None for the judges in the table.

@@ -74,7 +74,6 @@ def _setting(
 
 
 def _duration(name: str) -> _options.DurationType:
-    """Return the parameter type of a setting in milliseconds or seconds."""
     words = (NEVER,) if name == "stop_ms" else ()
     return _options.DurationType("ms" if name.endswith("_ms") else "s", *BOUNDS[name], words)
 
@@ -276,7 +275,6 @@ def command(
 
 
 def _fault_rows() -> list[dict[str, Any]]:
-    """Return the output of `--list-faults`."""
     return [
         {
             "name": each.name.value,
@@ -294,7 +292,6 @@ def _fault_rows() -> list[dict[str, Any]]:
 
 
 def _argument(value: BoundedValue | None) -> str:
-    """Return the type of a fault's argument."""
     if value is None or value is MOMENT:
         return "none" if value is None else "moment"
     return "|".join(value.choices) or _ARGUMENTS.get(value.unit, value.unit.value)

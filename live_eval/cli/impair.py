@@ -62,7 +62,6 @@ def command(
 
 
 def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> None:
-    """Serve a proxy until SIGINT or SIGTERM."""
     from live_eval.clock import SystemClock
     from live_eval.http.connections import stop_event
     from live_eval.impair.proxy import ImpairingProxy

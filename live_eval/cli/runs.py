@@ -187,7 +187,6 @@ def _cases(folders: Iterable[FoundFolder]) -> Iterator[Case]:
 
 
 def _facts(each: FoundFolder) -> dict[str, Any]:
-    """Return the table row for a folder."""
     from live_eval.recording import RunReader, is_being_written, part_of, text_of
 
     facts: dict[str, Any] = {

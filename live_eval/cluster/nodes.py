@@ -39,8 +39,6 @@ class Node:
     """A machine in the cluster.
 
     Args:
-        node_id: Ray's node ID.
-        name: Name in records and reports.
         cpus: Number of CPUs that Ray may assign.
         gpus: Number of GPUs that Ray may assign.
     """
@@ -57,7 +55,6 @@ class Software:
     """Software versions. They must match on the driver and the nodes, which exchange pickled objects.
 
     Args:
-        code: A hash of live-eval's files.
         python: Version of Python without the patch level.
     """
 

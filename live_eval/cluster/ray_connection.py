@@ -189,7 +189,6 @@ def _variables(address: str) -> dict[str, str | None]:
 
 
 def _check_private(token: Path) -> None:
-    """Raise if other users can read a token."""
     try:
         mode = stat.S_IMODE(token.stat().st_mode)
     except OSError:

@@ -36,7 +36,6 @@ class Head:
     """The first line and the headers of a message, as sent.
 
     Args:
-        line: The request line or status line.
         fields: Header names in lower case, with their values.
         lines: Header lines, one per field.
     """

@@ -34,7 +34,6 @@ class ImpairmentParameter:
     Args:
         layers: Affected layers; network parameters may apply to several transports.
         value: Value type. Its default, if any, applies when the parameter in `needs` is given.
-        help: Meaning of the value.
         needs: Another parameter that this one requires; empty if none.
         excludes: Conflicting parameters.
         source: Underlying model or standard.

@@ -50,9 +50,6 @@ class BoundedValue:
     """The value type of an impairment or a fault.
 
     Args:
-        unit: Unit of numbers.
-        low: Minimum.
-        high: Maximum.
         choices: Words that are also allowed.
     """
 
@@ -125,7 +122,6 @@ def items(texts: str | Iterable[str], *, conditional: bool = False) -> Iterator[
     DamageItem(text='reset=1.2s@first=2', name='reset', value='1.2s', conditions=('first=2',))
 
     Args:
-        texts: One or more texts.
         conditional: Whether items may have conditions; otherwise, an ``@`` is part of the value.
     """
     for text in ",".join([texts] if isinstance(texts, str) else texts).split(","):

@@ -29,7 +29,6 @@ def noise(kind: str, samples: int, rate_hz: int, seed: int, leveled: int) -> NDA
 
     Args:
         kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
-        samples: Length of the noise in samples.
         leveled: Number of leading samples over which the RMS is 1. A recording from a folder instead has an
             RMS of 1 over its full length, regardless of the part used.
 

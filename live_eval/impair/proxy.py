@@ -59,10 +59,8 @@ class ImpairingProxy:
     Args:
         url: Endpoint URL: scheme, host and port, without a path.
         impairment: Impairment of each connection's traffic, once the endpoint has accepted the connection.
-        clock: Clock for delayed delivery.
         port: Port to bind; 0 picks a free port.
         tls: TLS settings for the connection to the endpoint; defaults to the system trust store.
-        connect_s: Timeout for connecting to the endpoint.
         most_connections: Maximum number of connections with a complete request.
         most_asking: Maximum number of incomplete requests; a further request displaces the oldest.
 
@@ -225,7 +223,6 @@ def _endpoint(url: str) -> tuple[bool, str, int]:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:
-    """Read the head of a request."""
     try:
         async with asyncio.timeout(MOST_HEADER_S):
             return await reader.readuntil(HEAD_ENDS)
@@ -390,7 +387,6 @@ def _answer_body(head: Head, status: int, method: bytes) -> Body | None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy data until end of file."""
     while data := await reader.read(_PIECE_BYTES):
         writer.write(data)
         await writer.drain()

@@ -56,7 +56,6 @@ def impair_recording(audio: Audio, boundaries: SpeechBoundaries, impairment: Imp
     Args:
         audio: The clean recording, at the endpoint's rate.
         boundaries: Boundaries of the user's speech in `audio`.
-        impairment: The impairment, with the session's seed.
 
     Raises:
         AudioError: A noise or room file cannot be used.
@@ -121,9 +120,7 @@ def mix_noise(audio: Audio, noise: NDArray[np.float64], snr_db: float, level: fl
     over the full band, up to half the sample rate. If the sum exceeds full scale, it is attenuated.
 
     Args:
-        audio: The recording.
         noise: Noise with an RMS of 1, as long as the recording.
-        snr_db: Signal-to-noise ratio in decibels.
         level: RMS of the active speech; defaults to the recording's `speech_level`. With 0, no noise is
             added.
     """
@@ -155,7 +152,6 @@ def room_response(rate_hz: int, rt60_ms: float, direct_db: float, seed: int) -> 
     Args:
         rt60_ms: Reverberation time in milliseconds, also the length of the response.
         direct_db: Energy of the direct sound relative to the reverberation, in decibels.
-        seed: Random seed of the noise.
     """
     length = max(2, round(rt60_ms * rate_hz / 1000))
     at = np.arange(1, length) / length
@@ -186,7 +182,6 @@ def _limit_band(audio: Audio, band: Literal["telephone", "8khz"]) -> Audio:
 
 
 def _through_g711(audio: Audio, law: Literal["mulaw", "alaw"]) -> Audio:
-    """Return the recording encoded with G.711 at 8 kHz and decoded again."""
     narrow = resample(audio, _TELEPHONE_HZ)
     codec = Codec(CodecName.PCMU if law == "mulaw" else CodecName.PCMA, _TELEPHONE_HZ)
     decoded = int16_to_float(decode(encode(narrow.int16(), codec), codec))

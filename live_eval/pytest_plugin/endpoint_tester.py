@@ -36,7 +36,6 @@ class EndpointTester:
     Args:
         endpoint: Name of an endpoint, as listed by ``live-eval endpoints``.
         base_url: Base URL; None to use the endpoint's default or to launch the endpoint.
-        folder: Folder for the runs and campaigns.
         name: Name of the first run, which is written to ``folder/name``; the second run to ``folder/name-2``.
         base_folder: Base of relative recording and data paths.
         settings: Tables of a run file: model, turn detection, time limits and so on.
@@ -87,8 +86,6 @@ class EndpointTester:
 
         Args:
             data: A folder of recordings, a manifest, an EchoMind folder, ``sample`` or ``sample-dialogues``.
-            repeat: Number of repetitions.
-            concurrency: Maximum number of concurrent sessions.
             limit: Maximum number of recordings; None for all.
 
         Raises:
@@ -113,8 +110,6 @@ class EndpointTester:
         Args:
             probe: Name of a probe from ``live-eval duplex --list``.
             conditions: Names of the probe's conditions; empty for all.
-            repeat: Number of trials per condition.
-            concurrency: Maximum number of concurrent sessions.
 
         Raises:
             LiveEvalError: No session succeeded.

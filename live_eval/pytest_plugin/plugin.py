@@ -58,7 +58,6 @@ def live_eval_base_url(pytestconfig: pytest.Config) -> str | None:
 
 @pytest.fixture(scope="session")
 def _live_eval_folder(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder for the runs."""
     folder: Path | None = pytestconfig.getoption("--live-eval-out")
     return tmp_path_factory.mktemp("live-eval") if folder is None else folder.absolute()
 

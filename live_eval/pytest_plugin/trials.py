@@ -78,14 +78,7 @@ class ProbeTrial:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProbeTrials(Sequence[ProbeTrial]):
-    """The trials of a probe, sorted by condition, including failed and void ones.
-
-    Args:
-        trials: Last attempt at each trial.
-        conditions: Metrics of each condition.
-        probe: Name of the probe.
-        folder: Folder of the campaign.
-    """
+    """The trials of a probe, sorted by condition, including failed and void ones."""
 
     trials: tuple[ProbeTrial, ...]
     conditions: Sequence[ConditionMetrics]

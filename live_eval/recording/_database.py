@@ -82,9 +82,7 @@ def create_database(
     """Create a database atomically, or reuse an empty one; return a connection for its single writer.
 
     Args:
-        path: The database file.
         tables: Statements that create the tables.
-        version: Schema version.
         first: The statement that inserts the first row, and its values.
 
     Raises:

@@ -81,7 +81,6 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
 
     Args:
         path: Audio file, as returned by `own_file`.
-        dtype: Sample type.
 
     Returns:
         The samples, shape (samples,) or (samples, channels), and the sample rate.
@@ -110,7 +109,6 @@ def lost_audio(folder: Path, audio: Path, kept: Iterable[Sequence[str]]) -> dict
     """Return the turns with missing audio, with reasons.
 
     Args:
-        audio: The run's audio folder.
         kept: Pairs of turn ID and audio file name.
     """
     try:

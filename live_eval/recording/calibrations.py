@@ -23,9 +23,7 @@ class KeptCalibration(BaseModel):
     """The error of latencies measured on this machine, compared with known times.
 
     Args:
-        date: Date, ISO 8601.
         transport: ``websocket`` or ``webrtc``.
-        sessions: Number of concurrent sessions.
         noise: Whether all cores were kept busy.
         processes: Number of processes that ran the sessions; 0 for the main process.
         stamps: Source of the arrival timestamps: ``kernel`` or ``user``.

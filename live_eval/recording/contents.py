@@ -70,7 +70,6 @@ def orphans(db: sqlite3.Connection, folder: Path, *kinds: str) -> list[Path]:
     """Return audio files and cassettes in a run folder to which its database does not refer.
 
     Args:
-        db: The run's database.
         kinds: ``audio`` or ``wire``; both by default.
 
     Raises:

@@ -26,7 +26,6 @@ class MachineRecords(Generic[T]):
     """The stored records of one type, such as calibrations.
 
     Args:
-        kind: Record type.
         file_name: File name in the user's data folder.
         variable: Environment variable that overrides the path.
     """

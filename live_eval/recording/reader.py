@@ -39,9 +39,7 @@ class FailedAttempt:
 
     Args:
         attempt: Number of the attempt, from 1.
-        retried: Whether another attempt followed.
         wall_ns: Start of dialling, nanoseconds since the Unix epoch.
-        failure: Cause of the failure.
     """
 
     turn_id: str

@@ -62,7 +62,6 @@ class TurnRecord(TurnCapture):
         audio: Audio of each response as it arrived, int16 mono, shape (samples,).
         both_sides: int16, shape (samples, 2), at `both_rate_hz`, left: user, right: endpoint as
             heard; sample 0 is spoken at ``trace.t0_ns``. None if no frame was sent.
-        both_rate_hz: Sample rate of `both_sides`.
         envelope: Loudness of both sides for drawing, uint8, shape (n, 2), one pair per 20 ms: the square root
             of the peak sample, 255 at full scale. None without audio or before the turn is stored.
     """
@@ -216,7 +215,6 @@ def heard_pieces(
     """Yield the contiguous pieces of a response as heard, each with its start in monotonic nanoseconds.
 
     Args:
-        marks: Timestamps of the response.
         pcm: Audio as it arrived, int16 mono, shape (samples,), at the response's rate.
         rate_hz: Sample rate of the pieces.
         paced: Whether the audio arrived on media at real-time pace (`live_eval.timing.is_paced`).
@@ -237,7 +235,6 @@ def with_heard(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> TurnTrac
     """Add the audible stretches as heard, and the length of discarded audio, to each response in a trace.
 
     Args:
-        trace: Timestamps of the turn.
         reply: Audio of each response in `trace.responses`, int16 mono, shape (samples,), as it arrived.
     """
     responses = (
@@ -257,7 +254,6 @@ def _heard_stretches(
     """Return the start and end of each audible stretch of a response as heard, in monotonic nanoseconds.
 
     Args:
-        marks: Timestamps of the response.
         pcm: Audio as it arrived, int16 mono, shape (samples,).
         paced: See `heard_pieces`.
     """

@@ -63,7 +63,6 @@ class ReviewChange:
     """A change to a turn's review. Two pages can change different labels of the same turn.
 
     Args:
-        remove: Labels to remove.
         note: The new note; None to keep the stored one.
     """
 

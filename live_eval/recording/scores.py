@@ -53,7 +53,6 @@ class ScoreRow:
     """A judge's score for a turn.
 
     Args:
-        version: Judge version.
         status: ``scored``, ``unscored`` (an input of the judge is missing) or ``failed``.
         values: Values by output name; empty if the turn was not scored.
         reason: Reason why the score is missing; empty for a scored turn.
@@ -170,11 +169,7 @@ class ScoreReader:
         return [(row["judge"], row["output"]) for row in rows if versions.get(row["judge"]) == row["version"]]
 
     def read(self, judges: Collection[str] | None = None) -> Iterator[ScoreRow]:
-        """Yield all versions' scores, in the order in which they were written.
-
-        Args:
-            judges: Judges to include; all if None.
-        """
+        """Yield all versions' scores, in the order in which they were written."""
         for row in self._score_rows():
             if judges is None or row["judge"] in judges:
                 yield self._decoded(row)

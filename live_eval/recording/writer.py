@@ -138,7 +138,6 @@ class RunWriter:
         be replaced.
 
         Args:
-            path: The run folder.
             ended: Whether to accept a run that has ended.
 
         Raises:
@@ -403,7 +402,6 @@ class RunWriter:
         return int(cursor.lastrowid or 0)
 
     def _move_to_replaced(self, turn: int) -> None:
-        """Move an attempt to the tables for replaced attempts."""
         columns = self._columns("turns", without="id")
         moved = self._db.execute(
             f"INSERT INTO {REPLACED}turns ({columns}) SELECT {columns} FROM turns WHERE id = ?", (turn,)

@@ -264,9 +264,6 @@ class Concealer:
     Replaces secrets in `SECRETS`, the session's key, partly masked keys, and the values of fields with secret
     names (also where they occur later) by ``***``. Removes logins in addresses. Returns a message without
     secrets byte for byte.
-
-    Args:
-        key: The session's key, or None.
     """
 
     def __init__(self, key: Secret | None) -> None:

@@ -317,7 +317,6 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
 
 
 def _impairment(spec: ClientSpec, config: RunConfig) -> Impairment | None:
-    """Return the impairment of audio and traffic, or None."""
     impairment = parse(config.impair.specs, config.turns.seed)
     if not impairment:
         return None
@@ -388,7 +387,6 @@ def _tasks(config: RunConfig) -> tuple[Task, ...]:
 
 
 def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
-    """Raise if cases require instructions but the endpoint does not accept any."""
     case = next((case for case in cases if case.instructions), None)
     if case is not None and not spec.takes_instructions:
         raise UsageError(
@@ -398,7 +396,6 @@ def _check_instructions(spec: ClientSpec, cases: Sequence[Case]) -> None:
 
 
 def _check_dialogues(spec: ClientSpec, config: RunConfig, cases: Sequence[Case]) -> None:
-    """Raise if dialogues cannot be run with these settings."""
     instructions: dict[str, str] = {}
     for case in cases:
         name = case.dialogue_id
@@ -450,7 +447,6 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
 
 
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
-    """Raise if the endpoint does not support the configuration."""
     if spec.base_url is None and config.endpoint.base_url is None and spec.launch is None:
         rule = f" ({spec.limits})" if spec.limits else ""
         raise UsageError(f"{spec.title} has no default URL: pass --base-url with its address{rule}")

@@ -353,7 +353,6 @@ def validate(
     """Validate a run file's values, overridden by flags; errors report line numbers in `path`.
 
     Args:
-        values: The values, by table and key.
         path: The run file, if it contains all the values.
         flags: Each key's flag, if the values include flags; errors then name the flag.
 
@@ -377,7 +376,6 @@ def located(path: Path | None, flags: Mapping[str, Any], key: str = "") -> Itera
     The error is raised unchanged if no line sets the key or if a flag overrides it.
 
     Args:
-        path: The run file, or None.
         flags: Flag values by destination: ``table__key``.
         key: The key that caused the error. Default: the key at the start of its message.
     """

@@ -66,9 +66,7 @@ class RunOutcome:
 
     Args:
         captured: Number of captured turns. Like `failed`, it includes a resumed run's earlier turns.
-        interrupted: Whether the user stopped the run.
         unreachable: Why the run stopped, if an outage exceeded its patience; empty otherwise.
-        reached: Whether the endpoint has ever responded.
         missing: Number of planned turns that are not recorded.
     """
 
@@ -344,7 +342,6 @@ class _Run:
                 await self._in_writer_thread(self.writer.attempt_failed, record)
 
     def _announce(self, outage: Outage) -> None:
-        """Notify the user that an outage has begun, ended or exceeded the patience."""
         why, lasted = outage.failure.message, f"{outage.seconds:.0f} s"
         patience = duration_in_words(self.plan.config.turns.patience)
         if outage.ended_ns is None:

@@ -53,7 +53,6 @@ class ProcessSettings:
 
     Args:
         implementations: Classes to import before the process is ready, each as ``"module:Class"``.
-        secrets: Secrets known to the parent.
     """
 
     implementations: tuple[str, ...]
@@ -101,7 +100,6 @@ class Pipe(asyncio.Protocol):
     """One end of a socket pair for pickled objects. The ends must trust each other.
 
     Args:
-        take: Called with each received object.
         ended: Called when either side closes the pipe.
     """
 

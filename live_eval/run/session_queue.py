@@ -24,7 +24,6 @@ class DueSession:
 
     Args:
         due_ns: When the session is due in an open loop; None in a closed loop.
-        attempt: Number of the next attempt.
         patience: Limit on how long the session waits.
         tries: Number of counted attempts or, while `undecided` is set, of attempts to test for an outage.
         busy: Number of refusals because the endpoint had no free session.
@@ -69,7 +68,6 @@ class SessionQueue:
     """The queue of a run's sessions. Workers take a session with `next` and return it with `ended`.
 
     Args:
-        sessions: Sessions, ordered by due time.
         opened_since: Function that returns whether a session dialled at or after a given time has been
             opened.
     """

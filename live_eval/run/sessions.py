@@ -36,7 +36,6 @@ class SessionOrder:
     Args:
         dialect: Implementation as ``"module:Class"``, like `transport`.
         settings: Dialect settings, with the endpoint's key.
-        utterances: The user's recordings, at least one.
         pause_ns: Pause from the end of a reply, as heard, to the next recording.
         greeting_ns: Maximum wait for the endpoint's greeting to begin; 0 to speak immediately.
         due_ns: When to dial, on the monotonic clock; None for now.

@@ -70,8 +70,6 @@ class TurnCapture:
             stored. Empty in a record read from disk.
         heard_text: The endpoint's transcript of the user's speech, or None.
         rate_limits: The endpoint's rate limits, as last reported.
-        session_id: Session ID assigned by the endpoint.
-        model: Model reported by the endpoint.
         wall_ns: Nanoseconds since the Unix epoch at `trace.dial_ns`: the session's only wall-clock anchor.
         late_speech_frames: Number of speech frames sent more than a frame late to catch up.
         skipped_silence_frames: Number of silence frames skipped to catch up.

@@ -63,7 +63,6 @@ class Connection:
 
     Args:
         transport: Connection factory, called once unless the dialect requests a reconnect.
-        timeline: Receiver of all events.
         loaded: The first connection, if already created.
     """
 
@@ -137,7 +136,6 @@ class Connection:
         self._use(transport)
 
     def _use(self, transport: Transport) -> None:
-        """Switch sending to a connected transport."""
         self._transport, track = transport, transport.track
         self._messages_ahead = (
             transport if track is None and isinstance(transport, EncodesMessagesAhead) else None
@@ -287,13 +285,11 @@ class Connection:
     # -- The connection ----------------------------------------------------------------------------------
 
     async def _opened(self) -> None:
-        """Notify the dialect that the connection is open."""
         now_ns = self._clock.now_ns()
         self._timeline.called("opened", now_ns)
         await self._carry_out(self._dialect.opened(now_ns), now_ns)
 
     async def _listen(self) -> None:
-        """Receive messages until the connection ends."""
         while True:
             transport = self._transport
             self._clock.catch_up()
@@ -413,6 +409,5 @@ class Connection:
         await self._carry_out(self._dialect.interrupt(response_id, heard_ms, at_ns), at_ns)
 
     def _wake(self) -> None:
-        """Wake up `wait`."""
         if self._nap is not None:
             self._nap.cancel()

@@ -119,7 +119,6 @@ class _Playout:
             self._add(sound)
 
     def _restart(self, begin_ns: int) -> None:
-        """Resume playout after a gap."""
         self._flush()
         if self._reply_hz != self._rate_hz:
             self._resampler = soxr.ResampleStream(

@@ -61,7 +61,6 @@ class Live:
     Args:
         device_hz: Nominal sample rate of the device.
         rate_hz: Input sample rate of the endpoint.
-        frame_ns: Frame length of the endpoint.
         delay_ns: Initial delay from a sample's capture to its time in the session: at least the sum of a
             frame, a device block, the block jitter and the resampler's delay. It is not part of the latency.
         detector: Utterance detector; None for one with default settings.
@@ -157,7 +156,6 @@ class Live:
         return Span(round(span.begin * scale), None if span.end is None else round(span.end * scale))
 
     def _skip(self, to: int) -> None:
-        """Drop samples before `to`."""
         to = max(self._head, min(to, self._tail))
         self.stats.dropped += to - self._head
         self._head = to

@@ -29,8 +29,6 @@ class UserMarks:
     Args:
         done_ns: Time at which the utterance was complete or, in a manual turn, committed; None while the user
             speaks.
-        last_frame_ns: Deadline of the utterance's last frame.
-        expects_answer: Whether the utterance expects an answer.
         owed_answer: Whether an answer to an utterance of an earlier turn is due.
     """
 
@@ -88,7 +86,6 @@ class FrameTimes:
         """Add a frame.
 
         Args:
-            deadline_ns: Deadline of the frame.
             sent_ns: Time at which the frame was passed to the transport.
             spoken: Whether the turn's utterance has begun; from then on, the earliest times are kept.
         """

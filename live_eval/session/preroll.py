@@ -44,7 +44,6 @@ class Beginning(NamedTuple):
     """The beginning of a reply.
 
     Args:
-        chunk: Index of the reply's first chunk.
         first_audio_ns: Arrival of the reply's first audio; None to use the first chunk's arrival.
     """
 

@@ -77,7 +77,6 @@ class Session:
 
     Args:
         transport: Connection factory, called once unless the dialect requests a reconnect.
-        modality: Requested modality of the reply.
         probe: The process's event-loop probe; None to leave lag unmeasured.
         slots: The process's frame slots; None to send frames without coordination between sessions.
         records_wire: Whether to keep all calls and messages for `wire`.
@@ -138,7 +137,6 @@ class Session:
         response's turn.
 
         Args:
-            utterances: The user's recordings, at least one.
             pause_ns: Pause from the end of a reply, as heard, to the next recording.
             greeting_ns: Maximum wait for the endpoint's greeting, which is then heard to the end; 0 to speak
                 immediately.
@@ -359,7 +357,6 @@ class Session:
             timeline.utterance_began(began, self._pacer)
 
     async def _next_turn(self, *, user_continues: bool) -> None:
-        """End the turn in progress and begin another."""
         timeline = self._timeline
         sent = await self._connection.sent_stats()
         timeline.current.stamping = self._connection.stamping
@@ -392,7 +389,6 @@ class Session:
                 await self._connection.stop_reply()
 
     async def _send(self, frame: Frame) -> None:
-        """Encode a frame, and send it at its deadline."""
         pacer, connection = self._pacer, self._connection
         tick = pacer.next(speech=frame.speech)
         departure = connection.prepare(frame.pcm, tick)

@@ -138,7 +138,6 @@ class Timeline:
 
         Args:
             reading: Event-loop lag during the turn that is ending.
-            sent: Sent packet counts.
             user_continues: Whether the user speaks without waiting for the answer to the last utterance,
                 which is then due in the new turn.
         """
@@ -224,7 +223,6 @@ class Timeline:
         self._answering = True
 
     def _user_speaks(self, turn: Turn, began_ns: int, boundaries: SpeechBoundaries | None) -> None:
-        """Set when the user speaks in a turn."""
         user = turn.user
         user.locate(began_ns, boundaries)
         assert user.t0_ns is not None
@@ -306,7 +304,6 @@ class Timeline:
         return turn
 
     def _take(self, event: Event, at_ns: int) -> Turn:
-        """Pass an event to its turn, and return the turn."""
         if isinstance(event, StreamAudio | StreamInterrupted | StreamText):
             turn = self._of_stream(at_ns)
         else:

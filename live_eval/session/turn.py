@@ -62,7 +62,6 @@ class Turn:
 
     Args:
         track: Whether replies arrive as packets of a media track.
-        continuous: Whether replies are detected by energy.
         begun_ns: Start of dialling or, for a later turn, of the turn.
         wall_ns: Nanoseconds since the Unix epoch at `begun_ns`.
     """

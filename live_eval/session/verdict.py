@@ -137,7 +137,6 @@ def _judge_answer(turn: Turn, answer: OpenResponse, at_ns: int) -> None:
 
 
 def _cut_off(turn: Turn, answer: OpenResponse, rest: str, at_ns: int) -> None:
-    """Fail a turn whose last response was cut off."""
     reason = answer.reason or "no reason given"
     message = f"response {answer.response_id} was cut off ({reason}) and {rest}"
     turn.fail(FailureKind.RESPONSE_CANCELLED, message, at_ns)

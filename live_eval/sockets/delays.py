@@ -49,8 +49,6 @@ class DelayedBytes:
     memory.
 
     Args:
-        path: Impairment that determines the delivery times.
-        clock: Clock that schedules deliveries.
         deliver: Callback for each piece and its delivery timestamp.
         ends: Callback for the time at which the path ends the connection.
     """

@@ -247,6 +247,5 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._lower.abort()
 
     def _drop(self) -> None:
-        """Drop delayed bytes."""
         self._leaving.close()
         self._arriving.close()

@@ -123,7 +123,6 @@ class StampedTransport(StreamTransport):
             self._pass_on(data)
 
     def _update_stamp(self, ancillary: list[tuple[int, int, bytes]]) -> None:
-        """Stamp the latest read."""
         stamp = self._stamps.stamp(ancillary)
         if stamp.at_ns > self.stamp.at_ns:  # a mapping error must not reorder arrivals
             self.stamp = stamp

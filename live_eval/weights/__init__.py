@@ -54,7 +54,6 @@ class WeightsFile:
 
     Args:
         name: Path within the weights folder, with forward slashes.
-        url: Download URL.
         sha256: Hash of the file; None to record the hash when the file is first downloaded or added.
     """
 
@@ -68,12 +67,8 @@ class WeightsSpec:
     """A published set of weights.
 
     Args:
-        name: The name on the command line.
-        title: Description for users.
-        files: All required files.
         licence: Licence of the weights; shown before the download.
         source: The page on which the weights are published.
-        megabytes: The approximate size of the download.
     """
 
     name: str
@@ -167,7 +162,6 @@ def chosen_weights(value: str, spec: WeightsSpec, *, any_hash: bool = False) -> 
 
     Args:
         value: The name of `spec`, or the path of the user's own weights.
-        spec: The published weights.
         any_hash: Whether the user's own weights may differ from the published weights.
 
     Raises:
@@ -180,7 +174,6 @@ def weights_at(path: Path, spec: WeightsSpec | None = None, *, any_hash: bool = 
     """Hash the user's own weights and return them.
 
     Args:
-        path: Path of a file or folder.
         spec: The published weights, whose files are required; None to accept any files.
         any_hash: Whether file hashes may differ from `spec`.
 
@@ -253,7 +246,6 @@ def packaged_file(package: str, name: str, sha256: str, *, install: str) -> Path
     """Return the path of a file in an installed package, after checking its hash.
 
     Args:
-        package: Import name of the package.
         name: Path of the file within the package, with forward slashes.
         sha256: Required hash of the file.
         install: Installation instructions, for the error message.

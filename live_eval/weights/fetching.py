@@ -168,9 +168,7 @@ def check_redirect(published: str, url: str, response: requests.Response) -> Non
     """Reject a redirect to another source, or to a URL that does not use https.
 
     Args:
-        published: Published URL of the file.
         url: Requested URL: the published URL, or a mirror.
-        response: Any response to the request.
 
     Raises:
         JudgeError: The response redirects to another source, or to a URL that does not use https.

@@ -56,7 +56,6 @@ class DuplexPlan:
         config: Endpoint and turn settings; its data set, if any, contains the user's own recordings.
         probes: Probe names; empty for all.
         conditions: Names of the probes' conditions; empty for all.
-        repeat: Number of trials per condition.
         sentinel_turns: Number of turns in each drift check (start, middle and end); 0 for none.
     """
 

@@ -107,9 +107,7 @@ class Recorded:
     """A user's recording of a whole utterance.
 
     Args:
-        text: Transcript; empty if unknown.
         boundaries: Speech boundaries; None to let the run detect them.
-        parts: Audible parts; empty if unknown.
     """
 
     path: Path

@@ -108,12 +108,10 @@ class DuplexSummary:
     """All metrics of a campaign; mappings are by run.
 
     Args:
-        campaign: The stored campaign.
         notes: Notes on the campaign, one sentence each.
         conditions: Metrics of each condition in each run.
         paired: Differences between the impaired run and the clean run.
         metrics: Published metrics by name.
-        asserts: Results of the assertions.
     """
 
     campaign: DuplexRecord
@@ -182,9 +180,7 @@ class DuplexComparison:
     """The differences between the clean runs of two campaigns, second minus first, paired by trial.
 
     Args:
-        campaigns: The two campaigns.
         notes: Notes on the comparison, one sentence each.
-        profiles: Profile of each campaign's endpoint.
     """
 
     campaigns: tuple[DuplexRecord, DuplexRecord]

@@ -43,9 +43,6 @@ class TrialReader:
 
     Each call of `read` judges all trials, because distinguishing a new reply from a pause requires all
     conversations of the run.
-
-    Args:
-        trials: Trials of the campaign.
     """
 
     def __init__(self, folder: Path, trials: Sequence[Trial]) -> None:

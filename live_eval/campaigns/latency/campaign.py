@@ -247,7 +247,6 @@ def _with_turns(config: RunConfig, **turns: Any) -> RunConfig:
 
 
 def _check(plan: CampaignPlan) -> None:
-    """Raise an error if the endpoint does not support a condition."""
     spec = client(plan.config.endpoint.name)
     if spec.transport_kind is TransportKind.HTTP and SessionKind.WARM in plan.sessions:
         raise UsageError(f"{spec.name} makes one request per turn and has no warm sessions")

@@ -54,8 +54,6 @@ class PointRecord:
     """A stored condition of a campaign.
 
     Args:
-        stored: Settings of the condition.
-        path: Run folder.
         turns: Turns of the run, in commit order.
         started_at: Start of the run, ISO 8601 in UTC; empty if there is no run.
         outages: Note on outages of the endpoint; empty without outages.

@@ -38,7 +38,6 @@ def choose_measurable(
         cases: Distinct cases in the order of the run.
         boundaries: Speech boundaries of each case, or the reason why it cannot be run; read only until enough
             cases are found.
-        turns: Number of turns, 1 or more.
 
     Raises:
         UsageError: The end of speech is uncertain in every recording.

@@ -27,8 +27,6 @@ class TurnCounts:
     """Numbers of turns in a condition.
 
     Args:
-        captured: Turns that did not fail.
-        failed: Failed turns, by kind of failure.
         no_answer: Failed turns to which the endpoint did not respond.
         premature: Captured turns with a response that was cancelled because the user continued.
         early: Captured turns answered before the end of the user's speech.
@@ -56,7 +54,6 @@ class PointMetrics:
     """The metrics of one condition.
 
     Args:
-        stored: Settings of the condition.
         error: Reason why the run cannot be read; empty if it can.
         latencies: Latency for each of `METRICS`.
     """

@@ -67,11 +67,8 @@ class CampaignPlan:
 
     Args:
         config: Endpoint, data and turn settings; a condition replaces the settings that it varies.
-        turns: Number of turns per condition.
-        arrivals: Arrival process of the sessions.
         inputs_s: Speech lengths in seconds; empty to use the recordings unchanged.
         detections: Detector settings of the endpoint, as the vendor spells them.
-        sessions: Cold sessions, warm sessions, or both.
         endpointing: Whether to run the same recordings with each detector and with manual turns; the sweep
             then uses the first detector only.
         sentinel_turns: Number of turns per drift check; 0 for none.
@@ -123,12 +120,8 @@ class CampaignPoint:
 
     Args:
         name: Name of the condition and its run folder.
-        role: Purpose of the condition.
-        arrivals: Arrival process of the sessions.
         input_s: Speech length in seconds; None for unchanged recordings.
-        turn_detection: Detector settings of the endpoint.
         turn_mode: Turn mode; None for the endpoint's default.
-        sessions: Cold or warm.
     """
 
     name: str

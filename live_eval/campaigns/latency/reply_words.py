@@ -27,7 +27,6 @@ class ReplyWords:
 
     Args:
         folder: Campaign folder. If it is not writable, words are recognised again next time.
-        recogniser: Recogniser for new replies.
     """
 
     def __init__(self, folder: Path, recogniser: Recogniser) -> None:

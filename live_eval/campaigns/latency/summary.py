@@ -106,12 +106,10 @@ class CampaignSummary:
     """All metrics of a campaign.
 
     Args:
-        campaign: The stored campaign.
         notes: Notes on the campaign and its turns, one sentence each.
         stamped: Number of captured turns for each `live_eval.types.StampKind`.
         lag: Lag of all captured turns.
         points: Metrics of the conditions, in run order.
-        asserts: Results of the assertions.
     """
 
     campaign: CampaignRecord
@@ -175,7 +173,6 @@ def campaign_summary(
     """Return all metrics of a campaign, complete or not.
 
     Args:
-        campaign: Stored campaign.
         words: Whether to recognise the words of replies for definitions that need them, if the recogniser is
             installed.
         keeps_words: Whether to cache the words in the campaign folder; recognition takes about a tenth of the

@@ -85,7 +85,6 @@ class LoadWatch:
         """Return why the load cannot be sustained, and which load can; None if the load is sustained.
 
         Args:
-            elapsed_ns: Time since the condition began.
             loop_cpu_ns: Processor time of the event-loop thread since then; None if the sessions run in other
                 processes.
         """
@@ -235,9 +234,6 @@ class StepWatch(Observer):
     """An `Observer` that stops a step if the load cannot be sustained.
 
     Args:
-        observer: Observer to forward every call to.
-        load: Detector of an unsustainable load.
-        ended: Turn counts of the step's condition.
         in_process: Whether the sessions run in this process.
     """
 
