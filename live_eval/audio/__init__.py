@@ -1,4 +1,4 @@
-"""Audio: PCM with its sample rate, files, wire codecs, Ogg, RTP, speech level."""
+"""Process audio: PCM with its sample rate, files, wire codecs, Ogg, RTP, speech level."""
 
 from live_eval.audio.audio_files import (
     MAX_RECORDING_S,

@@ -22,14 +22,14 @@ WINDOWS_PER_S = 100
 AUDIBLE_WINDOWS = 3
 """Number of consecutive windows above `AUDIBLE_DBFS` required for audible audio."""
 PAUSE_NS = 100_000_000
-"""Minimum pause between two stretches."""
+"""Minimum length of a pause between two stretches."""
 _AMPLITUDE = 32_768 * 10 ** (AUDIBLE_DBFS / 20)
-# Two windows fewer than a pause, since onsets and ends usually fall inside a window.
+# Two windows fewer than a pause contains, since onsets and ends usually fall inside a window.
 _GAP_WINDOWS = PAUSE_NS * WINDOWS_PER_S // 1_000_000_000 - 2
 
 
 def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return whether the RMS of each whole 10 ms window is above −50 dBFS.
+    """Return for each whole 10 ms window whether its RMS is above −50 dBFS.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -43,8 +43,8 @@ def loud_windows(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
 def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
     """Return the index of the first audible sample, or None for silence.
 
-    The sample exceeds an amplitude of −50 dBFS, and each of the three 10 ms windows from this sample on has a
-    root mean square above −50 dBFS.
+    The amplitude of the sample exceeds −50 dBFS, and so does the RMS of each of the three 10 ms windows that
+    begin with the sample.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -55,7 +55,7 @@ def audible_onset(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
 
 
 def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
-    """Return whether each sample could be an audible onset; see `audible_onset`.
+    """Return for each sample whether it could be an audible onset; see `audible_onset`.
 
     Args:
         pcm: int16 mono, shape (samples,).
@@ -75,20 +75,20 @@ def audible_begins(pcm: NDArray[np.int16], rate_hz: int) -> NDArray[np.bool_]:
 
 
 def audible_end(pcm: NDArray[np.int16], rate_hz: int) -> int | None:
-    """Return the index after the last audible sample (`audible_onset` of the reversed audio), or None."""
+    """Return the index after the last audible sample (`audible_onset` in reverse), or None for silence."""
     onset_of_mirror = audible_onset(pcm[::-1], rate_hz)
     return None if onset_of_mirror is None else len(pcm) - onset_of_mirror
 
 
 def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, int]]:
-    """Return the stretches of audible samples, split at every pause of `PAUSE_NS` or more.
+    """Return the audible stretches, split at every pause of at least `PAUSE_NS`.
 
     Args:
         pcm: int16 mono, shape (samples,).
         rate_hz: Samples per second.
 
     Returns:
-        The start of each stretch, and its exclusive end, in samples.
+        The start and the exclusive end of each stretch, in samples.
     """
     window = rate_hz // WINDOWS_PER_S
     loud = np.flatnonzero(loud_windows(pcm, rate_hz))
@@ -96,7 +96,7 @@ def audible_stretches(pcm: NDArray[np.int16], rate_hz: int) -> list[tuple[int, i
     for run in np.split(loud, np.flatnonzero(np.diff(loud) > _GAP_WINDOWS) + 1):
         if len(run) < AUDIBLE_WINDOWS - 1:
             continue
-        # Onset and end may be in windows whose mean level is below the threshold.
+        # The RMS of the windows that contain the onset and the end may be below the threshold.
         first = max(0, (int(run[0]) - 2) * window)
         part = pcm[first : (int(run[-1]) + 3) * window]
         onset, end = audible_onset(part, rate_hz), audible_end(part, rate_hz)

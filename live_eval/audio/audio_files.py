@@ -1,4 +1,4 @@
-"""Read audio files, even with wrong headers, and write FLAC and WAV."""
+"""Read audio files, even those with wrong headers, and write FLAC and WAV."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MAX_RECORDING_S = 600.0
 """Default maximum length of a recording, in seconds."""
 
 _BLOCK_SAMPLES = 1 << 20
-# Placeholders for an unknown size in RIFF headers and for an unknown FLAC length from libsndfile.
+# Placeholders for an unknown size: in RIFF headers, and for FLAC in libsndfile.
 _STREAM_SIZE = 0xFFFFFFFF
 _UNKNOWN_SAMPLES = 1 << 62
-# For these containers, libsndfile clamps the stated length to the file's size.
+# Containers for which libsndfile clamps the stated length to the size of the file.
 _LENGTH_IS_SURE = frozenset({"WAV", "WAVEX"})
 
 
@@ -57,8 +57,8 @@ class AudioFile:
 def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
     """Read any file that libsndfile reads (WAV, FLAC, Ogg, MP3, AIFF, …) and mix it down to mono.
 
-    A file whose header states a wrong length (0xFFFFFFFF from a streaming writer, 0 from a crashed writer, or
-    more than the file contains) is read to the end, with a note.
+    If the header states a wrong length (0xFFFFFFFF from a streaming writer, 0 from a crashed writer, or more
+    than the file contains), the file is read to the end, with a note.
 
     Args:
         path: Audio file.
@@ -68,8 +68,8 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
         The audio at the file's own rate.
 
     Raises:
-        AudioError: The file is missing, unreadable, too long or empty, or has samples that are not finite
-            or a rate outside 8 to 192 kHz; the message contains the reason and the path.
+        AudioError: The file is missing, unreadable, too long or empty, contains non-finite samples, or has a
+            rate outside 8 to 192 kHz; the message contains the reason and the path.
     """
     try:
         if not (path.is_file() if in_table(path) is None else recording_exists(path)):
@@ -117,16 +117,16 @@ def read_audio(path: Path, *, max_s: float = MAX_RECORDING_S) -> AudioFile:
 
 
 def recording_s(path: Path, *, max_s: float = MAX_RECORDING_S) -> float:
-    """Return the length of a recording in seconds, without decoding it if its header is reliable.
+    """Return the length of a recording in seconds; decode it only if its header is unreliable.
 
     Args:
         max_s: Maximum length in seconds.
 
     Raises:
-        AudioError: The recording cannot be used; see `read_audio`. Samples are not checked if the header is
-            reliable.
+        AudioError: The recording cannot be used; see `read_audio`. With a reliable header, the samples are
+            not checked.
     """
-    # `read_audio` below reports any problem.
+    # `read_audio` below reports problems.
     errors = (soundfile.LibsndfileError, RuntimeError, ValueError, OSError)
     with suppress(*errors), _opened(path, _data_chunk(path)) as file:
         length_s = file.frames / file.samplerate
@@ -145,10 +145,10 @@ def _too_long(path: Path, max_s: float, what: str) -> AudioError:
 
 
 class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile is untyped
-    """An audio file that is read once, from start to end.
+    """An audio file that is read only once, from start to end.
 
-    For seekable files, soundfile seeks after each block, which fails in libsndfile at the end of a FLAC file
-    that states a wrong length.
+    soundfile seeks after each block of a seekable file, which fails at the end of a FLAC file with a wrong
+    stated length.
     """
 
     def seekable(self) -> bool:
@@ -156,9 +156,9 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]  # soundfile is untype
 
 
 class _Content(mmap.mmap):
-    """A file's content in memory; seeks are clamped to the content.
+    """The content of a file, mapped into memory, with seeks clamped to valid positions.
 
-    libsndfile seeks to positions stated in chunks, and its callbacks cannot raise.
+    libsndfile seeks to positions stated in chunks, and exceptions in its callbacks are lost.
     """
 
     def seek(self, pos: int, whence: int = os.SEEK_SET) -> Any:  # returns an int since Python 3.13
@@ -170,7 +170,7 @@ class _Content(mmap.mmap):
 
 @contextmanager
 def _opened(path: Path, chunk: _DataChunk | None) -> Iterator[soundfile.SoundFile]:
-    """Open an audio file, also inside a Parquet table, and with an incomplete RIFF header."""
+    """Open an audio file, which may be inside a Parquet table or have an incomplete RIFF header."""
     if (place := in_table(path)) is not None:
         with _Stream(io.BytesIO(read_in_table(place))) as file:
             yield file
@@ -189,11 +189,11 @@ def _opened(path: Path, chunk: _DataChunk | None) -> Iterator[soundfile.SoundFil
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sound:
-    """Samples of a file.
+    """The samples of a file.
 
     Args:
         samples: float32 mono, shape (samples,).
-        peak: The largest magnitude in any channel.
+        peak: Largest magnitude in any channel.
     """
 
     samples: NDArray[np.float32]
@@ -201,8 +201,8 @@ class _Sound:
 
 
 def _read_to_the_end(file: soundfile.SoundFile, most: float) -> _Sound:
-    """Return all samples of a file, at most one block more than `most`."""
-    # Read in blocks: the header may state a length that exceeds memory or, for piped FLAC, no length at all.
+    """Return all samples of a file, or at most one block more than `most`."""
+    # Read in blocks, because the stated length may exceed memory or, for piped FLAC, be missing.
     blocks: list[NDArray[np.float32]] = []
     count, peak = 0, 0.0
     frames = max(1, _BLOCK_SAMPLES // file.channels)
@@ -224,7 +224,7 @@ class _DataChunk:
         at: Offset of the samples.
         stated: Number of sample bytes stated in the chunk.
         present: Number of bytes from `at` to the end of the file.
-        surplus: Whether something other than a chunk follows the stated bytes.
+        surplus: Whether data other than a chunk follows the stated bytes.
     """
 
     riff: int
@@ -284,8 +284,8 @@ def write_flac(path: Path, pcm: NDArray[np.int16], rate_hz: int) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    encoded = io.BytesIO()  # libsndfile's message is "system error" for every write error
-    # For speech, the lowest level takes two thirds of the default's time and less than 1 % more space.
+    encoded = io.BytesIO()  # in memory, because libsndfile reports every write error as "system error"
+    # For speech, the lowest level takes a third less time than the default and less than 1 % more space.
     soundfile.write(encoded, pcm, rate_hz, format="FLAC", subtype="PCM_16", compression_level=0.0)
     with atomic_write(path) as part:
         part.write_bytes(encoded.getbuffer())

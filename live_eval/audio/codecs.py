@@ -23,7 +23,7 @@ OPUS_RATE_HZ = 48_000
 """The clock and decoding rate of Opus, regardless of the encoder's input rate (RFC 7845, 4)."""
 
 _OPUS_HEADERS = (b"OpusHead", b"OpusTags")
-# RFC 6716, 3.1: length of a frame in units of 2.5 ms, by the configuration in the first byte.
+# RFC 6716, 3.1: frame length in units of 2.5 ms, by the configuration in the first byte.
 _SILK_MS = (10, 20, 40, 60)
 _HYBRID_MS = (10, 20)
 _CELT_MS = (2.5, 5, 10, 20)
@@ -32,7 +32,7 @@ _LONGEST_OPUS_MS = 120
 
 
 def samples_in(data: bytes, codec: Codec) -> int:
-    """Return the number of samples in a chunk without decoding it. For WAV and Ogg, it is an estimate."""
+    """Return the number of samples in a chunk without decoding it; for WAV and Ogg, an estimate."""
     match codec.name:
         case CodecName.PCM16:
             return len(data) // 2
@@ -66,11 +66,11 @@ def _opus_ms(packet: bytes) -> float:
 
 
 class PartlyDecodedError(AudioError):
-    """Part of a chunk could not be decoded; `pcm` contains the other samples.
+    """Part of a chunk could not be decoded.
 
     Args:
-        cause: The first error.
-        pcm: int16 mono, shape (samples,).
+        cause: First error.
+        pcm: Samples of the other parts, int16 mono, shape (samples,).
     """
 
     def __init__(self, cause: AudioError, pcm: NDArray[np.int16]) -> None:
@@ -79,7 +79,7 @@ class PartlyDecodedError(AudioError):
 
 
 class Decoder:
-    """Decode one stream; pass its chunks in order.
+    """Decodes one stream, whose chunks must be passed in order.
 
     Args:
         codec: Encoding of the chunks; Opus requires a rate of 48 kHz.
@@ -104,8 +104,8 @@ class Decoder:
         The pre-skip samples of an Ogg stream are dropped.
 
         Raises:
-            AudioError: The chunk is not valid for the codec; a `PartlyDecodedError` if a page of an Ogg
-                stream is broken or out of order.
+            AudioError: The chunk is invalid for the codec. If a page of an Ogg stream is broken or out of
+                order, it is a `PartlyDecodedError`.
         """
         match self._codec.name:
             case CodecName.OPUS:
@@ -124,7 +124,7 @@ class Decoder:
                 for packet in self._ogg.push(data):
                     pieces.append(self._ogg_packet(packet))
                 break
-            except AudioError as error:  # the reader continues after the broken page
+            except AudioError as error:  # the reader can continue after a broken page
                 first_error, data = first_error or error, b""
         pcm = np.concatenate(pieces)
         if first_error is not None:
@@ -174,7 +174,7 @@ class Decoder:
 
 
 class OpusEncoder:
-    """Encode the frames of one stream as Opus packets.
+    """Encodes the audio of one stream as Opus packets.
 
     Args:
         rate_hz: Sample rate: 8, 12, 16, 24 or 48 kHz.
@@ -187,7 +187,7 @@ class OpusEncoder:
         self._at = 0
 
     def encode(self, pcm: bytes) -> list[bytes]:
-        """Add samples and return the packets that they complete.
+        """Add samples, and return the packets that they complete.
 
         Args:
             pcm: int16 little-endian mono; every 20 ms produce one packet.
@@ -202,7 +202,7 @@ class OpusEncoder:
 
 
 class OggOpusEncoder:
-    """Encode the frames of one stream as Ogg-Opus, with one packet per page.
+    """Encodes the audio of one stream as Ogg-Opus, with one packet per page.
 
     Args:
         rate_hz: Sample rate: 8, 12, 16, 24 or 48 kHz.
@@ -226,7 +226,7 @@ class OggOpusEncoder:
         return self._ogg.page(head, 0) + self._ogg.page(tags, 0)
 
     def encode(self, pcm: bytes) -> bytes:
-        """Add samples and return the pages that they complete; see `OpusEncoder.encode`."""
+        """Add samples, and return the pages that they complete; see `OpusEncoder.encode`."""
         pages = b""
         for packet in self._opus.encode(pcm):
             self._granule += round(_opus_ms(packet) * OPUS_RATE_HZ / 1000)
@@ -242,5 +242,5 @@ def _opus_context(mode: Literal["r", "w"], rate_hz: int, bit_rate: int | None = 
     if bit_rate is not None:
         context.bit_rate = bit_rate
         context.time_base = Fraction(1, rate_hz)
-        context.options = {"application": "audio"}  # the application `voip` would alter the voice under test
+        context.options = {"application": "audio"}  # `voip` would alter the voice under test
     return context

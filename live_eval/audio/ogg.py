@@ -1,7 +1,7 @@
 """Read and write the pages of Ogg-Opus streams, incrementally. Pure.
 
-Unlike file-based libraries, this reader yields a packet as soon as its last byte has arrived, and the writer
-sends each packet in a separate page. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
+Unlike in libraries for files, the reader yields a packet as soon as its last byte has arrived, and the writer
+puts each packet in a page of its own. Sources: RFC 3533 (Ogg), RFC 7845 (Opus in Ogg).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class OggPages:
-    """Cut a stream at page boundaries, because a page may arrive in several messages."""
+    """Splits a stream into pages, because a page may arrive in several messages."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def push(self, data: bytes) -> bytes:
-        """Return the complete pages, and keep the beginning of the next.
+        """Add bytes, and return the complete pages; the beginning of the next page is kept.
 
-        Bytes that are not a page are returned too; `OggReader` reports them.
+        Bytes that are not part of a page are returned too; `OggReader` reports them.
         """
         buffer, at = self._buffer + data, 0
         while _CAPTURE.startswith(buffer[at : at + 4]) and (size := _page_size(buffer, at)) is not None:
@@ -43,7 +43,7 @@ class OggPages:
 
 
 class OggReader:
-    """Read the packets of one logical stream incrementally."""
+    """Reads the packets of one logical stream incrementally."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -51,14 +51,14 @@ class OggReader:
         self._sequence: int | None = None
 
     def push(self, data: bytes) -> Iterator[bytes]:
-        """Add bytes and yield the packets that they complete, including header packets.
+        """Add bytes, and yield the packets that they complete, including header packets.
 
-        The first page of any logical stream, including a new one, resets the reader.
+        The first page of a logical stream resets the reader.
 
         Raises:
-            AudioError: The bytes are not Ogg pages, or a page has a wrong checksum (all bytes up to its end
+            AudioError: The bytes are not Ogg pages, or a page has a wrong checksum (the bytes up to its end
                 are dropped) or is out of order (its packets are yielded first). The reader accepts more bytes
-                after an error.
+                afterwards.
         """
         self._buffer += data
         while (page := self._page()) is not None:
@@ -120,7 +120,7 @@ def _page_size(buffer: bytes | bytearray, at: int) -> int | None:
 
 
 class OggWriter:
-    """Write one logical stream, with one packet per page.
+    """Writes one logical stream, with one packet per page.
 
     Args:
         serial: Serial number of the stream.
@@ -131,11 +131,11 @@ class OggWriter:
         self._sequence = 0
 
     def page(self, packet: bytes, granule: int) -> bytes:
-        """Return a page with one packet.
+        """Return a page that contains one packet.
 
         Args:
             packet: At most 65,024 bytes.
-            granule: Position at the end of the packet; for Opus in samples at 48 kHz.
+            granule: Position at the end of the packet; for Opus, in samples at 48 kHz.
         """
         if len(packet) > _LACING * _LACING - 1:
             raise ValueError(f"expected a packet of at most 65024 bytes, got {len(packet)}")
@@ -152,6 +152,6 @@ def _broken(what: str) -> AudioError:
 
 
 def _crc(data: bytes) -> int:
-    """Return the Ogg checksum (RFC 3533, 6): zlib's CRC with mirrored bits and without inversions."""
+    """Return the Ogg checksum (RFC 3533, 6): zlib's CRC with reversed bits and without inversions."""
     mirrored = zlib.crc32(data.translate(_MIRRORED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{mirrored:032b}"[::-1], 2)

@@ -1,8 +1,8 @@
 """Read recordings inside Parquet tables, addressed by paths such as ``test.parquet/audio/7``.
 
 Benchmarks on the Hugging Face hub store recordings in a table column, each as the name and the bytes of an
-audio file. A recording is addressed by the table's path, the column and the row. Nothing is written to disk:
-the row group with the recording is read on demand, and kept for neighbouring rows.
+audio file. The path of a recording consists of the table's path, the column and the row. Nothing is written
+to disk: the row group with the recording is read on demand and cached for neighbouring rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 TABLE_SUFFIX = ".parquet"
 
-_GROUPS_KEPT = 4  # concurrent sessions usually read neighbouring rows; a group is some tens of MB
+_GROUPS_KEPT = 4  # enough for concurrent sessions, which read neighbouring rows; a group has some tens of MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class TableRow:
 
     @property
     def path(self) -> Path:
-        """The recording's path, which `in_table` converts back to a location."""
+        """The path of the recording, which `in_table` converts back to a location."""
         return self.table / self.column / str(self.row)
 
 
 def in_table(path: Path) -> TableRow | None:
-    """Return the location of a recording in a table, or None if the path refers to an ordinary file.
+    """Parse a path as the location of a recording in a table; None if it refers to an ordinary file.
 
     >>> in_table(Path("data/test.parquet/audio/7"))
     TableRow(table=PosixPath('data/test.parquet'), column='audio', row=7)
@@ -70,14 +70,14 @@ def recording_exists(path: Path) -> bool:
 
 
 def recording_size(path: Path) -> int | None:
-    """Return the size of a recording's file, or of the table that contains it; None if it is missing."""
+    """Return the size of a recording's file or of the table that contains it, or None if missing."""
     found = in_table(path)
     file = path if found is None else found.table
     return file.stat().st_size if os.path.isfile(file) else None
 
 
 def read_in_table(place: TableRow) -> bytes:
-    """Return the content of a recording's file.
+    """Return the content of a recording's audio file.
 
     Raises:
         OSError: The table is missing or damaged, or the row contains no audio.
@@ -99,7 +99,7 @@ def rows_of(
     """Return a table's column names, and its rows without audio.
 
     Args:
-        columns: Columns to read; by default, all columns that contain no audio.
+        columns: Columns to read; by default, all columns without audio.
 
     Raises:
         DataError: The file is missing, incomplete or not a Parquet table, or pyarrow is not installed.
@@ -138,14 +138,14 @@ def _opened(table: Path) -> Iterator[ParquetFile]:
 def _columns_of_group(
     table: Path, column: str, group: int, size: int, mtime_ns: int
 ) -> tuple[bytes | None, ...]:
-    del size, mtime_ns  # a changed table is read again
+    del size, mtime_ns  # part of the cache key, so that a changed table is read again
     with _opened(table) as file:
         cells = file.read_row_group(group, columns=[column]).column(column).to_pylist()
     return tuple(cell.get("bytes") if isinstance(cell, dict) else None for cell in cells)
 
 
 def _group(place: TableRow, size: int, mtime_ns: int) -> tuple[int, tuple[bytes | None, ...]]:
-    """Return the recordings of the row group that contains a row, and the index of the group's first row."""
+    """Return the index of the first row in a row's group, and the recordings of the group."""
     first = 0
     with _opened(place.table) as file:
         if place.column not in file.schema_arrow.names:

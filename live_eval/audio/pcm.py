@@ -1,6 +1,6 @@
-"""PCM with its sample rate: conversion, resampling, framing, and stateless wire codecs.
+"""Represent PCM with its sample rate: conversion, resampling, framing, and stateless wire codecs.
 
-Wire audio is int16 mono; analysis uses float32 mono in [-1, 1). Conversion is lossless both ways.
+Wire audio is int16 mono; analysis uses float32 mono in [-1, 1). Conversion between them is lossless.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Audio:
 
 
 class CodecName(StrEnum):
-    """Name of an audio encoding on the wire."""
+    """The name of an audio encoding on the wire."""
 
     PCM16 = "pcm16"
     PCMU = "pcmu"
@@ -61,32 +61,32 @@ class CodecName(StrEnum):
     WAV = "wav"
     """Each chunk is a PCM WAV file with a header."""
     OPUS = "opus"
-    """Each chunk is an Opus packet; decoded at 48 kHz."""
+    """Each chunk is an Opus packet, which is decoded at 48 kHz."""
     OGG_OPUS = "ogg_opus"
-    """Chunks are pieces of an Ogg-Opus stream; the first contains the headers; decoded at 48 kHz."""
+    """Chunks are pieces of an Ogg-Opus stream, the first with the headers; they are decoded at 48 kHz."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Audio encoding on the wire, and its sample rate."""
+    """An audio encoding on the wire, with its sample rate."""
 
     name: CodecName
     rate_hz: int
 
 
 def int16_to_float(samples: NDArray[np.int16]) -> NDArray[np.float32]:
-    """Return int16 samples as float32 in [-1, 1)."""
+    """Convert int16 samples to float32 in [-1, 1)."""
     return samples.astype(np.float32) / np.float32(32768)
 
 
 def float_to_int16(samples: NDArray[np.float32]) -> NDArray[np.int16]:
-    """Return float samples as int16, rounded and clipped at full scale."""
+    """Convert float samples to int16, rounded and clipped at full scale."""
     scaled = np.rint(samples * np.float32(32768))
     return np.asarray(np.clip(scaled, -32768, 32767), dtype=np.int16)
 
 
 def resample(audio: Audio, rate_hz: int) -> Audio:
-    """Return `audio` resampled to `rate_hz` (soxr, very high quality), or unchanged if the rate is equal."""
+    """Resample `audio` to `rate_hz` (soxr, very high quality); return it unchanged if it has this rate."""
     if audio.rate_hz == rate_hz:
         return audio
     samples = soxr.resample(audio.samples, audio.rate_hz, rate_hz, quality="VHQ")
@@ -94,7 +94,7 @@ def resample(audio: Audio, rate_hz: int) -> Audio:
 
 
 def resample_int16(pcm: NDArray[np.int16], rate_hz: int, to_hz: int) -> NDArray[np.int16]:
-    """Return int16 PCM resampled from `rate_hz` to `to_hz`; see `resample`."""
+    """Resample int16 PCM from `rate_hz` to `to_hz`; see `resample`."""
     return pcm if rate_hz == to_hz else resample(Audio(int16_to_float(pcm), rate_hz), to_hz).int16()
 
 
@@ -121,7 +121,7 @@ def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
         AudioError: The length is not a whole number of samples.
     """
     if codec.name is CodecName.PCM16:
-        if len(data) % 2:  # all later samples would be misaligned
+        if len(data) % 2:  # all following samples would be misaligned
             raise AudioError(
                 FailureKind.MALFORMED_MESSAGE, f"expected whole 16-bit samples, got {len(data)} bytes"
             )
@@ -138,7 +138,7 @@ def decode(data: bytes, codec: Codec) -> NDArray[np.int16]:
 
 
 def encode(pcm: NDArray[np.int16], codec: Codec) -> bytes:
-    """Encode int16 mono, shape (samples,), at ``codec.rate_hz`` as PCM or G.711."""
+    """Encode int16 mono, shape (samples,), at ``codec.rate_hz``, as PCM or G.711."""
     if codec.name is CodecName.PCM16:
         return pcm.astype("<i2", copy=False).tobytes()
     return _g711_codes(codec)[pcm.astype(np.int16, copy=False).view(np.uint16)].tobytes()
@@ -146,9 +146,9 @@ def encode(pcm: NDArray[np.int16], codec: Codec) -> bytes:
 
 @cache
 def _g711_codes(codec: Codec) -> NDArray[np.uint8]:
-    """Return the G.711 code of each 16-bit sample, indexed by the sample as unsigned integer.
+    """Return the G.711 code of each 16-bit sample, indexed by the sample as an unsigned integer.
 
-    The table exists because using a file writer for every frame would be too slow.
+    With a table, encoding a frame is much faster than with libsndfile.
     """
     wire = io.BytesIO()
     every = np.arange(1 << 16, dtype=np.uint16).view(np.int16)

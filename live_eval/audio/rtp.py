@@ -1,8 +1,8 @@
-"""Schedule RTP audio for playout, with lost, late and duplicate packets, and idle gaps of the sender. Pure.
+"""Schedule RTP audio for playout: handle lost, late and duplicate packets and gaps of the sender. Pure.
 
 The playout buffer has zero depth. A packet that arrives too late for playout is dropped. Missing packets are
 concealed when the next packet arrives. A gap in the timestamps without a gap in the sequence numbers is an
-idle gap; playout gets a new anchor after it. Source: RFC 3550.
+idle gap of the sender, after which playout restarts. Source: RFC 3550.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST_CONCEALMENT_S = 1
 
 @dataclass(frozen=True, slots=True)
 class RtpPacket:
-    """An audio packet.
+    """A received audio packet.
 
     Args:
         at_ns: Arrival time, stamped before parsing.
@@ -45,7 +45,7 @@ class MediaStats:
 
     Args:
         packets: Number of packets that arrived.
-        lost: Number of packets that did not arrive, or arrived too late for playout. Packets lost between
+        lost: Number of packets that did not arrive or arrived too late for playout. Packets lost between
             turns count in the later turn.
         late: Number of packets that arrived after a later packet; also counted as lost.
         doubled: Number of duplicate packets.
@@ -69,11 +69,11 @@ class MediaStats:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Playout position of a packet.
+    """The playout position of a packet.
 
     Args:
         concealed_samples: Number of samples to conceal before the packet.
-        fresh: Whether the packet anchors playout, as the first packet or the first after an idle gap.
+        fresh: Whether playout restarts with the packet, as with the first packet and after an idle gap.
     """
 
     concealed_samples: int
@@ -81,11 +81,11 @@ class Placed:
 
 
 class RtpTrack:
-    """Playout of a track's packets in one turn, in arrival order.
+    """Schedules the packets of a track in one turn, in arrival order.
 
     Args:
-        before: Playout of the same track in the previous turn: packets lost between the turns count as
-            lost in this turn and are not concealed.
+        before: The same track in the previous turn. Packets lost between the turns count as lost in this turn
+            and are not concealed.
     """
 
     def __init__(self, before: RtpTrack | None = None) -> None:
@@ -112,13 +112,13 @@ class RtpTrack:
         )
 
     def push(self, packet: RtpPacket, samples: int) -> Placed | None:
-        """Place a packet.
+        """Schedule a packet.
 
         Args:
             samples: Number of samples in the packet, at the codec's rate.
 
         Returns:
-            The packet's position; None for a late or duplicate packet, or a packet without audio.
+            The position of the packet; None if it is late, a duplicate or without audio.
         """
         self._packets += 1
         last = self._last
@@ -139,12 +139,12 @@ class RtpTrack:
             self._doubled += 1
             return None
         self._seen.add(sequence)
-        if len(self._seen) > 2 * _RESTART_PACKETS:  # a packet older than those kept restarts the track
+        if len(self._seen) > 2 * _RESTART_PACKETS:  # forget packets so old that they would restart the track
             self._seen = {seen for seen in self._seen if seen >= self._sequence - _RESTART_PACKETS}
         if step < 0:
             self._late += 1
             return None
-        if not samples:  # continues the sequence; the next packet with audio follows an idle gap
+        if not samples:  # no audio, but part of the sequence; the next packet with audio follows an idle gap
             self._lost += step - 1
             self._last, self._sequence = replace(last, sequence=packet.sequence), sequence
             return None
@@ -161,7 +161,7 @@ class RtpTrack:
         return Placed(concealed, fresh=gap - concealed > samples // 2)
 
     def lost_before(self, packet: RtpPacket) -> int:
-        """Return the number of packets missing between the last packet and a packet of the next turn."""
+        """Return the number of packets lost between the last packet of this turn and a packet of the next."""
         last = self._last or self._empty
         if last is None:
             return self._before.lost_before(packet) if self._before is not None else 0
@@ -178,7 +178,7 @@ class RtpTrack:
         transit_ns = packet.at_ns - packet.timestamp * 1_000_000_000 // packet.codec.rate_hz
         if self._transit_ns is not None:
             change_ns = abs(transit_ns - self._transit_ns)
-            if change_ns < 1_000_000_000:  # otherwise, the timestamps have wrapped
+            if change_ns < 1_000_000_000:  # otherwise, the timestamps have wrapped around
                 self._jitter_ns += (change_ns - self._jitter_ns) / 16
         self._transit_ns = transit_ns
 
@@ -192,6 +192,6 @@ def _missing(last: RtpPacket, packet: RtpPacket) -> int:
 
 
 def _difference(later: int, earlier: int, bits: int) -> int:
-    """Return the difference between two wrapping counters, negative if `later` is behind."""
+    """Return the difference between two counters that wrap around; negative if `later` is behind."""
     half = 1 << (bits - 1)
     return (later - earlier + half) % (1 << bits) - half

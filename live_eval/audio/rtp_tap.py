@@ -1,10 +1,10 @@
 """Intercept packets in aiortc's receive path as they arrive, before the jitter buffer.
 
-aiortc returns decoded frames after a jitter buffer that waits for four packets, conceals late packets and has
-no arrival times. The tap stamps each datagram before decryption and parsing, and intercepts each of the
-receiver's packets before that buffer; aiortc decodes nothing. The kernel's timestamp is used if candidates
-were gathered within `stamped_datagrams` and no relay is used. Receiver reports (RTCP) continue. The tap uses
-aiortc's private names, so aiortc is pinned to one version.
+aiortc returns decoded frames without arrival times, after a jitter buffer that waits for four packets and
+conceals late ones. The tap stamps each datagram before decryption and parsing, and intercepts each packet
+before that buffer, so that aiortc decodes nothing. The timestamp is the kernel's if candidates were gathered
+within `stamped_datagrams` and no relay is used. Receiver reports (RTCP) are still sent. The tap uses aiortc's
+private names, so aiortc is pinned to one version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from live_eval.types import StampKind
 __all__ = ["RTC_CODECS", "RtcTap", "check_aiortc", "keep_no_packets", "take_apart"]
 
 _TAPPED_VERSION = "1.16.0"
-"""The aiortc version whose internals this module uses."""
+"""The only aiortc version whose internals are known to match this module."""
 
 RTC_CODECS: Mapping[str, Codec] = {
     "audio/opus": Codec(CodecName.OPUS, 48_000),
@@ -63,7 +63,7 @@ _PARTS = (
     RTCSctpTransport,
     RemoteStreamTrack,
 )
-"""The parts of a connection that refer to each other."""
+"""The classes of a connection whose instances refer to each other."""
 
 
 def check_aiortc() -> None:
@@ -78,14 +78,14 @@ def check_aiortc() -> None:
 def keep_no_packets(sender: RTCRtpSender) -> None:
     """Disable the retransmission history of a sender, which audio never uses.
 
-    The history keeps 128 packets, which are half of a session's objects; each garbage collection visits all
-    of them.
+    The history keeps 128 packets, which are half of a session's objects, and every garbage collection visits
+    all of them.
     """
     vars(sender)["_RTCRtpSender__rtp_history"] = _NoHistory()
 
 
 def take_apart(connection: RTCPeerConnection) -> None:
-    """Break the reference cycles of a closed connection, so that it is freed without a garbage collection.
+    """Break the reference cycles of a closed connection, so that it is freed without garbage collection.
 
     Collecting the cycles of 16 connections would block the event loop for 20 ms and delay the frames of all
     other sessions.
@@ -101,7 +101,7 @@ def take_apart(connection: RTCPeerConnection) -> None:
 
 
 class _NoHistory(dict[int, Any]):
-    """A history that stores no packets."""
+    """A packet history that stores nothing."""
 
     def __setitem__(self, number: int, packet: Any) -> None:
         """Drop the packet."""
@@ -112,16 +112,16 @@ def _ignore(packet: RtpPacket) -> None:
 
 
 class RtcTap:
-    """Tap the packets of one receiver.
+    """Intercepts the packets of one receiver.
 
-    Create the tap when the receiver's transport is known and no packet has arrived yet: an offerer that
-    bundles all media can create it together with the receiver, any other offerer right after setting the
-    answer, and an answerer right after setting the offer.
+    Create the tap when the receiver's transport is known, but before the first packet arrives: with the
+    receiver for an offerer that bundles all media, right after setting the answer for any other offerer, and
+    right after setting the offer for an answerer.
 
     Args:
         receiver: Receiver of the audio track.
         now_ns: Monotonic clock.
-        heard: Called with each packet, in arrival order; packets of an unknown codec have no payload.
+        heard: Called with each packet in arrival order; packets of an unknown codec have no payload.
     """
 
     def __init__(
@@ -129,15 +129,15 @@ class RtcTap:
     ) -> None:
         self._now_ns = now_ns
         self.stamps = StampKind.KERNEL
-        """`KERNEL` if the kernel has stamped every datagram so far."""
+        """The source of the timestamps: `KERNEL` if the kernel has stamped every datagram so far."""
         self._heard = heard
         self._last_codec: Codec | None = None
         self._connecting: set[asyncio.Task[Any]] = set()
         self.at_ns = now_ns()
-        """Arrival of the current datagram, which may belong to a data channel."""
+        """The arrival time of the current datagram, which may belong to a data channel."""
         self.path_lost = False
-        """Whether the connection ended because no network path remained, not because the peer closed it."""
-        # Mangled names of the receiver's payload types and of its report statistics.
+        """Whether the connection ended because the network path was lost, not because the peer closed it."""
+        # Mangled names of the receiver's payload types and statistics for reports.
         self._codecs: dict[int, Any] = vars(receiver)["_RTCRtpReceiver__codecs"]
         self._streams: dict[int, StreamStatistics] = vars(receiver)["_RTCRtpReceiver__remote_streams"]
         ice = receiver.transport.transport
@@ -151,7 +151,7 @@ class RtcTap:
         vars(receiver).update(receive=self._received, _handle_rtp_packet=self._packet)
 
     async def settled(self) -> None:
-        """Wait for aiortc's connection setup tasks, which aiortc does not await; report no more packets."""
+        """Wait for aiortc's setup tasks, which aiortc itself does not await, and stop reporting packets."""
         if self._connecting:
             await asyncio.wait(self._connecting)
         self._heard = _ignore
@@ -164,7 +164,7 @@ class RtcTap:
 
     async def _received(self, parameters: RTCRtpReceiveParameters) -> None:
         await self._receive(parameters)
-        await asyncio.to_thread(self._stop_decoder)  # otherwise the thread would wait forever
+        await asyncio.to_thread(self._stop_decoder)  # otherwise, the thread would wait forever
 
     def _datagram(self, data: bytes, component: int) -> None:
         if not isinstance(data, StampedDatagram):  # the datagram arrived through a relay
@@ -201,7 +201,7 @@ class RtcTap:
         self._hear(packet, packet.payload, known)
 
     def _without_audio(self, packet: WirePacket) -> None:
-        """Report a packet in another format (comfort noise, DTMF event): it does not count as lost."""
+        """Report a packet without audio (comfort noise, DTMF event), so that it does not count as lost."""
         if self._last_codec is not None:
             self._hear(packet, b"", self._last_codec)
 

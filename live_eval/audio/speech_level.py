@@ -13,23 +13,23 @@ from live_eval.audio.pcm import Audio
 __all__ = ["FAINTEST_DBFS", "SpeechEnvelope", "SpeechLevel", "level_of_envelope", "speech_level"]
 
 FAINTEST_DBFS = -100.0
-"""Below this mean level, pauses are not detectable in 16-bit samples."""
+"""Mean level below which pauses cannot be detected in 16-bit samples."""
 
 # Clause 8: time constant, hangover and margin of method B.
 _SMOOTHING_S = 0.03
 _HANGOVER_S = 0.2
 _MARGIN_DB = 15.9
 _THRESHOLD_STEP_DB = 1.5
-# The filters' time constant is long, so per-millisecond means yield the same envelope as the samples.
+# The filters are slow, so means per millisecond yield the same envelope as single samples.
 _STEPS_PER_S = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechLevel:
-    """The level of the active part of a recording.
+    """The speech level of a recording, over its active part.
 
     Args:
-        dbfs: Level over the active samples, dB relative to a square wave of full scale; -inf for silence.
+        dbfs: Level over the active samples, in dB relative to a full-scale square wave; -inf for silence.
         activity: Share of the samples that are active, 0 to 1.
     """
 
@@ -38,12 +38,12 @@ class SpeechLevel:
 
     @property
     def rms(self) -> float:
-        """Root mean square over the active samples, 1 for full scale."""
+        """The RMS over the active samples, 1 for full scale."""
         return float(10 ** (self.dbfs / 20))
 
 
 class SpeechEnvelope:
-    """Compute the envelope of a recording: its magnitude, smoothed twice over 30 ms, per millisecond."""
+    """Computes the envelope of a recording: its magnitude per millisecond, smoothed twice over 30 ms."""
 
     def __init__(self, rate_hz: int) -> None:
         self._step = max(1, rate_hz // _STEPS_PER_S)
@@ -52,10 +52,12 @@ class SpeechEnvelope:
         self._state = np.zeros((2, 2))
 
     def push(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the envelope of the next samples, shape (milliseconds,); a partial last one is zero-padded.
+        """Return the envelope of the next samples, shape (milliseconds,); a partial last millisecond is
+        padded.
 
         Args:
-            samples: Samples with full scale 1, shape (samples,); whole milliseconds, except in the last call.
+            samples: Samples with full scale 1, shape (samples,); whole milliseconds in every call but the
+                last.
         """
         from scipy import signal
 
@@ -78,7 +80,8 @@ def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> Spee
     """Return the active speech level of a recording from its envelope.
 
     A sample is active if the envelope exceeded a threshold during the last 200 ms. The level is the energy
-    over the active time, at the threshold that lies 15.9 dB below the level, interpolated between thresholds.
+    divided by the active time, for the threshold that is 15.9 dB below this level, interpolated between
+    thresholds.
 
     Args:
         mean_square: Mean square of all samples of the recording.
@@ -88,9 +91,9 @@ def level_of_envelope(mean_square: float, envelope: NDArray[np.float64]) -> Spee
     if mean_db < FAINTEST_DBFS:
         return SpeechLevel(mean_db, float(mean_square > 0))
     hangover = round(_HANGOVER_S * _STEPS_PER_S)
-    # If the audio is too short for its envelope to reach a threshold, use the whole recording's level.
+    # If the audio is too short for the envelope to reach any threshold, use the mean level.
     margin_before, level_before = _MARGIN_DB + _THRESHOLD_STEP_DB, mean_db
-    # The active level is at least the mean level, which bounds the thresholds from below.
+    # The active level is at least the mean level, which limits the thresholds to consider.
     lowest = mean_db - _MARGIN_DB - _THRESHOLD_STEP_DB
     for threshold_db in np.arange(lowest, 20 * math.log10(float(envelope.max())), _THRESHOLD_STEP_DB):
         share = _active_share(envelope >= 10 ** (threshold_db / 20), hangover)
