@@ -1,4 +1,4 @@
-"""Export a run's turns for other programs.
+"""Export the turns of a run for other programs.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The turn table with Apache Arrow types, as a Parquet file or a data frame."""
+"""Convert the turn table to Apache Arrow: record batches, a Parquet file, a data frame."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["data_frame", "needed", "record_batches", "turn_schema", "write_parquet"]
 
 _MANIFEST_KEY = b"live_eval.run"
-"""Schema metadata key for the run description, as JSON."""
+"""The schema metadata key of the run's description in JSON."""
 
 
 def needed(package: str, extra: str = "export") -> Any:
-    """Import a package of an extra.
+    """Import a package that belongs to an extra.
 
     Raises:
         UsageError: The package is not installed; the message names the extra.
@@ -42,7 +42,7 @@ def needed(package: str, extra: str = "export") -> Any:
 
 
 def turn_schema(table: ExportTable) -> pa.Schema:
-    """Return the table schema, with each field's meaning and the run's manifest as metadata."""
+    """Return the schema of the table, with meanings of the fields and the run's manifest as metadata."""
     pa = needed("pyarrow")
     fields = [
         pa.field(column.name, _type(column), metadata={"description": column.meaning})
@@ -52,7 +52,7 @@ def turn_schema(table: ExportTable) -> pa.Schema:
 
 
 def record_batches(table: ExportTable, *, rows_at_once: int = 200) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches of `turn_schema`."""
+    """Yield the rows as record batches with `turn_schema`."""
     pa = needed("pyarrow")
     schema = turn_schema(table)
     records = [column for column in table.columns if column.is_records]
@@ -70,7 +70,7 @@ def data_frame(table: ExportTable) -> pd.DataFrame:
 
 
 def write_parquet(table: ExportTable, path: Path) -> int:
-    """Write the table as a Parquet file and return the number of rows.
+    """Write the table as a Parquet file, and return the number of rows.
 
     Raises:
         UsageError: pyarrow is not installed.
@@ -118,7 +118,7 @@ def _type(column: ExportColumn) -> Any:
 
 
 def _flat(row: Mapping[str, Any], records: Iterable[ExportColumn]) -> dict[str, Any]:
-    """Return a row's values by column name, with JSON mappings as text."""
+    """Return the values of a row by column name, with JSON mappings as text."""
     flat = dict(flattened(row))
     for column in records:
         assert isinstance(column.kind, tuple)

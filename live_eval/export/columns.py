@@ -1,4 +1,4 @@
-"""The columns of the turn table: names, types, and meanings with units."""
+"""Define the columns of the turn table: names, types, and meanings with units."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from live_eval.analysis.summary.score_table import ScoreColumn
 __all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
 
 Kind: TypeAlias = Literal["text", "texts", "integer", "number", "numbers", "boolean", "time", "json"]
-"""The type of a value; plurals are lists, ``time`` is in UTC, and ``json`` is a mapping of JSON values."""
+"""The type of a value: plurals are lists, ``time`` is in UTC, and ``json`` is a mapping of JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """A table column, or a field of a column's records.
+    """A column of the table, or a field of the records in a column.
 
     Args:
-        name: Column name; nested names are joined with dots.
-        kind: Column type, or the fields of a list of records.
+        name: Name, with nested names joined by dots.
+        kind: Type of the values, or the fields of the records in lists.
     """
 
     name: str
@@ -149,7 +149,7 @@ _LAST = (
 
 
 def export_columns(scores: Sequence[ScoreColumn]) -> tuple[ExportColumn, ...]:
-    """Return the columns in order, with two for each of the run's scores."""
+    """Return the columns in order, including two for each of the run's scores."""
     return (
         *_FIRST,
         *(ExportColumn(f"scores.{score.name}", "number", _score_meaning(score)) for score in scores),

@@ -1,7 +1,7 @@
 """Write a run as a folder for Hugging Face's ``load_dataset``: Parquet files and a dataset card.
 
-The files have the table's columns. Each audio path is replaced by the content of the FLAC file, in the format
-of the ``datasets`` library's ``Audio`` feature.
+The files have the columns of the turn table. Audio paths are replaced by the content of the FLAC files, in
+the format of the ``Audio`` feature of the ``datasets`` library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["write_dataset"]
 
 SPLIT = "test"
-"""The only split, because a run is test data, not training data."""
+"""The only split, because a run is test data."""
 
 _AUDIO = ("reply_audio", "both_sides_audio")
 _PART = ".live-eval-export.part"
@@ -60,11 +60,11 @@ The audio of both sides contains the data set's recordings, under their licence.
 def write_dataset(
     table: ExportTable, folder: Path, *, shard_bytes: int = 500_000_000, rows_at_once: int = 20
 ) -> int:
-    """Write the turns and their audio to a new folder and return the number of turns.
+    """Write the turns and their audio to a new folder, and return the number of turns.
 
     Args:
-        shard_bytes: Size of a Parquet file at which a new file is started.
-        rows_at_once: Maximum number of turns with their audio in memory.
+        shard_bytes: Size of a Parquet file after which a new file is started.
+        rows_at_once: Maximum number of turns in memory with their audio.
 
     Raises:
         UsageError: The folder is not empty, or pyarrow is not installed.
@@ -83,11 +83,11 @@ def write_dataset(
 
 @contextlib.contextmanager
 def _atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder whose contents move to `folder` on success, and are removed otherwise."""
+    """Yield a temporary folder; move its contents to `folder` on success, and delete them otherwise."""
     is_new = not folder.exists()
-    # The temporary folder is inside `folder`, which may be the working folder, a link or a mount point.
+    # Place the temporary folder inside `folder`, which may be the working folder, a link or a mount point.
     part = private_folder(folder) / _PART
-    shutil.rmtree(part, ignore_errors=True)  # left behind by a killed export
+    shutil.rmtree(part, ignore_errors=True)  # from an export that was killed
     try:
         part.mkdir(mode=0o700)
         yield part
@@ -103,7 +103,7 @@ def _atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def _write_shards(batches: Iterator[pa.RecordBatch], schema: pa.Schema, data: Path, shard_bytes: int) -> int:
-    """Write the turns as Parquet files and return their number."""
+    """Write the turns as Parquet files, and return the number of turns."""
     parquet = needed("pyarrow.parquet")
     paths = (private_file(data / f"{SPLIT}-{number:05}.parquet") for number in itertools.count())
     writer = parquet.ParquetWriter(next(paths), schema)
@@ -133,7 +133,7 @@ def _schema(table: ExportTable) -> pa.Schema:
 
 
 def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-    """Yield the table's batches with audio instead of paths."""
+    """Yield the table's batches, with audio instead of paths."""
     pa = needed("pyarrow")
     for batch in record_batches(table, rows_at_once=rows_at_once):
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -144,7 +144,7 @@ def _with_audio(table: ExportTable, schema: pa.Schema, rows_at_once: int) -> Ite
 
 
 def _audio(run: Path, path: str | None) -> dict[str, Any] | None:
-    """Return an audio file in the format of ``datasets``; None if it is missing or too large for a turn."""
+    """Read an audio file in the format of ``datasets``; None if it is missing or too large for a turn."""
     content = None if path is None else own_bytes(run, run / path)
     return None if path is None or content is None else {"bytes": content, "path": Path(path).name}
 

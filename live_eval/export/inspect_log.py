@@ -1,7 +1,7 @@
 """Write a run as a log for inspect_ai and its viewer.
 
 A turn becomes a sample, a repetition an epoch, and a score a scorer. Values without a field in inspect_ai's
-schema (latencies, the case, the manifest) are metadata. Audio is WAV, inspect_ai's only lossless format.
+schema (latencies, the case, the manifest) become metadata. Audio is WAV, inspect_ai's only lossless format.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _METADATA = (
 
 
 def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime: bool = False) -> int:
-    """Write one sample per turn, including failed turns, and return the number of samples.
+    """Write a sample for each turn, including failed turns, and return the number of samples.
 
     Args:
-        path: The file; its suffix, ``.eval`` or ``.json``, determines the format.
-        retime: Recompute the latencies with the current definitions.
+        path: Output file, whose suffix ``.eval`` or ``.json`` determines the format.
+        retime: Whether to recompute the latencies with the current definitions.
 
     Raises:
         UsageError: inspect_ai is not installed.
@@ -176,7 +176,7 @@ def _content(text: str | None, audio: ContentAudio | None) -> Any:
 
 
 def _audio(run: RunReader, turn: TurnRecord) -> tuple[ContentAudio | None, ContentAudio | None]:
-    """Return the user's side without trailing silence, and the reply as it arrived."""
+    """Return the user's side without trailing silence, and the reply as received."""
     sides: list[ContentAudio | None] = [None, None]
     for index, file in enumerate((turn.both_file, turn.reply_file)):
         if file is not None and is_own_file(run.path, file):
@@ -246,13 +246,13 @@ def _model(summary: RunSummary) -> str:
 
 
 def _identity(what: str, summary: RunSummary) -> str:
-    """Return an ID that is stable across exports of a run."""
+    """Return an ID that is the same in every export of the run."""
     digest = hashlib.sha256(f"{what}\0{summary.facts.name}\0{summary.facts.started_at}".encode())
     return digest.hexdigest()[:22]
 
 
 def _seconds(turn: TurnRecord) -> float:
-    """Return the time from dialling to the last event of the turn."""
+    """Return the time from dialling to the last event of the turn, in seconds."""
     trace = turn.trace
     marks = [trace.ready_ns, trace.voice_end_ns, *trace.frame_sent_ns[-1:].tolist()]
     for response in trace.responses:

@@ -20,7 +20,7 @@ __all__ = ["RecordedRun"]
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A recorded run, which keeps no files open; audio paths in `turns` are relative to `path`."""
+    """A recorded run. It keeps no files open; audio paths in `turns` are relative to `path`."""
 
     path: Path
 
@@ -32,7 +32,7 @@ class RecordedRun:
 
     @cached_property
     def turns(self) -> pd.DataFrame:
-        """One row per turn, including failed ones, with the columns of ``live-eval export --format parquet``.
+        """The turns, including failed ones, with the columns of ``live-eval export --format parquet``.
 
         Raises:
             UsageError: pandas or pyarrow is not installed.

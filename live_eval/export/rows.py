@@ -1,7 +1,7 @@
 """Write the turn table as JSON lines or CSV.
 
-CSV omits columns of records, writes lists as JSON, and prefixes text that a spreadsheet would evaluate as a
-formula with an apostrophe.
+CSV omits columns of records and writes lists as JSON. Text that a spreadsheet would evaluate as a formula is
+prefixed with an apostrophe.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["RowFormat", "csv_rows", "write_rows"]
 
 RowFormat: TypeAlias = Literal["jsonl", "csv"]
 
-# Valid unescaped in JSON, but many readers, such as str.splitlines, split lines at these characters.
+# Escape these characters: they are valid in JSON, but many readers (str.splitlines) split lines at them.
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
 def write_rows(table: ExportTable, form: RowFormat, to: IO[str]) -> int:
-    """Write one row per turn to a file opened with ``newline=""``; return the number of rows."""
+    """Write a row for each turn to a file opened with ``newline=""``, and return the number of rows."""
     count = 0
     for line in _json_lines(table) if form == "jsonl" else _csv_lines(table):
         to.write(line)
@@ -39,7 +39,7 @@ def _json_lines(table: ExportTable) -> Iterator[str]:
 
 
 def csv_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the heading and the line of each row, given as nested mappings, as CSV."""
+    """Yield the heading and then the rows (nested mappings) as lines of CSV."""
     yield csv_line(names)
     for row in rows:
         flat = dict(flattened(row))
@@ -55,7 +55,7 @@ def _cell(value: Any) -> Any:
         case bool():
             return "true" if value else "false"
         case list():
-            # A text may contain any separator.
+            # Use JSON, because text may contain any separator.
             return orjson.dumps(value).decode().translate(_LINE_ENDS) if value else None
         case datetime():
             return value.isoformat()

@@ -1,8 +1,8 @@
 """Build the turn table of a run, the basis of every export and of `RecordedRun.turns`.
 
-It has one row per turn, including failed turns. Names are nested in JSON lines and joined with dots in flat
-formats (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; the reason,
-if known, is in a separate column.
+Each turn has a row, including failed turns. Names are nested in JSON lines and joined with dots in flat
+formats (``case.cue.attribute``, ``scores.dnsmos.ovrl``). A missing value is null, never NaN or 0; a separate
+column contains the reason, if known.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ExportTable:
     """The turns of a run as rows with named columns.
 
     Args:
-        retime: Whether to recompute the latencies with the current definitions, from the audio.
+        retime: Whether to recompute the latencies from the audio with the current definitions.
     """
 
     def __init__(self, run: RunReader, scores: ScoreReader, *, retime: bool = False) -> None:
@@ -41,7 +41,7 @@ class ExportTable:
 
     @property
     def columns(self) -> tuple[ExportColumn, ...]:
-        """The columns in order, with two for each score of the run."""
+        """The columns in order, including two for each score of the run."""
         return export_columns(self.scores.columns)
 
     def turns(self) -> Iterator[tuple[TurnView, dict[str, Any]]]:
@@ -49,7 +49,7 @@ class ExportTable:
         for turn in self.run.turns(retime=self._retime):
             view = TurnView(turn, self.scores, self.run.path)
             row = _row(view, self._reviews.get(view.turn_id))
-            # Runs of earlier versions may contain values that were not recognised as secrets.
+            # Runs by earlier versions may contain secrets that were not recognised as such.
             yield view, SECRETS.values(row) if SECRETS.suspects(orjson.dumps(row).decode()) else row
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -146,7 +146,7 @@ def _audio(view: TurnView, marks: ResponseRecord) -> dict[str, Any]:
 
 
 def _fields(value: object, *names: str) -> dict[str, Any]:
-    """Return attributes by name; all are None if the value is None."""
+    """Return attributes of a value by name; all are None if the value is None."""
     return {name: getattr(value, name, None) for name in names}
 
 
