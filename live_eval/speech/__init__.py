@@ -1,1 +1,1 @@
-"""Speech in recordings: boundaries, voice activity, recognition and synthesis."""
+"""Process speech: boundaries, voice activity, recognition and synthesis."""

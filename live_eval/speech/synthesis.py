@@ -1,7 +1,7 @@
-"""The offline voice: hibari-tts, American English, with weights in the package.
+"""Synthesise speech offline with hibari-tts (American English, weights in the package).
 
-Source: https://pypi.org/project/hibari-tts (Apache-2.0). Other voices are used only if installed on this
-machine; nothing is downloaded.
+Source: https://pypi.org/project/hibari-tts (Apache-2.0). Further voices can be used if they are installed on
+this machine; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from live_eval.extras import install_command
 
 __all__ = ["MAX_SPEED", "MIN_SPEED", "Voice", "available"]
 
-_SEED = 0  # seed for the voice's noise
+_SEED = 0  # seed of the noise in the voice
 MIN_SPEED = 0.5
 MAX_SPEED = 2.0
 
 
 class Voice:
-    """A loaded voice. Equal texts produce equal samples. Thread-safe.
+    """A loaded voice. Equal texts produce equal samples. The methods are thread-safe.
 
     Args:
-        name: Name of a hibari voice; "heart" is included in the package.
+        name: Name of a hibari voice; the package includes "heart".
 
     Raises:
         UsageError: hibari-tts or the voice is missing; the message describes the fix.
@@ -42,7 +42,7 @@ class Voice:
         self._hibari = Hibari(voice=name, threads=1)
 
     def speak(self, text: str, *, speed: float = 1.0) -> Audio:
-        """Synthesise English text at 24_000 Hz; the result is empty if there are no words.
+        """Synthesise English text at 24_000 Hz; the audio is empty if there are no words.
 
         Args:
             speed: Relative speech rate, 0.5 to 2; 1 is the voice's natural rate.
@@ -58,12 +58,12 @@ class Voice:
         return Audio(np.clip(np.asarray(samples, np.float32), -1, limit), int(self._hibari.sample_rate))
 
     def sentences(self, text: str) -> list[str]:
-        """Split text into sentences, which the voice speaks one at a time; empty if the text is blank."""
+        """Split text into the sentences that the voice speaks one at a time; empty if the text is blank."""
         return list(self._hibari.split_sentences(text))
 
 
 def available(name: str = "heart") -> str | None:
-    """Return the reason why this voice cannot be used on this machine, with a fix, or None if it can."""
+    """Return why a voice cannot be used on this machine and how to fix it, or None if it can."""
     if importlib.util.find_spec("hibari") is None:
         hint = install_command("local")
         return f"the offline voice requires the package hibari-tts, which is not installed: {hint}"

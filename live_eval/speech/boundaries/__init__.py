@@ -27,20 +27,20 @@ from live_eval.types import Case, SpeechBoundaries
 __all__ = ["METHOD_VERSION", "BoundaryCache", "annotated_boundaries", "case_boundaries", "find_boundaries"]
 
 METHOD_VERSION = "2"
-"""Version of the method, changed whenever results may change."""
+"""Version of the method, which is raised whenever results may change."""
 
-# the end is uncertain if the voice continues for longer than this after the last word
+# The end is uncertain if the voice continues for longer than this after the last word.
 _APART_S = 0.1
-# within a word, the speech probability may dip for this many 32 ms windows
+# Within a word, the speech probability may dip for this many 32 ms windows.
 _DIP_WINDOWS = 3
 _LEVEL = 0.1
 _MOST_GAIN = 1_000.0
-# A mix contains a clean take if their correlation, at a lag of at most _LAG_S, reaches _ALIGNED.
+# A mix contains a clean take if their correlation reaches _ALIGNED at a lag of at most _LAG_S.
 _ALIGNED = 0.3
 _LAG_S = 0.002
 _LENGTHS_S = 0.01
 _ALIGN_RATE_HZ = 8_000
-# The recogniser must find at least one of this many last words of the script.
+# The recogniser must find at least one of the last words of the script; this is their number.
 _LAST_WORDS = 3
 
 
@@ -48,12 +48,12 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
     """Find the speech boundaries in a recording.
 
     Args:
-        audio: The recording, at any rate, with at least one sample.
-        words: The recognised words, which separate speech from laughter and sighs at its end; their times are
-            too imprecise for a boundary. Without words, the last voice activity segment counts as words.
+        audio: Recording at any rate, with at least one sample.
+        words: Recognised words, which separate speech from laughter and sighs at its end. Their times are too
+            imprecise for a boundary. Without words, the last segment with voice activity counts as words.
 
     Returns:
-        The boundaries; `uncertain` describes the end, on which the latencies depend.
+        The boundaries; `uncertain` refers to the end, which the latencies depend on.
 
     Raises:
         UsageError: The weights of the voice activity network are missing.
@@ -74,7 +74,7 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
     reasons: list[str] = []
     if not found.found or not (words or np.any(probabilities > SPEECH)):
         reasons.append("no speech found")
-        if found.trouble:  # the loudest segment was not a voice
+        if found.trouble:  # the loudest segment is not a voice
             onset_s, voice_end_s, words_end_s = 0.0, len(audio.samples) / audio.rate_hz, None
     elif words is not None and not words:
         reasons.append("no words recognised")
@@ -96,18 +96,17 @@ def find_boundaries(audio: Audio, *, words: Sequence[Word] | None = None) -> Spe
 def case_boundaries(
     case: Case, audio: Audio, *, recogniser: Recogniser | None = None, cache: BoundaryCache | None = None
 ) -> SpeechBoundaries:
-    """Return a case's boundaries: annotated ones, else from its clean take, else from the detector.
+    """Return a case's boundaries: annotated, or else detected in its clean take, or else in its recording.
 
     Args:
-        case: The case. Its clean take is used if it is as long as the recording and the recording contains it
-            sample for sample; the rest is background. If the clean take is unreadable, the boundaries are
-            uncertain.
-        audio: The case's recording.
+        case: Case, whose clean take is used if it is as long as the recording and contained in it sample for
+            sample; the rest is background. If the clean take cannot be read, the boundaries are uncertain.
+        audio: Recording of the case.
         recogniser: Recogniser that separates words from the speaker's other sounds, or None.
-        cache: Boundary cache; None to recompute every time.
+        cache: Cache of boundaries; None to recompute them.
 
     Returns:
-        The boundaries, with the method version and the recogniser used.
+        The boundaries, with the version of the method and the recogniser used.
 
     Raises:
         AudioError: The recording is missing.
@@ -127,12 +126,13 @@ def case_boundaries(
 
 
 def annotated_boundaries(boundaries: SpeechBoundaries, duration_ns: int) -> SpeechBoundaries:
-    """Return annotated boundaries, clamped to a recording of `duration_ns`.
+    """Return annotated boundaries, clamped to the length of the recording.
 
-    An end up to 10 ms beyond the recording, due to rounding or another sample rate, counts as its end.
+    An end up to 10 ms beyond the end of the recording, due to rounding or a different sample rate, is
+    clamped.
 
     Raises:
-        TurnError: The speech begins or ends after the end of the recording.
+        TurnError: The speech begins or ends after the recording.
     """
     if boundaries.voice_end_ns > duration_ns + _LENGTHS_S * 1e9 or boundaries.onset_ns >= duration_ns:
         raise TurnError(
@@ -151,7 +151,7 @@ def _found_boundaries(case: Case, audio: Audio, recogniser: Recogniser | None) -
     take, problem = None, ""
     if case.clean_audio_path is not None:
         try:
-            # a file longer than the recording cannot be its clean take
+            # a longer file cannot be the clean take
             max_s = max(MAX_RECORDING_S, audio.duration_ns / 1e9 + 1)
             take = _aligned(read_audio(case.clean_audio_path, max_s=max_s).audio, audio)
         except AudioError as error:
@@ -188,12 +188,12 @@ def _words_end_s(
     if words:
         last = max(0, int(np.searchsorted(starts_s, words[-1].end_ns / 1e9)) - 1)
     end_s = float(ends_s[last])
-    # Voice activity has 32 ms steps and lags in noise, so an end close to the voice's end counts as the same.
+    # Voice activity has steps of 32 ms and lags in noise, so ends that are close count as equal.
     return voice_end_s if voice_end_s - end_s <= _APART_S else end_s
 
 
 def _spoken_words(words: Sequence[Word], script: str | None) -> Sequence[Word]:
-    """Return the words, except those recognised in laughter and sighs after the end of the script."""
+    """Remove words that were recognised in laughter and sighs after the end of the script."""
     if script is None:
         return words
     last = [_plain(word) for word in plain_typography(script).split() if _plain(word)][-_LAST_WORDS:]

@@ -1,10 +1,10 @@
 """Model the background, and detect sounds that the model does not explain.
 
-Each band's level is compared with its background level on four time scales: 16 ms for sharp boundaries, 40 ms
-for plosives, and 70 ms and 210 ms for weak sounds. A frame's evidence is a log likelihood ratio: background
-only, against background in some bands and a level up to 30 dB higher in others. A sound is a segment whose
-total evidence exceeds that of any longer or shorter segment, so its ends are the most likely change points.
-The background itself shows how much evidence arises by chance.
+The level of each band is compared with its background level on four time scales: 16 ms for sharp boundaries,
+40 ms for plosives, and 70 ms and 210 ms for weak sounds. The evidence in a frame is the log likelihood ratio
+between a level up to 30 dB higher in some bands and background in all bands. A sound is a segment whose total
+evidence exceeds that of any longer or shorter segment, so its ends are the most likely change points. The
+background itself determines how much evidence arises by chance.
 
 Sources: Ruzzo and Tompa, "A linear time algorithm for finding all maximal scoring subsequences" (1999);
 Karlin and Altschul, "Methods for assessing the statistical significance of molecular sequence features"
@@ -23,20 +23,20 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A time scale."""
+    """The parameters of a time scale."""
 
     frames: int  # number of 4 ms frames to average beyond the 16 ms window
-    least_spread_db: float  # minimum spread of a steady background
-    memory_frames: int  # number of neighbours whose evidence is not independent
+    least_spread_db: float  # minimum spread, for a steady background
+    memory_frames: int  # number of neighbouring frames with dependent evidence
 
 
 SCALES = (Scale(1, 1.5, 3), Scale(7, 1.2, 6), Scale(15, 1.0, 12), Scale(50, 0.7, 40))
 
-# share of bands in which a sound should exceed the background, and maximum level increase
+# Share of bands in which a sound is assumed to exceed the background, and its maximum level increase.
 _SHARE = 0.3
 _RISE_DB = 30.0
-# Limits on a frame's evidence: a long pause must not outweigh the sound after it, and one frame must not
-# outweigh a pause.
+# Limits on the evidence in a frame: a long pause must not outweigh the sound after it, and a single frame
+# must not outweigh a pause.
 _LEAST_EVIDENCE, _MOST_EVIDENCE = -2.0, 6.0
 _MOST_OFFSET = 8.0
 _Z_LIMIT = 6.0
@@ -51,7 +51,7 @@ class SoundSegment:
     start: int
     end: int
     score: float  # summed evidence
-    significance: float  # natural logarithm of the odds of the background reaching this score by chance
+    significance: float  # natural logarithm of the odds against this score by chance
 
 
 class Background:
@@ -59,11 +59,11 @@ class Background:
 
     Args:
         levels_db: Levels of all frames, shape (frames, bands), smoothed for `scale`.
-        quiet: The frames assumed to be background only, shape (frames,).
-        scale: The time scale.
-        floor_db: Level of every band if `quiet` is empty; no background exceeds it.
-        wary: Whether to use a quantile below the median as the background level, since up to two thirds of
-            `quiet` may still contain a breath or a sigh.
+        quiet: Mask of the frames assumed to be only background, shape (frames,).
+        scale: Time scale.
+        floor_db: Maximum background level, which is used for every band if `quiet` is empty.
+        wary: Whether to use a quantile below the median as the background level, because up to two thirds of
+            `quiet` may contain a breath or a sigh.
     """
 
     __slots__ = ("_scale", "decay", "evidence", "offset", "spread_db", "typical_db")
@@ -82,7 +82,7 @@ class Background:
         low, lower, middle, high = np.percentile(heard, [10, 30, 50, 84], axis=0)
         below = np.maximum((middle - low) / 1.28, scale.least_spread_db)
         self.typical_db = lower if wary else middle
-        # other sounds can only increase the spread upwards, never downwards
+        # other sounds increase the spread only upwards
         self.spread_db = np.clip(high - middle, below, 1.6 * below)
         chance = self._ratio(heard)
         self.offset = float(np.clip(np.quantile(chance, 0.97), 0, _MOST_OFFSET))
@@ -90,7 +90,7 @@ class Background:
         self.decay = _decay(np.clip(chance - self.offset, _LEAST_EVIDENCE, _MOST_EVIDENCE))
 
     def sounds(self, pause_frames: int) -> list[SoundSegment]:
-        """Return the significant segments that are not background, in order.
+        """Return the segments that differ significantly from the background, in order.
 
         More than `pause_frames` consecutive background frames split a segment.
         """
@@ -106,12 +106,12 @@ class Background:
         return [sound for sound in found if sound.significance >= 1]
 
     def raised(self, levels_db: NDArray[np.float64], quiet: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return the frames whose mean level exceeds the background's third quartile."""
+        """Return a mask of the frames whose mean level exceeds the background's third quartile."""
         excess = ((levels_db - self.typical_db) / self.spread_db).mean(axis=1)
         return np.asarray(excess > np.quantile(excess[quiet], 0.75))
 
     def least_rise_db(self) -> float:
-        """Return the smallest detectable level increase of a sound with the background's spectrum."""
+        """Return the smallest level increase that makes a sound with the background's spectrum detectable."""
         rises = np.arange(0.25, 30.25, 0.25)
         noticed = self._ratio(self.typical_db + rises[:, None]) - self.offset >= 1
         return float(rises[int(np.argmax(noticed))]) if noticed.any() else float(rises[-1])
@@ -127,13 +127,13 @@ class Background:
 def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
     """Return the start, end (exclusive) and sum of all maximal scoring segments (Ruzzo and Tompa), in order.
 
-    Segments do not overlap, and no segment within or around one has a larger sum. Scores are negative in
-    frames without sound.
+    Segments do not overlap, and no segment inside or around one of them has a larger sum. Frames without
+    sound must have negative scores.
 
     >>> maximal_segments([1, -3, 2, -1, 4, -9, 1])
     [(0, 1, 1.0), (2, 5, 5.0), (6, 7, 1.0)]
     """
-    # Candidates: start, end, sum before the start, sum up to the end.
+    # Candidates: start, end, sum before the start, sum to the end.
     kept: list[tuple[int, int, float, float]] = []
     total = 0.0
     for index, score in enumerate(scores):
@@ -154,10 +154,7 @@ def maximal_segments(scores: Sequence[float]) -> list[tuple[int, int, float]]:
 
 
 def _decay(evidence: NDArray[np.float64]) -> float:
-    """Return the λ for which the mean of exp(λ·evidence) over the background is 1.
-
-    The odds of reaching a score by chance fall as exp(-λ·score).
-    """
+    """Return the λ for which the mean of exp(λ·evidence) over the background is 1."""
     if evidence.max() <= 0:
         return _STEEPEST_DECAY
     low, high = 0.005, _STEEPEST_DECAY

@@ -1,4 +1,4 @@
-"""Cache speech boundaries on disk, since detection takes longer than reading the recording."""
+"""Cache speech boundaries on disk, because detection is slow."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MOST_BYTES = 1 << 20
 
 
 class BoundaryCache:
-    """A folder with a small JSON file per recording and method, by default in the user's cache folder.
+    """A folder with a small JSON file for each recording and method, by default in the user's cache folder.
 
-    An entry's name has two hashes: one of the recording's and its clean take's bytes, and one of the method
-    version, the recogniser and the script. The folder may be deleted at any time, and several processes may
-    share it.
+    The name of an entry contains two hashes: one over the bytes of the recording and its clean take, and one
+    over the method version, the recogniser and the script. The folder may be deleted at any time and shared
+    by several processes.
     """
 
     __slots__ = ("_folder", "_writable")
@@ -33,7 +33,7 @@ class BoundaryCache:
         self._writable = True
 
     def key(self, case: Case, method: str, recogniser: str) -> str:
-        """Return a case's entry name.
+        """Return the name of a case's entry.
 
         Raises:
             AudioError: The recording cannot be read.
@@ -42,7 +42,7 @@ class BoundaryCache:
         return f"{_recording_key(case)}-{hashlib.sha256(how.encode()).hexdigest()[:16]}"
 
     def entries(self, case: Case) -> list[Path]:
-        """Return the cached boundary files for a case's recording, for all methods.
+        """Return the cache files for a case's recording, for all methods.
 
         Raises:
             AudioError: The recording cannot be read.
@@ -50,14 +50,14 @@ class BoundaryCache:
         return sorted(self._folder.glob(f"{_recording_key(case)}-*.json"))
 
     def get(self, key: str) -> SpeechBoundaries | None:
-        """Return the entry of `key`; None if it is missing or unreadable."""
+        """Return the entry for `key`; None if it is missing or unreadable."""
         try:
             return SpeechBoundaries(**json.loads(read_regular(self._path(key), _MOST_BYTES)))
         except (OSError, ValueError, TypeError):
             return None
 
     def put(self, key: str, boundaries: SpeechBoundaries) -> None:
-        """Store the entry for `key`; no-op if the folder is read-only."""
+        """Store the entry for `key`; do nothing if the folder is read-only."""
         if not self._writable:
             return
         path = self._path(key)
@@ -77,7 +77,7 @@ class BoundaryCache:
 def _recording_key(case: Case) -> str:
     digest = hashlib.sha256(_sha256(case.audio_path))
     if case.clean_audio_path is not None:
-        # `Path.is_file` raises for names that are too long
+        # `Path.is_file` raises an error for names that are too long
         readable = os.path.isfile(case.clean_audio_path)
         digest.update(_sha256(case.clean_audio_path) if readable else b"clean take not there")
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Find the speaker's own sounds, and exactly where the first one starts and the last one ends."""
+"""Find the speaker's own sounds, and locate the start of the first and the end of the last exactly."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from live_eval.speech.boundaries._background import SCALES, Background, SoundSeg
 from live_eval.speech.boundaries._scene import DEPTH_DB, FEWEST_QUIET, Scene, survey, widened
 
 _ROUNDS = 4
-# A pause of this many frames splits a sound, except in noise, where weak speech would be fragmented.
+# A pause of this many frames splits a sound, except in noise, which would fragment weak speech.
 _PAUSE_CLEAN, _PAUSE_NOISY = 5, 1_000_000
 
-# A sound is voice if the network detects speech in at least this share of it.
+# A sound is part of the voice if the network detects speech in at least this share of it.
 _SPEECH_SHARE = 0.3
-# A sound apart from the voice is the speaker's if it is significant, near, loud enough and not a click.
-# A sound is strong if it has this share of the voice's evidence or this significance.
+# A sound apart from the voice is the speaker's own if it is significant, near, loud enough and not a click. A
+# sound is strong if it has this share of the voice's evidence or this significance.
 _SIGNIFICANT, _VERY_SIGNIFICANT = 6.0, 10.0
 _STRONG_SHARE = 0.03
 _FAR_S, _FAR_WEAK_S = 2.0, 0.8
@@ -30,33 +30,33 @@ _LONG_FRAMES, _LONG_DB = 30, -38.0
 # A plosive after its closure is short but dense, with much evidence per frame.
 _BURST_NEAR_FRAMES, _BURST_FRAMES, _BURST_SIGNIFICANT, _BURST_DENSITY = 50, 4, 4.0, 3.0
 
-# At each scale: the delay of a strong boundary in frames, since the scale looks ahead; how much later than at
-# the finer scales a boundary must be to count as a separate, weaker boundary; the search range for its exact
-# position; and the share of its last frames that must exceed most of the background (the last frames of a
+# For each scale: the delay in frames of a strong boundary, since the scale looks ahead; the distance after
+# the finer scales' boundary beyond which a boundary counts as a separate, weaker one; the search range for
+# its exact position; and the share of its last frames that must exceed most of the background (those of a
 # raindrop do not).
 _LATE_FRAMES = (0, 2, 5, 18)
 _LATER_FRAMES = (0, 3, 4, 25)
 _AROUND_FRAMES = (0, 10, 20, 40)
 _TAIL_FRAMES, _TAIL_SHARES = (0, 8, 15, 15), (0.0, 0.7, 0.6, 0.6)
-# the scales that are stable enough to find the background
+# scales that are stable enough to find the background
 _STEADY_SCALES = (2, 3)
 
-# Noise masks the end if it masks a sound this far below the voice, if weak evidence or another background
-# estimate moves the end by this much, or if voice activity continues for this long after it.
+# Noise hides the end if it masks a sound this far below the voice, if weak evidence or a different background
+# estimate moves the end by this much, or if voice activity continues for this long after the end.
 _LIMIT_DB = -15.5
 _DOUBT_S = 0.06
 _OTHER_SPEECH_S = 0.15
-_DOUBTFUL = {1: 4.0, 2: 2.0}  # limits by scale, relative to chance level
+_DOUBTFUL = {1: 4.0, 2: 2.0}  # limits by scale, relative to the level expected by chance
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechDetection:
-    """Where the speaker's own sounds start and end, in seconds from the recording's first sample."""
+    """The start and end of the speaker's own sounds, in seconds from the recording's first sample."""
 
     onset_s: float
     voice_end_s: float
-    found: bool  # False if nothing exceeds the background, so that the boundaries are the recording's
-    trouble: str  # why the end is unreliable; empty if it is reliable
+    found: bool  # False if nothing exceeds the background; the boundaries are then those of the recording
+    trouble: str  # reason why the end is unreliable; empty if it is reliable
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class _Finding:
 
     start: int
     end: int
-    weak_after_end: int  # number of frames with weak evidence after the end
+    weak_after_end: int  # number of frames after the end with weak evidence
     limit_db: float  # level relative to the voice below which the background masks sounds
 
 
 def detect(audio: Audio, probabilities: NDArray[np.float32]) -> SpeechDetection:
-    """Find where the speaker's own sounds start and end; arguments as in `survey`."""
+    """Find the start and end of the speaker's own sounds; for the arguments, see `survey`."""
     scene = survey(audio, probabilities)
     duration_s = len(audio.samples) / audio.rate_hz
     if not scene.clean and scene.quiet.sum() < FEWEST_QUIET:
@@ -111,13 +111,13 @@ def _trouble(scene: Scene, finding: _Finding) -> str:
 
 
 def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
-    """Find the boundaries from an initial background estimate; None if nothing exceeds the background."""
+    """Find the boundaries, given an initial background estimate; None if nothing exceeds the background."""
     quiet = guess if scene.clean else _background_frames(scene, guess)
     backgrounds = [
         Background(levels, quiet, scale, floor_db=scene.floor_db)
         for levels, scale in zip(scene.levels_db, SCALES, strict=True)
     ]
-    # Without noise, the finest scale finds even the weakest sounds, with the sharpest boundaries.
+    # Without noise, the finest scale suffices: it finds the weakest sounds, with the sharpest boundaries.
     used = backgrounds[:1] if scene.clean else backgrounds
     sounds = [_own(scene, background, scale) for scale, background in enumerate(used)]
     if not any(sounds):
@@ -138,7 +138,7 @@ def _search(scene: Scene, guess: NDArray[np.bool_]) -> _Finding | None:
 
 
 def _weak_after(backgrounds: Sequence[Background], end: int, far: int) -> int:
-    """Return how many of the `far` frames after the end have evidence below the detection limit."""
+    """Return how many of the `far` frames after the end have evidence that is too weak for detection."""
     return max(
         (
             sound.end - _LATE_FRAMES[scale] - end
@@ -184,7 +184,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
     ]
     if not any(kept):
         kept = [sound.score == loudest for sound in sounds]
-    # search outwards from the voice in both directions
+    # search from the voice outwards in both directions
     first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
     for order, step in ((range(last + 1, len(sounds)), 1), (range(first - 1, -1, -1), -1)):
         near = sounds[last if step > 0 else first]
@@ -197,7 +197,7 @@ def _own(scene: Scene, background: Background, scale: int) -> list[SoundSegment]
 
 
 def _belongs(scene: Scene, sound: SoundSegment, gap: int, scale: int, loudest: float) -> bool:
-    """Return whether a sound `gap` frames away from the voice is the speaker's own.
+    """Return whether a sound at a distance of `gap` frames from the voice is the speaker's own.
 
     The sound was found at `SCALES[scale]`; `loudest` is the maximum score of all sounds.
     """
@@ -228,7 +228,7 @@ def _last_frame(
 ) -> int:
     """Return the frame after the last of the speaker's own `sounds`, found on each of `SCALES`.
 
-    `quiet` contains the frames with only background; `raised`, those above most of the background.
+    `quiet` marks the frames with only background, `raised` those above most of the background.
     """
     end = sounds[0][-1].end if sounds[0] else 0
     for scale in range(1, len(sounds)):
@@ -247,8 +247,8 @@ def _last_frame(
 def _change(power: NDArray[np.float64], quiet: NDArray[np.bool_], start: int, about: int, around: int) -> int:
     """Return the most likely end of a weak sound.
 
-    The sound begins at `start` and ends within `around` frames of `about`. Its spectrum before the end is
-    compared with the background's: the most likely end maximises the sum of log likelihood ratios, with power
+    The sound begins at `start` and ends within `around` frames of `about`. The most likely end maximises the
+    sum of log likelihood ratios between the spectrum of the sound and that of the background. Power is
     assumed to be exponentially distributed.
     """
     rise = np.minimum(power / power[quiet].mean(axis=0), 30)

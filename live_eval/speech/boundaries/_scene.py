@@ -1,4 +1,4 @@
-"""Prepare a recording for the search: compute levels in auditory bands and a first background estimate."""
+"""Prepare a recording for the search: compute levels in auditory bands, and estimate the background."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from live_eval.speech.boundaries._background import SCALES
 
 # Sounds this far below the voice are never the speaker's: codec noise, reverberation tails.
 DEPTH_DB = 42.0
-# Probabilities above SPEECH mean speech, and below NO_SPEECH no speech; silero's defaults are 0.5 and 0.35.
+# Probabilities above SPEECH mean speech, those below NO_SPEECH none; silero's defaults are 0.5 and 0.35.
 SPEECH, NO_SPEECH = 0.5, 0.2
 WINDOW_S = 0.032
-# Fewer frames (160 ms) are not enough to model a background.
+# Minimum number of frames (160 ms) to model a background.
 FEWEST_QUIET = 40
 
-# If a recording's quietest frames are this far below the voice, its background is negligible.
+# If the quietest frames are this far below the voice, the background is negligible.
 _CLEAN_DB = 32.0
 _QUIETEST_PERCENT = 2
-# Frames this far below the voice are padding: digital silence or close to it.
+# Frames this far below the voice are padding, such as digital silence.
 _PADDING_DB = 50.0
-# Frames this close to speech are not background, because the network detects changes late.
+# Frames this close to speech do not count as background, because the network detects changes late.
 _APART_FRAMES = 40
 _ENOUGH_FRAMES = 75
 _STEADY_DB = 6.0
@@ -33,10 +33,10 @@ _LATE_FRAMES = 40
 
 _BANDS = 20
 _BAND_S, _HOP_S = 0.016, 0.004
-# Speech has hardly any energy above half this rate, so downsampling saves computation.
+# Audio is downsampled to this rate, because speech has hardly any energy above half of it.
 _TOP_RATE_HZ = 24_000
 _FFT_SIZE = 512
-_BLOCK_FRAMES = 4_096  # limits the memory use of long recordings
+_BLOCK_FRAMES = 4_096  # limits the memory for long recordings
 _TOP_HZ, _BOTTOM_HZ = 11_000.0, 80.0
 
 
@@ -46,13 +46,13 @@ class Scene:
 
     power: NDArray[np.float64]  # power by band, plus a floor DEPTH_DB below the voice
     levels_db: tuple[NDArray[np.float64], ...]  # levels by band, one smoothed array for each of SCALES
-    total_db: NDArray[np.float64]  # level over 20 ms, relative to the voice
+    total_db: NDArray[np.float64]  # level in 20 ms, relative to the voice
     floor_db: float  # floor of each band
-    quiet: NDArray[np.bool_]  # first estimate of frames with only background; none if it is below the floor
-    doubtful: NDArray[np.bool_]  # a second estimate, less strict and without the network
+    quiet: NDArray[np.bool_]  # first estimate of frames with only background; none if below the floor
+    doubtful: NDArray[np.bool_]  # second estimate, less strict and without the network
     speech: NDArray[np.bool_]  # voice activity
-    voice: float  # mean square of its loud frames
-    hop_s: float  # between frames
+    voice: float  # mean square of the voice's loud frames
+    hop_s: float  # time between frames
     clean: bool  # whether the background is negligible
     aware: bool  # whether the network can separate the voice from the background
 
@@ -61,7 +61,7 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
     """Prepare a recording for the search.
 
     Args:
-        audio: The recording; at least one sample is not zero.
+        audio: Recording with at least one sample that is not zero.
         probabilities: Probability of speech in each 32 ms window, shape (windows,).
     """
     sound = resample(audio, _TOP_RATE_HZ) if audio.rate_hz > _TOP_RATE_HZ else audio
@@ -83,12 +83,12 @@ def survey(audio: Audio, probabilities: NDArray[np.float32]) -> Scene:
     core = _without_padding(total_db)
     clean = bool(np.percentile(total_db[core], _QUIETEST_PERCENT) <= -_CLEAN_DB)
     if not clean and (apart & core).sum() < _ENOUGH_FRAMES and (~core).sum() >= _ENOUGH_FRAMES:
-        # loud throughout, with silence at both ends: a voice without pauses, not a voice in noise
+        # loud throughout, with silence at both ends: a voice without pauses, rather than in noise
         clean = True
     aware = not clean and bool((apart & core).sum() >= _ENOUGH_FRAMES)
     if clean:
         quiet = total_db <= max(float(np.percentile(total_db, _QUIETEST_PERCENT)) + _STEADY_DB, -DEPTH_DB)
-        if quiet.sum() < FEWEST_QUIET:  # the quietest frames of a voice without pauses
+        if quiet.sum() < FEWEST_QUIET:  # without pauses, use the quietest frames
             quiet[:] = False
     else:
         quiet = core & _calm(levels_db, core, _RISE_DB)
@@ -119,9 +119,9 @@ def widened(mask: NDArray[np.bool_], frames: int) -> NDArray[np.bool_]:
 
 
 def _band_power(sound: Audio, hop: int) -> NDArray[np.float64]:
-    """Return the mean square by band in 16 ms Hann windows, `hop` samples apart: shape (frames, 20).
+    """Return the mean square by band in 16 ms Hann windows, `hop` samples apart, shape (frames, 20).
 
-    Frame k is centred on sample ``k * hop``. The bands are equally wide on the ERB scale from 80 Hz up
+    Frame k is centred on sample ``k * hop``. The bands start at 80 Hz and are equally wide on the ERB scale
     (Glasberg and Moore, "Derivation of auditory filter shapes from notched-noise data", 1990).
     """
     width = round(_BAND_S * sound.rate_hz)
@@ -137,7 +137,7 @@ def _band_power(sound: Audio, hop: int) -> NDArray[np.float64]:
 
 
 def _smoothed(power: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
-    """Return the running mean of `power` over `frames` frames around each frame, or fewer at the ends."""
+    """Return the running mean of `power` over `frames` frames around each frame (fewer at the ends)."""
     if frames <= 1:
         return power
     total = np.cumsum(np.vstack([np.zeros((1, power.shape[1])), power]), axis=0)
@@ -148,7 +148,7 @@ def _smoothed(power: NDArray[np.float64], frames: int) -> NDArray[np.float64]:
 
 
 def _bank(rate_hz: int) -> NDArray[np.float64]:
-    """Return the bins of each band as a mask, shape (20, bins)."""
+    """Return a mask of the FFT bins in each band, shape (20, bins)."""
     bins_hz = np.fft.rfftfreq(_FFT_SIZE, 1 / rate_hz)
     top_hz = min(_TOP_HZ, 0.49 * rate_hz)
     scale = np.linspace(_erb(_BOTTOM_HZ), _erb(top_hz), _BANDS + 1)
@@ -176,7 +176,7 @@ def _without_padding(total_db: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _calm(
     levels_db: tuple[NDArray[np.float64], ...], core: NDArray[np.bool_], rise_db: float
 ) -> NDArray[np.bool_]:
-    """Return the frames within about `rise_db` of the quietest quarter."""
+    """Return a mask of the frames within about `rise_db` of the quietest quarter."""
     quietest = np.percentile(levels_db[-1][core], 10, axis=0)
     rise = np.clip(levels_db[-2] - quietest, 0, 25).mean(axis=1)
     quarter = float(np.percentile(rise[core], 25))
