@@ -1,1 +1,1 @@
-"""Scoring: run judges on recorded runs."""
+"""Score recorded runs with judges."""

@@ -1,4 +1,4 @@
-"""The interface between a scoring run and the workers for its judges."""
+"""Define the interface between a scoring run and the workers for its judges."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ __all__ = ["JudgePool", "JudgedBatch"]
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """A batch's judgements, one per turn, or the reason why there are none. `seconds` includes
-    loading.
-    """
+    """The judgements of a batch, one per turn, or why there are none; `seconds` includes the loading time."""
 
     judgements: Sequence[Judgement]
     problem: str | None
@@ -28,17 +26,17 @@ class JudgePool(Protocol):
 
     @property
     def ahead(self) -> int:
-        """Maximum number of queued or running batches."""
+        """The maximum number of queued or running batches."""
         ...
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """Return whether the pool runs this judge. Other judges run in this process."""
+        """Return whether the pool runs this judge; other judges run in this process."""
         ...
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        """Describe the judge's missing requirement, or return None."""
+        """Return the judge's missing requirement, or None."""
         ...
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Queue a batch for a judge that the pool runs. The future never raises."""
+        """Queue a batch for a judge that the pool runs; the future never raises an error."""
         ...

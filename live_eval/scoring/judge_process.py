@@ -1,7 +1,7 @@
-"""A process that judges batches, started by `live_eval.scoring.judge_processes`.
+"""Judge batches in a process that is started by `live_eval.scoring.judge_processes`.
 
-Standard input is one end of a socket pair. The process exits when the pair is closed, so it never outlives
-its parent.
+Standard input is one end of a socket pair. The process exits when the other end is closed, so it never
+outlives its parent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 def main() -> None:
     """Judge batches until the connection on standard input is closed."""
-    if sys.platform == "linux":  # a long batch must not outlive the parent
+    if sys.platform == "linux":  # end even during a long batch
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     connection = Connection(sys.stdin.fileno())
     try:

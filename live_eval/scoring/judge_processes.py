@@ -1,4 +1,4 @@
-"""Run judges in local processes (``--jobs N``), so that scoring uses all cores and GPUs.
+"""Run judges in local processes (``--jobs N``), to use all cores and GPUs.
 
 The parent process reads the run, calls models and writes the scores.
 """
@@ -28,18 +28,18 @@ from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
 __all__ = ["JudgingSettings", "judge_processes"]
 
 _PROGRAM = "from live_eval.scoring.judge_process import main; main()"
-# A judge takes about a tenth of the reply's length plus seconds to load, but much longer on a busy machine.
+# A judge takes about a tenth of the reply's length and seconds to load, but much longer on a busy machine.
 _HUNG_S = 600.0
 _HUNG_PER_AUDIO_S = 20.0
 _LINES, _LINE_BYTES = 3, 300
 _LAST_WORDS_S = 1.0
-# Numerical libraries read these variables at import.
+# Environment variables that numerical libraries read at import.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JudgingSettings:
-    """The first object that a process receives."""
+    """The settings of a process, which are the first object that it receives."""
 
     options: JudgeOptions
     secrets: Redactor = field(repr=False)
@@ -53,13 +53,13 @@ def judge_processes(
     *,
     hung_s: float = _HUNG_S,
 ) -> Iterator[JudgePool]:
-    """Run local judges in separate processes on this machine; end the processes when the block exits.
+    """Run local judges in separate processes on this machine, which end when the block exits.
 
     Args:
-        jobs: Number of processes, which share the cores as threads. With ``device="cuda"``, judges that use
-            torch get an additional process per GPU.
-        announce: Called, from several threads, with a message if no process starts.
-        hung_s: Time limit per batch, on top of 20 times its audio length; a slower process is replaced.
+        jobs: Number of processes, among which the cores are divided. With ``device="cuda"``, there is an
+            additional process per GPU for judges that use torch.
+        announce: Called with a message if no process starts, possibly from several threads.
+        hung_s: Time limit per batch, in addition to 20 times its audio length; a slower process is replaced.
     """
     threads = str(max(1, core_count() // jobs))
     plain = {**os.environ, **dict.fromkeys(_THREADS, threads)}
@@ -79,7 +79,7 @@ def judge_processes(
 
 
 def _gpus() -> list[str]:
-    """Return the GPUs in ``CUDA_VISIBLE_DEVICES`` notation."""
+    """Return the GPUs, named as in ``CUDA_VISIBLE_DEVICES``."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [gpu for gpu in chosen.split(",") if gpu]
@@ -97,11 +97,11 @@ class _JudgeProcess:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _PROGRAM],  # -P: import nothing from the current folder
+                    [sys.executable, "-P", "-c", _PROGRAM],  # -P: do not import from the current folder
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
-                    start_new_session=True,  # Ctrl-C must reach only this process, which then ends the worker
+                    start_new_session=True,  # Ctrl-C must reach only the parent, which then ends the worker
                     env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
             except OSError as error:
@@ -141,7 +141,7 @@ class _JudgeProcess:
                 self._printed.append(line.decode(errors="replace").strip())
 
     def _with_output(self, how: str) -> str:
-        """Return an error message with the last lines of the process's redacted output."""
+        """Append the last lines of the process's output, redacted, to an error message."""
         return SECRETS.text(": ".join([how, " | ".join(filter(None, self._printed))]).removesuffix(": "))
 
     def _exit_in_words(self) -> str:

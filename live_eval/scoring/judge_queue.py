@@ -1,4 +1,4 @@
-"""Assign batches to workers, preferring judges that the worker has already loaded. Pure."""
+"""Assign batches to workers that have already loaded the judge, if possible. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["JudgeQueue", "QueuedBatch"]
 
 MOST_LOSSES = 2
-"""Number of workers lost after which a batch fails, since it may be the cause (memory)."""
+"""The number of lost workers after which a batch fails, because it may be the cause (memory)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -18,8 +18,8 @@ class QueuedBatch:
     """A batch for a judge.
 
     Args:
-        payload: The data sent to the worker.
-        packages: The packages that the judge imports.
+        payload: Data for the worker.
+        packages: Packages that the judge imports.
         effort: The judge's `JudgeSpec.effort`.
         losses: Number of workers lost while judging this batch.
     """
@@ -37,7 +37,7 @@ class JudgeQueue:
     def __init__(self) -> None:
         self._waiting: deque[QueuedBatch] = deque()
         self._held: dict[Hashable, QueuedBatch] = {}
-        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # judges and packages by worker
+        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # packages by judge, for each worker
 
     @property
     def pending(self) -> int:
@@ -52,8 +52,8 @@ class JudgeQueue:
         """Assign a batch to an idle worker.
 
         Judges that the worker has loaded take precedence, then judges that no other worker has loaded, then
-        judges whose packages the worker has imported. Ties go to the judge with the most effort, so that
-        scoring ends with a short batch, then to the oldest batch.
+        judges whose packages the worker has imported. Among equals, the judge with the most effort is chosen,
+        so that scoring ends with a short batch, and then the oldest batch.
         """
         if not self._waiting:
             return None
@@ -69,18 +69,18 @@ class JudgeQueue:
                 task.effort,
             )
 
-        task = max(self._waiting, key=rank)  # the first of equals
+        task = max(self._waiting, key=rank)  # the first among equals
         self._waiting.remove(task)
         self._held[worker] = task
         mine[task.judge] = task.packages
         return task
 
     def finished(self, worker: Hashable) -> QueuedBatch:
-        """Remove and return the batch that a worker has finished."""
+        """Remove the batch that a worker has finished, and return it."""
         return self._held.pop(worker)
 
     def lost(self, worker: Hashable) -> QueuedBatch | None:
-        """Remove a worker and requeue its batch at the front; if the batch fails instead, return it."""
+        """Remove a lost worker. Requeue its batch at the front, or return it if it has failed."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is None:
@@ -92,13 +92,13 @@ class JudgeQueue:
         return None
 
     def returned(self, worker: Hashable) -> None:
-        """Remove a worker that could not start its batch; requeue the batch at the front."""
+        """Remove a worker that could not start its batch, and requeue the batch at the front."""
         self._loaded.pop(worker, None)
         task = self._held.pop(worker, None)
         if task is not None:
             self._waiting.appendleft(task)
 
     def abandoned(self) -> list[QueuedBatch]:
-        """Remove and return all queued batches, because no workers remain."""
+        """Remove and return all queued batches, for when no workers remain."""
         tasks, self._waiting = list(self._waiting), deque()
         return tasks

@@ -1,7 +1,7 @@
-"""Run a judge: resolve its options and version, load it and judge turns.
+"""Run a judge: resolve its options and its version, load it, and judge turns.
 
 Scoring and auditing pass turns to a `JudgeRunner`, whether the judge is local or calls a model. Errors in a
-judge are never raised: they become a `Failed` with the reason.
+judge are not raised; they become a `Failed` with the reason.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 _LLM_CHOICES = frozenset({"base_url", "model", "key_variable", "key_from"})
-"""Options of every LLM judge besides those in its specification."""
+"""The options of every LLM judge besides those in its specification."""
 
 _HASH_DIGITS = 12
 _CONNECT_S = 1.0
@@ -71,15 +71,15 @@ _CONNECT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """The user's judge options; others have the judge's defaults."""
+    """The user's options of judges; the judges' defaults apply to other options."""
 
     device: str = "cpu"
-    """Device for judges that use torch: ``cpu`` or ``cuda``."""
+    """The device for judges that use torch: ``cpu`` or ``cuda``."""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Values by judge and option."""
+    """The values by judge and option."""
     llm: LlmOptions = field(default_factory=LlmOptions)
     recordings: Sequence[Path] = ()
-    """Folders, besides the run's, whose recordings may be sent to models."""
+    """The folders, besides the run's own, whose recordings may be sent to models."""
 
 
 class JudgeRunner(Protocol):
@@ -87,16 +87,16 @@ class JudgeRunner(Protocol):
 
     @property
     def usage(self) -> LlmUsage:
-        """Model usage so far."""
+        """The model usage so far."""
         ...
 
     def judge(self, turns: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Return a valid judgement for each turn. The turns must meet the judge's needs."""
+        """Return a valid judgement for each turn; the turns must meet the judge's needs."""
         ...
 
 
 def judge_options(table: JudgesTable) -> JudgeOptions:
-    """Return a run file's judge options.
+    """Return the judge options in a run file.
 
     Raises:
         UsageError: A value is invalid; the message identifies it.
@@ -144,10 +144,10 @@ def _price(model: str, price: Mapping[str, float]) -> Price:
 
 
 def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
-    """Return a judge's model options; its own options take precedence."""
+    """Return the model options for a judge; its own options take precedence."""
     mine = options.choices.get(spec.name, {}) if spec.kind is not JudgeKind.LOCAL else {}
     llm = options.llm
-    if "base_url" in mine:  # replaces the service selected for all judges
+    if "base_url" in mine:  # overrides the service selected for all judges
         llm = replace(llm, preset=None, base_url=mine["base_url"])
     return replace(
         llm,
@@ -157,7 +157,7 @@ def llm_options(spec: JudgeSpec, options: JudgeOptions) -> LlmOptions:
 
 
 def _key_source(choices: Mapping[str, str]) -> str | None:
-    """Return the key source in a judge's own options, or None."""
+    """Return the source of the API key in a judge's own options, or None."""
     for name, check in (("key_from", key_source), ("key_variable", key_variable)):
         if name in choices:
             try:
@@ -168,7 +168,7 @@ def _key_source(choices: Mapping[str, str]) -> str | None:
 
 
 def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
-    """Return the value of each of a judge's options.
+    """Return the values of all options of a judge.
 
     Raises:
         UsageError: An option is unknown or has an invalid value.
@@ -192,7 +192,7 @@ def option_values(spec: JudgeSpec, options: JudgeOptions) -> dict[str, str]:
 
 
 def as_configured(spec: JudgeSpec, options: JudgeOptions) -> JudgeSpec:
-    """Return a judge's specification without needs that the user's options remove.
+    """Return a judge's specification without the needs that the user's options remove.
 
     >>> from live_eval.judges.specs import VES
     >>> as_configured(VES, JudgeOptions()).uses
@@ -207,7 +207,7 @@ def check_options(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
     """Check the options of all judges before judging starts.
 
     Raises:
-        UsageError: A judge or option is unknown, a value is invalid, or the cost is limited but a price is
+        UsageError: A judge or an option is unknown, a value is invalid, or the cost is limited but a price is
             unknown.
     """
     for name in options.choices:
@@ -241,7 +241,7 @@ def key_recipients(specs: Sequence[JudgeSpec], options: JudgeOptions) -> list[st
 
 
 def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Describe a judge's missing requirement with these options, or return None."""
+    """Return the requirement that a judge is missing with these options, or None."""
     if spec.kind is not JudgeKind.LOCAL:
         spec = replace(spec, key_variable=llm_options(spec, options).key_variable_of(spec))
     return registry.missing_requirements(spec, option_values(spec, options))
@@ -250,10 +250,10 @@ def missing_requirements(spec: JudgeSpec, options: JudgeOptions) -> str | None:
 def unable_judges(
     specs: Sequence[JudgeSpec], options: JudgeOptions, *, connects: bool = False
 ) -> dict[str, str]:
-    """Return, by name, why judges cannot run on this machine; omit judges that can.
+    """Return the judges that cannot run on this machine, with the reasons.
 
     Args:
-        connects: Whether to test if the model servers on this machine accept connections.
+        connects: Whether to check that model servers on this machine accept connections.
     """
     missing = {
         spec.name: missing_requirements(spec, options)
@@ -264,7 +264,7 @@ def unable_judges(
 
 
 def _stopped_server(spec: JudgeSpec, options: JudgeOptions) -> str | None:
-    """Describe a judge's model server if it is on this machine and refuses connections, else return None."""
+    """Describe a judge's model server if it is on this machine and refuses connections, or return None."""
     if spec.kind is JudgeKind.LOCAL:
         return None
     parts = urlsplit(llm_options(spec, options).settings_for(spec).base_url)
@@ -279,7 +279,7 @@ def _stopped_server(spec: JudgeSpec, options: JudgeOptions) -> str | None:
 
 
 def _check_device(options: JudgeOptions) -> None:
-    """Check that this machine has the device that the user selected.
+    """Check that the selected device exists on this machine.
 
     Raises:
         UsageError: The device is unavailable; the message contains the reason.
@@ -297,10 +297,10 @@ def _check_device(options: JudgeOptions) -> None:
 
 
 def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-    """Check that this machine has the selected device and can run judges requested by name.
+    """Check that the selected device exists on this machine and that judges requested by name can run.
 
     Raises:
-        UsageError: The device is missing or a judge cannot run; the message lists what is missing.
+        UsageError: The device is missing, or a judge cannot run; the message lists the missing requirements.
     """
     _check_device(options)
     if unable := unable_judges(specs, options, connects=True):
@@ -311,8 +311,8 @@ def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
 def scoring_version(spec: JudgeSpec, options: JudgeOptions) -> str:
     """Return the version under which a judge's scores are stored.
 
-    This is the judge's version plus everything that changes its scores: a different model, several samples,
-    non-default options, and hashes of files and weights that the specification does not pin.
+    It consists of the judge's version and everything else that affects its scores: a different model, several
+    samples, non-default options, and hashes of files and weights that the specification does not pin.
 
     >>> from live_eval.judges.specs import BLEU
     >>> scoring_version(BLEU, JudgeOptions(llm=LlmOptions(model="mine"))) == BLEU.version
@@ -342,7 +342,7 @@ def _version_part(option: OptionSpec, value: str) -> str | None:
             return f"@{weights_at(Path(value)).sha256[:_HASH_DIGITS]}"
         return f"@{file_sha256(Path(value))[:_HASH_DIGITS]}" if option.is_file else value
     except (JudgeError, OSError):
-        return None if value == option.default else value  # loading the judge reports this error
+        return None if value == option.default else value  # the error is reported when the judge is loaded
 
 
 def load_judge(spec: JudgeSpec, options: JudgeOptions) -> Any:
@@ -370,7 +370,7 @@ def load_judge_runner(
     answers: AnswerCache | None = None,
     budget: Budget | None = None,
 ) -> JudgeRunner:
-    """Load a judge and return its runner, whose resources `stack` closes.
+    """Load a judge, and return its runner; `stack` closes its resources.
 
     An LLM judge reuses responses in `answers` and spends from `budget`.
 
@@ -385,7 +385,7 @@ def load_judge_runner(
 
 
 def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) -> JudgedBatch:
-    """Judge turns and measure the time. `load` returns the judge's runner."""
+    """Judge turns and measure the time; `load` returns the judge's runner."""
     clock = SystemClock()
     began_ns = clock.now_ns()
     judgements: Sequence[Judgement] = ()
@@ -400,14 +400,14 @@ def judge_batch(load: Callable[[], JudgeRunner], turns: Sequence[JudgedTurn]) ->
 
 
 class LoadedJudges:
-    """Local judges in a worker, each loaded with its first batch."""
+    """The local judges in a worker, each of which is loaded for its first batch."""
 
     def __init__(self, options: JudgeOptions) -> None:
         self._options = options
         self._runners: dict[str, JudgeRunner] = {}
 
     def judge(self, name: str, version: str, turns: Sequence[JudgedTurn]) -> JudgedBatch:
-        """Judge turns, for scores stored under `version`."""
+        """Judge turns for scores stored under `version`."""
         return judge_batch(partial(self._loaded, name, version), turns)
 
     def _loaded(self, name: str, version: str) -> JudgeRunner:
@@ -424,7 +424,7 @@ class LoadedJudges:
 
 
 class _LocalJudgeRunner:
-    """Run a local judge; if it fails on a batch, judge the turns individually."""
+    """Runs a local judge; if the judge fails on a batch, its turns are judged individually."""
 
     def __init__(self, spec: JudgeSpec, judge: LocalJudge) -> None:
         self._spec = spec
@@ -446,7 +446,7 @@ class _LocalJudgeRunner:
 
 
 class LlmJudgeRunner:
-    """Run an LLM judge of turns or pairs, with its driver in a separate event loop."""
+    """Runs an LLM judge of turns or pairs, with its driver in a separate event loop."""
 
     def __init__(self, judge: LlmJudge | PairwiseJudge, driver: LlmDriver, stack: ExitStack) -> None:
         self._judge = judge
@@ -456,7 +456,7 @@ class LlmJudgeRunner:
 
     @property
     def usage(self) -> LlmUsage:
-        """Model usage so far."""
+        """The model usage so far."""
         return self._driver.usage
 
     def judge(self, asked: Sequence[JudgedTurn | tuple[JudgedTurn, JudgedTurn]]) -> list[Judgement]:

@@ -1,6 +1,6 @@
-"""Workers that judge batches in parallel: processes or cluster actors, each with its thread in this process.
+"""Judge batches in parallel with workers (processes or cluster actors), each with a thread in this process.
 
-A lost worker's batch is requeued. A batch that loses several workers fails.
+The batch of a lost worker is requeued; a batch that loses several workers fails.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class JudgeBatch:
     """A batch for a worker.
 
     Args:
-        version: The version under which the scores are stored.
-        turns: The turns, with only the audio that the judge uses.
+        version: Version under which the scores are stored.
+        turns: Turns with only the audio that the judge uses.
         answer: Called with the result.
     """
 
@@ -42,11 +42,11 @@ class JudgeWorker(Protocol):
     """A worker that judges one batch at a time."""
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
-        """Judge a batch. Any exception means that the worker is lost."""
+        """Judge a batch; any exception means that the worker is lost."""
         ...
 
     def end(self) -> None:
-        """End the worker immediately, even while judging. May be called repeatedly and from any thread."""
+        """End the worker immediately, even while it is judging. Idempotent and thread-safe."""
         ...
 
 
@@ -59,9 +59,9 @@ class WorkerPlace(Generic[W]):
     """A slot for one worker.
 
     Args:
-        name: The machine's name; all of its slots fail together.
-        start: Function that starts a worker; any exception counts as failure. Its event argument is set
-            when all workers must end.
+        name: Name of the machine, whose slots all fail together.
+        start: Function that starts a worker; any exception counts as a failure. Its argument is an event that
+            is set when all workers must end.
     """
 
     name: str
@@ -72,7 +72,7 @@ class WorkerGroup(Generic[W]):
     """Workers of one kind, started on demand.
 
     Args:
-        announce: Called, from several threads, with a message if no worker starts on a machine.
+        announce: Called with a message if no worker starts on a machine, possibly from several threads.
         describe: Function that formats an error as a message.
     """
 
@@ -90,12 +90,12 @@ class WorkerGroup(Generic[W]):
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._workers: list[W] = []
-        self._at_work = 0  # threads that have not given up
-        self._spare: W | None = None  # started by `ask`, without a thread yet
+        self._at_work = 0  # number of threads that have not given up
+        self._spare: W | None = None  # worker started by `ask` that has no thread yet
         self.capacity = len(places)
 
     def ask(self, question: Callable[[W], T]) -> T:
-        """Return the first started worker's response.
+        """Return the response of the first worker that can be started.
 
         Raises:
             LiveEvalError: No worker could be started.
@@ -116,7 +116,7 @@ class WorkerGroup(Generic[W]):
                 self._announce(why)
 
     def submit(self, spec: JudgeSpec, version: str, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        """Queue a batch; start a worker if there are fewer workers than batches."""
+        """Queue a batch, and start a worker if there are fewer workers than batches."""
         batch = JudgeBatch(spec.name, version, [_only_used(spec, turn) for turn in turns])
         with self._changed:
             self._queue.add(QueuedBatch(spec.name, batch, frozenset(spec.packages), spec.effort))
@@ -179,7 +179,7 @@ class WorkerGroup(Generic[W]):
         return None
 
     def _lost(self, worker: object, why: str) -> None:
-        """Requeue a lost worker's batch, or fail it after several losses."""
+        """Requeue the batch of a lost worker, or fail it after several losses."""
         with self._changed:
             given_up = self._queue.lost(worker)
             self._changed.notify()
@@ -193,7 +193,7 @@ class WorkerGroup(Generic[W]):
         self._free = [other for other in self._free if other.name != place.name]
 
     def _give_up(self, worker: object, place: WorkerPlace[W], why: str) -> None:
-        """Requeue the batch for workers on other machines; without any, fail all batches."""
+        """Requeue the batch for workers on other machines; if there are none, fail all batches."""
         self._announce(why)
         with self._changed:
             self._queue.returned(worker)
@@ -225,9 +225,9 @@ class WorkerGroup(Generic[W]):
 
 
 class WorkerPool(Generic[W]):
-    """A `JudgePool` of CPU workers and of workers with one GPU each.
+    """A `JudgePool` of CPU workers and workers with one GPU each.
 
-    `missing` describes a judge's requirement that is missing in its worker group, or returns None.
+    `missing` returns a requirement of a judge that is missing in its worker group, or None.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class WorkerPool(Generic[W]):
         self.ahead = 2 * (on_cores.capacity + on_gpus.capacity)
 
     def takes(self, spec: JudgeSpec) -> bool:
-        """See `JudgePool`. True for judges that call no model."""
+        """See `JudgePool`; True for judges that do not call a model."""
         return spec.kind is JudgeKind.LOCAL
 
     def missing(self, spec: JudgeSpec) -> str | None:

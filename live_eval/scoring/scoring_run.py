@@ -1,11 +1,11 @@
 """Score a recorded run with judges, without the endpoint.
 
 The run is read once, from the shortest reply to the longest, in batches of limited length. Each recording is
-decoded once for all judges and resampled once per required sample rate. Judgements are stored in the run's
-scores, keyed by judge and judge version. Scoring again skips turns that the same judge version has already
-scored, and retries turns without a score.
+decoded once for all judges, and resampled once per sample rate. Judgements are stored in the run's scores by
+judge and judge version. Scoring again skips turns that the same judge version has scored, and retries the
+others.
 
-If a judge cannot run on this machine, its turns are unscored, with a reason.
+If a judge cannot run on this machine, its turns are unscored with a reason.
 """
 
 from __future__ import annotations
@@ -66,25 +66,26 @@ __all__ = [
 ]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Callback for a judge's name, the number of turns it has finished, and the total number."""
+"""A callback with a judge's name, the number of turns that it has finished, and the total number."""
 
-# Both limit a batch; a longer reply gets its own batch. 300 s are 29 MB at 24 kHz.
+# Both values limit a batch; a longer reply is a batch by itself. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64
 _BATCH_AUDIO_NS = 300_000_000_000
-# With a pool: short enough for workers to finish at about the same time, long enough to fill a model's batch.
+# With a pool: short enough for workers to finish at about the same time, and long enough to fill a batch of a
+# model.
 _POOLED_BATCH_TURNS = 16
 _POOLED_BATCH_AUDIO_NS = 30_000_000_000
-# Queue enough batches per judge that workers rarely need to load another judge.
+# Queue enough batches per judge, so that workers rarely need to load another judge.
 _BATCHES_AHEAD = 8
 
 
 @dataclass(slots=True, kw_only=True)
 class JudgeSummary:
-    """Summary of one judge's scores for a run, with the time and cost of this scoring run."""
+    """The summary of a judge's scores for a run, with the time and cost of this scoring run."""
 
     name: str
     version: str  # version under which the scores are stored
-    n: int = 0  # scored turns in its tasks, including those scored earlier
+    n: int = 0  # scored turns of the judge's tasks, including those scored earlier
     n_unscored: int = 0  # turns that the judge could not judge
     n_failed: int = 0  # turns on which the judge failed
     reasons: Mapping[str, int] = field(default_factory=dict)  # turns without a score, by reason
@@ -94,12 +95,12 @@ class JudgeSummary:
     calls: int = 0  # model calls, including failed ones
     cached: int = 0  # stored responses that were reused
     cost: float | None = 0.0  # US$; None if unknown
-    reason: str | None = None  # why the judge could not run, if it had turns to judge
+    reason: str | None = None  # reason why the judge could not run, if it had turns to judge
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringSummary:
-    """The run's number of turns, and a summary for each judge in the requested order."""
+    """The number of turns in the run, and a summary for each judge, in the requested order."""
 
     turns: int
     judges: tuple[JudgeSummary, ...]
@@ -107,17 +108,17 @@ class ScoringSummary:
 
 @dataclass(frozen=True, slots=True)
 class JudgeInput:
-    """A turn for judges, with reasons to exclude it."""
+    """A turn for judges, with reasons why it cannot be judged."""
 
     turn: JudgedTurn
-    failure: str | None = None  # failure of the turn itself
-    broken: Mapping[Need, str] = field(default_factory=dict)  # unreadable audio, with the reason
-    withheld: Mapping[Need, str] = field(default_factory=dict)  # audio not to be sent, with the reason
+    failure: str | None = None  # failure of the turn
+    broken: Mapping[Need, str] = field(default_factory=dict)  # reasons for unreadable audio
+    withheld: Mapping[Need, str] = field(default_factory=dict)  # reasons for audio that must not be sent
 
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """One judge's state and progress in a scoring run."""
+    """The state and progress of a judge in a scoring run."""
 
     spec: JudgeSpec
     problem: str | None
@@ -143,7 +144,7 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A batch submitted to a judge, and verdicts on its other turns."""
+    """A batch submitted to a judge, and verdicts on the turns that the judge cannot judge."""
 
     work: _Work
     seen: int
@@ -167,11 +168,12 @@ def score_run(
     """Score the run in folder `path`.
 
     Args:
-        again: Whether to rejudge turns that this judge version has scored; failures keep the old score.
+        again: Whether to judge turns again that this judge version has scored; if that fails, the old score
+            is kept.
         progress: Progress callback for each judge whose tasks have turns in the run.
-        pool: Pool for some of the judges; others run in this process.
-        turn_ids: Turns to score; all if None.
-        budget: LLM judges' budget, shared over several calls of this function; a new one if None.
+        pool: Pool that runs some of the judges; the others run in this process.
+        turn_ids: Turns to score; None for all.
+        budget: Budget of the LLM judges, to share it among several calls; None for a new one.
 
     Raises:
         PluginError: A judge is unknown or broken.
@@ -243,12 +245,12 @@ def _batches(
     *,
     pooled: bool,
 ) -> Iterator[tuple[list[JudgeInput], int]]:
-    """Yield batches of turns that any judge needs, and how many of the run's turns each batch covers."""
+    """Yield batches of turns that any judge needs, and the number of the run's turns that each covers."""
     most_turns = _POOLED_BATCH_TURNS if pooled else _BATCH_TURNS
     most_audio_ns = _POOLED_BATCH_AUDIO_NS if pooled else _BATCH_AUDIO_NS
     batch: list[JudgeInput] = []
     seen = audio_ns = 0
-    # sorted by length, so that batches need little padding
+    # sort by length, so that batches need little padding
     for turn_id, task in run.tasks_by_reply_length().items():
         seen += 1
         if turn_ids is not None and turn_id not in turn_ids:
@@ -272,7 +274,7 @@ def _batches(
 def read_turn(
     run: RunReader, turn: TurnRecord, wanted: frozenset[Need], sendable: Sequence[Path] = ()
 ) -> JudgeInput:
-    """Read a turn for the judges, with the audio listed in `wanted`; `sendable` is `JudgeOptions.recordings`.
+    """Read a turn with the audio in `wanted` for the judges; `sendable` is `JudgeOptions.recordings`.
 
     A failed turn is not judged, so its audio is not read.
     """
@@ -312,16 +314,16 @@ def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:
 
 
 def _recording(case: Case, need: Need) -> Path | None:
-    """Return the path of the recording that a judge needs. An untrusted run may contain any path."""
+    """Return the path of the recording that a judge needs; in an untrusted run, it may be any path."""
     paths = {Need.SPEAKER_AUDIO: case.audio_path, Need.REFERENCE_AUDIO: case.reference_audio_path}
     return paths.get(need)
 
 
 def _longest_s(run: RunReader) -> float:
-    """Return the length of a run's longest recording in seconds.
+    """Return the maximum length of the run's recordings in seconds, from its manifest.
 
     Raises:
-        StoreError: The manifest's value is invalid.
+        StoreError: The value in the manifest is invalid.
     """
     stated = part_of(part_of(run.manifest, "config"), "data").get("max_recording", MAX_RECORDING_S)
     try:
@@ -334,7 +336,7 @@ def _longest_s(run: RunReader) -> float:
 
 
 def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str | None:
-    """Return the reason why a recording must not be sent to a model, or None if it may be sent."""
+    """Return why a recording must not be sent to a model, or None if it may be sent."""
     if may_leave(path, run.path, sendable):
         return None
     return (
@@ -346,9 +348,9 @@ def _why_withheld(run: RunReader, path: Path, sendable: Sequence[Path]) -> str |
 def before_asking(
     spec: JudgeSpec, item: JudgeInput, also: frozenset[Need] = frozenset()
 ) -> Unscored | Failed | None:
-    """Return the verdict on a turn that the judge cannot judge; None if it can.
+    """Return the verdict on a turn that the judge cannot judge, or None if it can.
 
-    `also` contains needs besides those that the judge declares.
+    `also` contains needs in addition to those that the judge declares.
     """
     if item.failure is not None:
         return Unscored(f"{TURN_FAILED}: {item.failure}")
@@ -369,7 +371,7 @@ def _ask(
     load: Callable[[JudgeSpec], JudgeRunner],
     pool: JudgePool | None,
 ) -> _Asked:
-    """Submit the batch's turns that the judge has not judged yet."""
+    """Submit those turns of the batch that the judge has not judged yet."""
     asked = _Asked(work, seen)
     for item in batch:
         if item.turn.case.task not in work.spec.tasks or not work.wants(item.turn.turn_id):
@@ -406,7 +408,7 @@ def _verdicts(asked: _Asked) -> dict[str, Judgement]:
 
 
 def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
-    """Count the verdicts and store new ones."""
+    """Count the verdicts, and store new ones."""
     summary = work.summary
     new: dict[str, Judgement] = {}
     for turn_id, verdict in verdicts.items():
@@ -425,7 +427,7 @@ def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) ->
 
 
 def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
-    """Complete the judge's summary and, if it had turns to judge but could not run, store the reason."""
+    """Complete the judge's summary; if the judge had turns to judge but could not run, store the reason."""
     summary = work.summary
     summary.reasons = dict(work.reasons.most_common())
     if work.problem is not None and summary.n_unscored:

@@ -1,4 +1,4 @@
-"""LLM judges: model options, budgets, and a driver that sends requests to the model.
+"""Run LLM judges: model options, budgets, and a driver that sends requests to the model.
 
 A judge builds the request and parses the response (`live_eval.judging.LlmJudge`). This package sends the
 request and counts the cost.

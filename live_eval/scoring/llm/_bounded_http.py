@@ -1,4 +1,4 @@
-"""The HTTP client for chat endpoints: size-limited responses, no compression, no redirects."""
+"""HTTP client for chat endpoints that limits response sizes and refuses compression and redirects."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from openai import DefaultAsyncHttpxClient
 __all__ = ["BoundedClient"]
 
 _MOST_ANSWER_BYTES = 4 << 20
-"""Size limit for a response: about a million tokens of text."""
+"""The size limit for a response: about a million tokens of text."""
 
 _MOST_REFUSAL_BYTES = 64 << 10
 _PLAIN = ("", "identity")
-# headers that describe the body as transferred, not as decoded
+# headers that describe the body as transferred rather than as decoded
 _TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class BoundedClient(DefaultAsyncHttpxClient):
     """A client that limits response sizes and follows no redirects.
 
-    The request, with prompt and key, is sent only to the given address. Compressed responses are rejected,
-    because a few kilobytes can decode to gigabytes. The caller sets the overall timeout (`asyncio.timeout`),
-    because this client's timeouts restart with each read.
+    The request, with its prompt and key, is sent only to the given address. Compressed responses are
+    rejected, because a few kilobytes can decode to gigabytes. The caller must set the overall timeout
+    (`asyncio.timeout`), because this client's timeouts restart with each read.
     """
 
     def __init__(self) -> None:
         super().__init__(headers={"Accept-Encoding": "identity"}, follow_redirects=False)
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """Send a request and read the full response, or the start of an error response.
+        """Send a request, and read the full response or the start of an error response.
 
         Raises:
             ValueError: The response is compressed or longer than `_MOST_ANSWER_BYTES`.

@@ -1,4 +1,4 @@
-"""Model prices, and the budget shared by all judges of a scoring run. Pure."""
+"""Compute costs from model prices, and limit the usage of all judges in a scoring run. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Self
 
 __all__ = ["Budget", "Expense", "Price", "Tokens"]
 
-_ROUNDING = 1e-9  # US$; sums of floats
+_ROUNDING = 1e-9  # US$; tolerance for sums of floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """One call's tokens."""
+    """The number of tokens of a call."""
 
     input: int = 0
-    output: int = 0  # including thoughts
+    output: int = 0  # including reasoning tokens
     audio_input: int = 0  # audio tokens in the input
     cached_input: int = 0  # input tokens from the endpoint's cache
     audio_output: int = 0  # audio tokens in the output
@@ -25,7 +25,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A model's price in US$ per million tokens.
+    """The price of a model, in US$ per million tokens.
 
     Raises:
         ValueError: A price is negative or NaN.
@@ -34,7 +34,7 @@ class Price:
     input: float
     output: float
     audio_input: float | None = None  # None for the price of text
-    cached_input: float | None = None  # price of cached input; None to charge it like other input
+    cached_input: float | None = None  # None to charge cached input like other input
     audio_output: float | None = None  # None for the price of text
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Price:
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """Return a price with these values, by name.
+        """Return a price from values by name.
 
         Raises:
             ValueError: A name is unknown or missing, or a value is not a price.
@@ -64,7 +64,7 @@ class Price:
         return cls(**prices)
 
     def cost(self, tokens: Tokens) -> float:
-        """Return a call's cost in US$. Cached audio is charged as cached.
+        """Return the cost of a call in US$; cached audio is charged as cached input.
 
         >>> price = Price(input=2.5, output=10.0, audio_input=40.0)
         >>> price.cost(Tokens(input=1200, output=100, audio_input=200))
@@ -98,10 +98,10 @@ class Expense:
 
 @dataclass(slots=True, kw_only=True)
 class Budget:
-    """A budget. Reserve a call's estimated usage before the call, and settle it afterwards.
+    """A budget for model calls: reserve a call's estimated usage before the call, and settle it afterwards.
 
-    Calls in flight count as spent, so that concurrent calls do not exceed the limit together. Limits are
-    only as accurate as the estimates: a call that exceeds its estimate is not aborted.
+    Calls in flight count as spent, so that concurrent calls do not exceed a limit together. A limit can still
+    be exceeded by calls that exceed their estimate, which are not aborted.
     """
 
     max_calls: int | None = None  # including failed ones
@@ -112,11 +112,11 @@ class Budget:
 
     @property
     def bounds_size(self) -> bool:
-        """Whether a limit depends on response length."""
+        """Whether a limit depends on the length of responses."""
         return self.max_tokens is not None or self.max_cost is not None
 
     def reserve(self, estimate: Expense) -> bool:
-        """Reserve a call's estimated usage; return False, without a reservation, if it exceeds the budget."""
+        """Reserve a call's estimated usage; if it exceeds the budget, return False without a reservation."""
         if self._bound_passed(self.spent + self._reserved + estimate) is not None:
             return False
         self._reserved += estimate
@@ -128,7 +128,7 @@ class Budget:
         self.spent += spent
 
     def refusal(self, estimate: Expense) -> str | None:
-        """Return the reason why a call exceeds the budget, ignoring calls in flight; None if it fits."""
+        """Return why a call exceeds the budget, ignoring calls in flight; None if it does not."""
         bound = self._bound_passed(self.spent + estimate)
         return f"the budget is spent: {bound}" if bound is not None else None
 

@@ -1,4 +1,4 @@
-"""Call a chat endpoint once: send a request, then read the response or classify the failure."""
+"""Call a chat endpoint once: send a request, and read the response or classify the failure."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["HOPELESS", "PASSING", "CallFailure", "CallProblem", "ChatAnswer", "C
 
 
 class CallProblem(StrEnum):
-    """The reason why an LLM judge got no usable response. The `Failed`'s reason begins with this value."""
+    """The reason why an LLM judge got no usable response, with which the reason of the `Failed` begins."""
 
     AUTHENTICATION = "authentication"
     """The key was refused; no further calls are made."""
     NOT_FOUND = "not_found"
-    """The model or URL does not exist, or has moved; no further calls are made."""
+    """The model or the URL does not exist or has moved; no further calls are made."""
     QUOTA = "quota"
     """The account's quota is exhausted; no further calls are made."""
     RATE_LIMITED = "rate_limited"
-    """The last attempt still hit the rate limit, or the requested wait exceeds the maximum."""
+    """The last attempt also exceeded the rate limit, or the requested wait is too long."""
     TIMEOUT = "timeout"
     CONNECTION = "connection"
     SERVER_ERROR = "server_error"
@@ -50,11 +50,11 @@ class CallProblem(StrEnum):
     FILTERED = "filtered"
     """A content filter removed the answer."""
     TRUNCATED = "truncated"
-    """The answer was cut off at its length limit."""
+    """The answer was cut off at the length limit."""
     MALFORMED = "malformed"
-    """Neither the answer nor its repair contains a judgement."""
+    """Neither the answer nor the repaired answer contains a judgement."""
     JUDGE = "judge"
-    """The judge itself raised an exception while building the request or parsing the response."""
+    """The judge raised an exception while building the request or parsing the response."""
 
 
 HOPELESS = frozenset({CallProblem.AUTHENTICATION, CallProblem.NOT_FOUND, CallProblem.QUOTA})
@@ -75,8 +75,8 @@ _MESSAGE_LENGTH = 300
 _MODEL_NAME_LENGTH = 200
 _MOST_TOKENS = 1_000_000_000
 
-# Optional parameters that some models and servers reject, with words from the error messages (OpenAI's
-# reasoning models: "Unsupported value: 'temperature' does not support 0 with this model").
+# Optional parameters that some models and servers reject, with words from the error messages (for OpenAI's
+# reasoning models, "Unsupported value: 'temperature' does not support 0 with this model").
 _OPTIONAL = {
     "temperature": ("temperature",),
     "response_format": ("response_format", "response format", "json_object", "json mode"),
@@ -85,7 +85,7 @@ _OPTIONAL = {
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """A model's response."""
+    """The response of a model."""
 
     text: str
     model: str | None  # as reported by the endpoint
@@ -110,7 +110,7 @@ class CallFailure:
 
 
 def _joined(content: Any) -> Any:
-    """Join a response's text parts; like a request's, its content may be a list of parts."""
+    """Join the text parts of a response, whose content may be a list of parts."""
     if not isinstance(content, list):
         return content
     texts = [part.get("text") if isinstance(part, dict) else part for part in content]
@@ -139,7 +139,7 @@ class _Usage(BaseModel):
 
 
 class _Completion(BaseModel):
-    """The fields that we read in a chat completion. The SDK's own type does not validate them."""
+    """The fields of a chat completion that are used, because the SDK's own type does not validate them."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
@@ -149,8 +149,8 @@ class _Completion(BaseModel):
 class ChatEndpoint:
     """An OpenAI-compatible endpoint.
 
-    A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and
-    limits the response to a chat completion's size.
+    A call sends its request only to `LlmSettings.base_url`, takes at most `LlmSettings.timeout_s`, and limits
+    the size of the response.
     """
 
     def __init__(self, settings: LlmSettings, clock: Clock) -> None:
@@ -175,7 +175,7 @@ class ChatEndpoint:
     async def call(
         self, model: str, messages: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     ) -> ChatAnswer | CallFailure:
-        """Send a request once. Messages and parameters are in the API's format.
+        """Send a request once; messages and parameters are in the format of the API.
 
         Every error becomes a `CallFailure`.
         """
@@ -198,7 +198,7 @@ class ChatEndpoint:
             message = f"{public_url(self._settings.base_url)}: {error.__cause__ or error}"
             return CallFailure(CallProblem.CONNECTION, self._clean(message)[:_MESSAGE_LENGTH])
         except ValidationError as error:
-            # Omit the response, which may contain anything: a truncated key could not be redacted.
+            # Omit the response, because a truncated key in it could not be redacted.
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             message = f"expected a chat completion: {where + ': ' if where else ''}{first['msg']}"
@@ -209,7 +209,7 @@ class ChatEndpoint:
         return _read(self._without_key(completion))
 
     def _clean(self, text: str) -> str:
-        """Redact secrets. Call this before truncating the text."""
+        """Redact secrets; call this before truncating the text."""
         key = self._settings.key
         return SECRETS.text(key.redact(text) if key is not None else text)
 
@@ -253,11 +253,11 @@ def _read(completion: _Completion) -> ChatAnswer | CallFailure:
 def _refused(
     error: openai.APIStatusError, parameters: Mapping[str, Any], wall_ns: int, body: str
 ) -> CallFailure:
-    """Classify an HTTP error, redacting the key in `body`."""
+    """Classify an HTTP error, and redact the key in `body`."""
     status = error.status_code
     stated = _error_in(body)
     message = f"{status} {stated.get('message') or body.strip() or 'no reason given'}"[:_MESSAGE_LENGTH]
-    # Gemini responds to a wrong key with 400
+    # Gemini responds to an invalid key with 400
     if status in (401, 403) or (status == 400 and "api key not valid" in body.lower()):
         return CallFailure(CallProblem.AUTHENTICATION, message)
     if status == 404:
@@ -276,14 +276,14 @@ def _refused(
 
 
 def _moved(error: openai.APIStatusError) -> str:
-    """Describe a redirect, without any secrets in its URL."""
+    """Describe a redirect, without secrets in its URL."""
     place = public_url(error.response.headers.get("location", "")) or "elsewhere"
     message = f"{error.status_code} redirects to {place}; redirects are not followed: correct the base URL"
     return message[:_MESSAGE_LENGTH]
 
 
 def _error_in(body: str) -> Mapping[str, Any]:
-    """Return the error in a body: ``{"error": {...}}`` or, from Gemini, a list with this object."""
+    """Return the error object in a body: ``{"error": {...}}`` or, from Gemini, a list with this object."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -295,11 +295,7 @@ def _error_in(body: str) -> Mapping[str, Any]:
 
 
 def _retry_after_s(error: openai.APIStatusError, wall_ns: int) -> float | None:
-    """Return the delay that the endpoint requests, in seconds, or None.
-
-    It is in a Retry-After header, as a number or an HTTP date (RFC 9110, 10.2.3), or, for Gemini, in the
-    body (google.rpc.RetryInfo).
-    """
+    """Return the delay that the endpoint requests, in seconds, or None."""
     value = error.response.headers.get("retry-after")
     if value is None:
         delay = re.search(r"\"retryDelay\"\s*:\s*\"(\d+(?:\.\d+)?)s\"", error.response.text)

@@ -1,4 +1,4 @@
-"""Model requests: the hash that identifies a response, the size, and a record without payloads."""
+"""Represent model requests: the hash that identifies a response, the size, and a record without payloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["AnswerCache", "ChatQuestion", "estimated_tokens", "question_key", "w
 
 
 class AnswerCache(Protocol):
-    """A store for model responses, called from other threads, one call at a time."""
+    """A store of model responses, called from other threads, one call at a time."""
 
     def answer(self, question: str) -> Mapping[str, Any] | None:
         """Return the stored response to a request, or None."""
@@ -30,7 +30,7 @@ class AnswerCache(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChatQuestion:
-    """One request to a model."""
+    """A request to a model."""
 
     request: ChatRequest
     model: str
@@ -38,15 +38,15 @@ class ChatQuestion:
 
     @classmethod
     def of(cls, request: ChatRequest, model: str) -> ChatQuestion:
-        """Return a request's question, with payloads hashed."""
+        """Create a question from a request, with payloads replaced by hashes."""
         return cls(request, model, without_payloads(request.messages))
 
 
 def question_key(question: ChatQuestion, judge: JudgeSpec | None, base_url: str, sample: int) -> str:
     """Return the hash that identifies a response.
 
-    It covers the judge and its version, the URL, the model, all messages (payloads by hash), the temperature,
-    whether JSON was requested, and the sample number.
+    The hash covers the judge and its version, the URL, the model, all messages (payloads by hash), the
+    temperature, whether JSON was requested, and the sample number.
     """
     request = question.request
     asked = {
@@ -64,13 +64,13 @@ def question_key(question: ChatQuestion, judge: JudgeSpec | None, base_url: str,
 
 # English has about four bytes per token; other scripts have up to three UTF-8 bytes per character.
 _BYTES_OF_TEXT = 3
-# Gemini uses 32 tokens per second of audio, OpenAI 10; our WAV files have 32 000 bytes per second.
+# Gemini uses 32 tokens per second of audio, OpenAI 10; the WAV files have 32 000 bytes per second.
 _BYTES_OF_SOUND = 1_000
 _TOKENS_OF_MESSAGE = 8
 
 
 def estimated_tokens(messages: Any) -> Tokens:
-    """Estimate the number of tokens in messages, erring on the high side.
+    """Estimate the number of tokens in messages, with a tendency to overestimate.
 
     >>> estimated_tokens([{"role": "user", "content": "How kind is this reply?"}])
     Tokens(input=17, output=0, audio_input=0, cached_input=0)
@@ -93,7 +93,7 @@ def estimated_tokens(messages: Any) -> Tokens:
 
 
 def without_payloads(value: Any) -> Any:
-    """Replace each audio or image payload in messages with its hash and size.
+    """Replace audio and image payloads in messages with their hashes and sizes.
 
     >>> without_payloads({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}})
     {'type': 'input_audio', 'input_audio': {'data': 'sha256:709e80c88487a2411e1ee4dfb9f22a861492d20c4765150c0c794abd70f8147c, 3 bytes', 'format': 'wav'}}

@@ -1,9 +1,9 @@
-"""Run LLM judges: call a chat endpoint, retry, count calls and store responses.
+"""Run LLM judges: call a chat endpoint, retry calls, count them, and store responses.
 
 A judge builds the request and parses the response (`LlmJudge`). Any failure in between becomes a `Failed`
-whose reason begins with its `CallProblem` or, once the budget is exhausted, an `Unscored`. The judgement's
-detail contains the full prompt and all responses, with audio replaced by its hash and size. The key is sent
-only to the endpoint, and is never stored.
+whose reason begins with its `CallProblem`; once the budget is exhausted, turns are `Unscored`. The detail of
+a judgement contains the full prompt and all responses, with audio replaced by its hash and size. The key is
+sent only to the endpoint and never stored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from live_eval.text.quoting import quoted
 
 __all__ = ["LlmDriver", "together"]
 
-# maximum length in characters of the unreadable response in a repair request
+# maximum number of characters of the unreadable response in a repair request
 _SHOWN_AGAIN = 4_000
 _REPAIR = (
     "Your answer, quoted above as a JSON string, could not be parsed. The reason, as a JSON string: "
@@ -51,11 +51,11 @@ _Parse: TypeAlias = Callable[[str], Judgement]
 
 
 class LlmDriver:
-    """Judge turns with a model. Use in only one event loop, and close it.
+    """Judges turns with a model. Use it in only one event loop, and close it.
 
     Args:
-        answers: Response store. A request is not repeated if its response is stored or pending.
-        budget: Budget, which drivers in the same event loop, and earlier and later drivers, may share.
+        answers: Store of responses. A request is not sent again if its response is stored or pending.
+        budget: Budget, which may be shared with other drivers in the same event loop or one after another.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LlmDriver:
 
     @property
     def usage(self) -> LlmUsage:
-        """Model usage so far."""
+        """The model usage so far."""
         return self._meter.usage
 
     async def close(self) -> None:
@@ -97,7 +97,7 @@ class LlmDriver:
         """Judge each turn or pair of turns, at most `LlmSettings.concurrency` at a time.
 
         With several samples, a score is the mean of the readable responses if at least half are readable, and
-        the detail contains the spread. Turns beyond the budget are unscored. The turns in a pair must have
+        the detail contains the spread. Turns beyond the budget are unscored. Both turns of a pair must have
         the same case.
 
         Raises:
@@ -132,7 +132,7 @@ class LlmDriver:
     def _prepare(
         self, judge: LlmJudge | PairwiseJudge, turns: Sequence[JudgedTurn]
     ) -> ChatQuestion | Unscored | Failed:
-        """Return the request, or a verdict instead. Run in a thread, because encoding audio blocks."""
+        """Return the request, or a verdict instead. Call this in a thread, because encoding audio blocks."""
         try:
             if isinstance(judge, SelectiveJudge):
                 for turn in turns:
@@ -148,14 +148,14 @@ class LlmDriver:
             )
 
     async def _sample(self, question: ChatQuestion, parse: _Parse, number: int) -> Judgement:
-        """Return the judgement for one response: a stored one if available, else a new one."""
+        """Return the judgement of one response, which is taken from the store if possible."""
         key = question_key(question, self._settings.judge, SECRETS.text(self._settings.base_url), number)
-        # equal requests run one after another, so that later ones find the stored response
+        # run equal requests one after another, so that later ones find the stored response
         async with self._in_progress.setdefault(key, asyncio.Lock()):
             return await self._sample_of(key, question, parse)
 
     async def _sample_of(self, key: str, question: ChatQuestion, parse: _Parse) -> Judgement:
-        """Judge the stored response or a new one, which the model may repair once."""
+        """Judge the stored response, or a new response that the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
             read = self._read(parse, text)
@@ -185,7 +185,7 @@ class LlmDriver:
             ]
 
     def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:
-        """Parse a response. The driver can repair a `Failed`, but not a `CallFailure`."""
+        """Parse a response. A repair is possible after a `Failed`, but not after a `CallFailure`."""
         try:
             judgement = parse(text)
         except Exception as error:
@@ -243,7 +243,7 @@ class LlmDriver:
                 return replace(reply, message=f"{reply.message}; requests a wait of {wait_s:.0f} s")
             delay_s = self._backoff.delay_s(failed_attempts, wait_s)
             if reply.kind is CallProblem.RATE_LIMITED:
-                self._gate.close_for(delay_s)  # the limit applies to all turns
+                self._gate.close_for(delay_s)  # the rate limit applies to all turns
             await self._clock.sleep_until(self._clock.now_ns() + round(delay_s * 1e9))
 
     async def _call(
@@ -255,7 +255,7 @@ class LlmDriver:
         size: Tokens,
         record: dict[str, Any],
     ) -> ChatAnswer | CallFailure:
-        """Send a request once, and count its usage."""
+        """Send a request once, and record its usage."""
         record["calls"] += 1
         self._meter.begin()
         spent = estimate  # the best estimate if the call is cancelled
@@ -277,7 +277,7 @@ class LlmDriver:
 
 
 def together(samples: Sequence[Judgement], wanted: int) -> Judgement:
-    """Combine the judgements for several responses to one request.
+    """Combine the judgements of several responses to one request.
 
     The result is the mean of the readable responses if at least half of the requested number are readable;
     the detail contains every response and the spread. A single `Unscored` response makes the turn unscored.
@@ -310,7 +310,7 @@ def _with_detail(judgement: Judgement, detail: Mapping[str, Any]) -> Judgement:
 
 
 def _kept(sample: Judgement) -> dict[str, Any]:
-    """Return a stored record of one response's judgement."""
+    """Return the record of a judgement for storage."""
     if isinstance(sample, Scored):
         return {"values": dict(sample.values), **sample.detail}
     assert isinstance(sample, Failed)
@@ -318,6 +318,6 @@ def _kept(sample: Judgement) -> dict[str, Any]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:
-    """Return the responses' spread, with the sample standard deviation (n - 1)."""
+    """Return the spread of the responses, with the sample standard deviation (n - 1)."""
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"values": list(values), "min": min(values), "max": max(values), "sd": deviation}

@@ -13,12 +13,12 @@ from live_eval.scoring.llm.calls import CallFailure, ChatAnswer
 __all__ = ["OUTPUT_TOKENS", "CallMeter", "LlmUsage"]
 
 OUTPUT_TOKENS = 1_000
-"""Expected number of output tokens in the first response; reasoning models use more."""
+"""The expected number of output tokens in the first response; reasoning models use more."""
 
 
 @dataclass(slots=True)
 class LlmUsage:
-    """Model usage so far, with tokens only if the endpoint reports them."""
+    """Model usage; tokens are counted only if the endpoint reports them."""
 
     calls: int = 0  # including failed ones
     cached: int = 0  # requests whose response was already stored
@@ -28,7 +28,7 @@ class LlmUsage:
 
 
 class CallMeter:
-    """Meter a driver's calls. For each call, `admit`, `begin`, `count` the response, and `settle`."""
+    """Meters the calls of a driver. For each call: `admit`, `begin`, `count` the response, and `settle`."""
 
     def __init__(self, price: Price | None, budget: Budget) -> None:
         self.usage = LlmUsage()
@@ -40,12 +40,12 @@ class CallMeter:
         self._input_ratio = 1.0
 
     async def admit(self, size: Tokens) -> Expense | str:
-        """Once the budget allows it, reserve a call of about `size` tokens.
+        """Wait until the budget allows a call of about `size` tokens, and reserve the call.
 
         Returns:
-            The reserved estimate, to settle after the call, or the reason why the call exceeds the budget.
+            The reserved estimate, which must be settled after the call, or why the call exceeds the budget.
         """
-        # if a limit depends on response length, the first call runs alone to measure it
+        # if a limit depends on the response length, run the first call alone to measure it
         while self._budget.bounds_size and self._most_output_tokens is None and self._first_in_progress:
             await self._settled.wait()
         self._first_in_progress = True
@@ -72,7 +72,7 @@ class CallMeter:
     def count(
         self, reply: ChatAnswer | CallFailure, estimate: Expense, size: Tokens, record: dict[str, Any]
     ) -> Expense:
-        """Count a response, and return the call's usage as reported by the endpoint."""
+        """Count a response, and return the usage of the call as reported by the endpoint."""
         tokens = reply.tokens
         if tokens is None:
             billed = isinstance(reply, ChatAnswer) or reply.billed
@@ -81,7 +81,7 @@ class CallMeter:
             if isinstance(reply, ChatAnswer):
                 self._most_output_tokens = max(self._most_output_tokens or 0, OUTPUT_TOKENS)
             return estimate if billed else Expense(calls=1)
-        # raise the estimates to the endpoint's counts
+        # adjust later estimates to the endpoint's counts
         self._input_ratio = max(self._input_ratio, tokens.input / max(1, size.input))
         self._most_output_tokens = max(self._most_output_tokens or 0, tokens.output)
         self.usage.input_tokens += tokens.input
@@ -92,7 +92,7 @@ class CallMeter:
         if price is None:
             self.usage.cost = None
             return Expense(1, tokens.input + tokens.output)
-        if not tokens.audio_input:  # not every endpoint reports it separately
+        if not tokens.audio_input:  # not every endpoint reports audio separately
             tokens = replace(tokens, audio_input=min(size.audio_input, tokens.input))
         cost = price.cost(tokens)
         if self.usage.cost is not None:
@@ -100,7 +100,7 @@ class CallMeter:
         return Expense(1, tokens.input + tokens.output, cost)
 
     def _estimate(self, size: Tokens) -> Expense:
-        """Estimate the usage of a call, erring on the high side."""
+        """Estimate the usage of a call, with a tendency to overestimate."""
         seen = self._most_output_tokens
         tokens = Tokens(
             input=math.ceil(size.input * self._input_ratio),
@@ -111,7 +111,7 @@ class CallMeter:
         return Expense(1, tokens.input + tokens.output, price.cost(tokens) if price is not None else 0.0)
 
     def _wake(self) -> None:
-        """Wake calls that are waiting for another call to finish."""
+        """Wake the calls that are waiting for another call to finish."""
         self._first_in_progress = False
         self._settled.set()
         self._settled = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The user's options for judge models, and the resulting settings for each judge."""
+"""Define the user's options for judge models, and derive the settings for each judge."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PRESETS: Mapping[str, Preset] = {
     "openai": Preset(
         base_url=OPENAI_BASE_URL, key_variable="OPENAI_API_KEY", model="gpt-4o", audio_model="gpt-audio"
     ),
-    # https://ai.google.dev/gemini-api/docs/openai; it accepts audio as `input_audio`, like OpenAI.
+    # https://ai.google.dev/gemini-api/docs/openai; audio is accepted as `input_audio`, as with OpenAI.
     "gemini": Preset(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key_variable="GEMINI_API_KEY",
@@ -40,33 +40,33 @@ PRESETS: Mapping[str, Preset] = {
         audio_model="gemini-2.5-pro",
     ),
 }
-"""Services that ``--llm`` accepts."""
+"""The services that ``--llm`` accepts."""
 
 AUDIO_NEEDS = frozenset({Need.REPLY_AUDIO, Need.REFERENCE_AUDIO, Need.SPEAKER_AUDIO})
-"""A turn's audio, decoded only if a judge uses it."""
+"""The kinds of audio that a judge may need, which are decoded only if necessary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
-    """Settings for a judge's model; see `LlmOptions`."""
+    """The settings for a judge's model; see `LlmOptions`."""
 
     base_url: str = OPENAI_BASE_URL
     key: Secret | None = None
     model: str | None = None
-    judge: JudgeSpec | None = None  # name and version are part of the cache key; outputs are checked
+    judge: JudgeSpec | None = None  # its name and version are part of the cache key; its outputs are checked
     price: Price | None = None  # price of the model, if known
     samples: int = 1
     temperature: float | None = None
     concurrency: int = 8
     timeout_s: float = 60.0
     attempts: int = 5
-    longest_wait_s: float = 120.0  # give up if the endpoint requests a longer delay
-    seed: int = 0  # seed of the jitter between attempts
+    longest_wait_s: float = 120.0  # maximum delay requested by the endpoint; beyond it, give up
+    seed: int = 0  # seed of the jitter in delays between attempts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmOptions:
-    """The user's options for judge models; None means the judge's default.
+    """The user's options for judge models; None stands for the judge's default.
 
     Limits apply to all judges together. A cost limit requires each model's price.
 
@@ -77,7 +77,7 @@ class LlmOptions:
     preset: str | None = None  # a service in PRESETS, which sets the key and model
     base_url: str | None = None  # OpenAI-compatible; no key is sent unless key_variable is set
     model: str | None = None
-    key_variable: str | None = None  # source of the API key: an environment variable, or as in `find_key`
+    key_variable: str | None = None  # source of the API key, as for `find_key`: an environment variable, …
     samples: int = 1  # responses per request; the score is their mean
     temperature: float | None = None
     max_calls: int | None = None
@@ -112,7 +112,7 @@ class LlmOptions:
                 raise UsageError(f"{name} = {bound}: expected 0 or more")
 
     def key_variable_of(self, spec: JudgeSpec) -> str | None:
-        """Return the API key source for `spec`, in `find_key` format, or None."""
+        """Return the source of the API key for `spec`, as for `find_key`, or None."""
         if self.key_variable is not None or self.base_url is not None:
             return self.key_variable
         return PRESETS[self.preset].key_variable if self.preset is not None else spec.key_variable
@@ -135,7 +135,7 @@ class LlmOptions:
         """
         model = self.model_of(spec)
         parts = [model] if model is not None and model != spec.model else []
-        # private servers use the same name for different models
+        # private servers may use the same name for different models
         usual_url = (spec.base_url or OPENAI_BASE_URL).rstrip("/")
         url, where = (self.base_url or "").rstrip("/"), host_of(self.base_url or "")
         if self.preset is not None:
@@ -149,11 +149,11 @@ class LlmOptions:
         return parts
 
     def budget(self) -> Budget:
-        """Return a new budget for all judges of a scoring run to share."""
+        """Return a new budget, which all judges of a scoring run share."""
         return Budget(max_calls=self.max_calls, max_tokens=self.max_tokens, max_cost=self.max_cost)
 
     def settings_for(self, spec: JudgeSpec) -> LlmSettings:
-        """Return the settings for `spec`'s model.
+        """Return the settings for the model of `spec`.
 
         Raises:
             UsageError: The cost is limited, but the model's price is unknown.
