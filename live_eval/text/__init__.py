@@ -1,1 +1,1 @@
-"""Text helpers: message limits, durations, nested mappings, quoting and wording."""
+"""Handle text: message limits, durations, nested mappings, quoting and wording."""

@@ -31,7 +31,7 @@ def seconds_of(text: str) -> float:
 
 
 def duration_in_words(seconds: float) -> str:
-    """Return an exact duration with its unit, such as a setting.
+    """Format an exact duration, such as a setting, with its unit.
 
     >>> duration_in_words(600), duration_in_words(90), duration_in_words(0.5)
     ('10 min', '90 s', '0.5 s')
@@ -41,7 +41,7 @@ def duration_in_words(seconds: float) -> str:
 
 
 def rounded_duration(seconds: float) -> str:
-    """Return a measured or estimated duration, rounded to seconds, or to a tenth of a minute or an hour.
+    """Format a measured or estimated duration, rounded to seconds or to a tenth of a minute or hour.
 
     >>> rounded_duration(15), rounded_duration(738), rounded_duration(39_600)
     ('15 s', '12.3 min', '11.0 h')

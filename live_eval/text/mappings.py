@@ -22,7 +22,7 @@ def flattened(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` updated with `over`: objects are merged, everything else is replaced.
+    """Return `base` updated with `over`: mappings are merged, all other values are replaced.
 
     >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": [4]})
     {'a': {'b': 1, 'c': 3}, 'd': [4]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["MOST_VALUES", "has_too_many_values"]
 
 MOST_VALUES = 100_000
-"""Maximum number of JSON values in a message, far more than any service sends (about 100 bytes each)."""
+"""Maximum number of JSON values in a message, at about 100 bytes each; no service sends nearly as many."""
 
 
 def has_too_many_values(message: str | bytes) -> bool:

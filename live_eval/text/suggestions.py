@@ -9,14 +9,14 @@ from live_eval.text.wording import alternatives
 
 __all__ = ["did_you_mean"]
 
-_MOST = 3  # names with one first word
-_LIKENESS = 0.75  # unrelated short names such as --device and --voice reach 0.73
+_MOST = 3  # maximum number of names suggested by their first word
+_LIKENESS = 0.75  # minimum similarity; unrelated short names such as --device and --voice reach 0.73
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known name closest to `name`, or with the names whose first word is close.
+    """Return a hint with the known name closest to `name`, or with names whose first word is close to it.
 
-    The hint can be appended to `name`; it is empty if no name is close.
+    The hint is meant to be appended to `name`; it is empty if no name is close.
 
     >>> did_you_mean("bargein", ["barge-in", "pauses"]), did_you_mean("x", ["barge-in"])
     (' (did you mean barge-in?)', '')
@@ -38,7 +38,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _beginning(given: str, known: Iterable[str]) -> list[str]:
-    """Return the names of several words whose first word is close to `given`."""
+    """Return the names with several words whose first word is close to `given`."""
     names: dict[str, list[str]] = {}
     for name in known:
         first, dash, _ = name.partition("-")

@@ -1,4 +1,4 @@
-"""Shared wording for commands, reports and messages, and text normalisation."""
+"""Share wording among commands, reports and messages, and normalise text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 _MARKUP = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", **{letter: f"\\{letter}" for letter in "\\`*_[]|~$"}}
 )
-# C0 and C1 except tab and line feed, and the bidirectional controls.
+# C0 and C1 controls except tab and line feed, and bidirectional controls.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# Typographic variants of one key, which NFKC keeps or replaces with a space (´).
+# Typographic variants of ASCII characters, which NFKC keeps or replaces with a space (´).
 _PLAIN = str.maketrans(
     {
         **dict.fromkeys("‘’‚‛′ʹʻʼʽ´", "'"),
@@ -40,7 +40,7 @@ _PLAIN = str.maketrans(
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number with its noun, in the plural if necessary.
+    """Format a number with its noun, in the plural if necessary.
 
     >>> counted(1, "turn"), counted(3, "turn")
     ('1 turn', '3 turns')
@@ -49,7 +49,7 @@ def counted(number: int, what: str) -> str:
 
 
 def alternatives(names: Sequence[str]) -> str:
-    """Join names as alternatives.
+    """Join names as alternatives, with commas and "or".
 
     >>> alternatives(["a", "b", "c"])
     'a, b or c'
@@ -59,7 +59,7 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def limited(items: Sequence[str], separator: str, most: int = 5) -> str:
-    """Join the first items with `separator`, and append the number of others.
+    """Join the first items with `separator`, and append how many others there are.
 
     >>> limited(["a", "b", "c"], "; ", most=2)
     'a; b; … and 1 more'
@@ -78,7 +78,7 @@ def significant(value: float, digits: int = 6) -> str:
 
 
 def stamped_by(turns: Mapping[str, int]) -> str:
-    """Describe the source of turns' arrival timestamps.
+    """Describe who stamped the arrivals in turns: the kernel or this process.
 
     Args:
         turns: Number of turns by `live_eval.types.StampKind`.
@@ -95,7 +95,7 @@ def stamped_by(turns: Mapping[str, int]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return text on one line, without control characters.
+    """Put text on one line, without control characters.
 
     >>> one_line("a\\r\\n b\\x00")
     'a b'
@@ -116,7 +116,7 @@ def printable(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Return text on one line, escaped for Markdown.
+    """Put text on one line and escape it for Markdown.
 
     >>> print(markdown_text("a|b_c"))
     a\\|b\\_c
@@ -125,7 +125,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table.
+    """Format a Markdown table.
 
     Args:
         headings: Column headings, already escaped.
@@ -144,13 +144,13 @@ def markdown_table(headings: Sequence[str], right: Sequence[bool], rows: Iterabl
 
 
 def natural_order(text: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that compares numbers in names numerically.
+    """Return a sort key that compares the numbers in names by value.
 
     >>> sorted(["id_10", "id_9"], key=natural_order)
     ['id_9', 'id_10']
     """
     parts = re.split(r"(\d+)", text)
-    # Longer numbers are greater; `int` refuses very long ones.
+    # Compare lengths first, because `int` refuses very long numbers.
     return [
         (0, len(number := part.lstrip("0")), number) if part.isdecimal() else (1, 0, part)
         for part in parts
@@ -159,7 +159,7 @@ def natural_order(text: str) -> list[tuple[int, int, str]]:
 
 
 def plain_typography(text: str) -> str:
-    """Convert text to plain typography, for word comparison.
+    """Convert text to plain typography, for the comparison of words.
 
     Quotes, apostrophes, hyphens and dashes become ASCII. Compatibility characters (ellipses, ligatures,
     full-width letters, no-break spaces) are normalised (NFKC), invisible characters are removed, and runs of
@@ -168,6 +168,6 @@ def plain_typography(text: str) -> str:
     >>> print(plain_typography("I’ll wait…  “soon” — maybe"))
     I'll wait... "soon" - maybe
     """
-    for _ in range(2):  # a compatibility form may itself be typographic
+    for _ in range(2):  # twice, because the result of NFKC may contain typographic characters
         text = unicodedata.normalize("NFKC", text.translate(_PLAIN))
     return " ".join(text.split())
