@@ -59,6 +59,7 @@ class Campaign(ABC):
         base: Plan of a run with the settings shared by all runs.
         order: Run names in order; a run may have several steps.
         asked: Settings that determine the runs, in addition to the shared settings.
+        asserts: Assertions on the campaign, stored with it; if empty, a resumed campaign keeps its own.
         resume: Whether to resume the campaign in the folder: completed runs are kept.
 
     Raises:
@@ -71,7 +72,14 @@ class Campaign(ABC):
     document: ClassVar[CampaignDocument]
 
     def __init__(
-        self, folder: Path, base: Plan, order: Sequence[str], asked: Mapping[str, Any], *, resume: bool
+        self,
+        folder: Path,
+        base: Plan,
+        order: Sequence[str],
+        asked: Mapping[str, Any],
+        *,
+        asserts: Sequence[str],
+        resume: bool,
     ) -> None:
         self.folder = folder
         self._base = base
@@ -91,6 +99,7 @@ class Campaign(ABC):
             "timing_version": manifest["timing_version"],
         }
         self._earlier = self._resumed() if resume else {}
+        self._asserts = list(asserts or self._earlier.get("asserts") or ())
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._created = self._earlier.get("created", now)
         if not resume:
@@ -269,6 +278,7 @@ class Campaign(ABC):
             "created": self._created,
             "complete": self._complete,
             "notes": self._notes,
+            "asserts": self._asserts,
             **self._facts(),
             "plan": self._asked,
         }

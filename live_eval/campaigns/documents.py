@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,8 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from live_eval.errors import StoreError
+from live_eval.analysis.assertions import Assertion
+from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_text, read_regular
 from live_eval.recording import is_own_file
 from live_eval.recording._files import own_name
@@ -29,6 +30,7 @@ class _SharedFacts(BaseModel, strict=True):
     endpoint: str | None = None
     created: str | None = None
     notes: list[str] | None = None
+    asserts: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,20 @@ class CampaignDocument:
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             raise StoreError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+    @staticmethod
+    def assertions(
+        folder: Path, facts: Mapping[str, Any], parse: Callable[[str], Assertion]
+    ) -> list[Assertion]:
+        """Return the assertions in a document.
+
+        Raises:
+            StoreError: `parse` rejects one.
+        """
+        try:
+            return [parse(text) for text in facts.get("asserts") or ()]
+        except UsageError as error:
+            raise StoreError(f"{folder}: {error}") from None
 
     def write(self, folder: Path, facts: Mapping[str, Any]) -> None:
         """Write the document without secrets, the schema version first.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import click
 from live_eval.analysis.assertions import too_few_planned
 from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
-from live_eval.campaigns.duplex.assertions import check_duplex, check_probes, probe_of
+from live_eval.campaigns.duplex.assertions import check_probes, probe_of
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import OWN, PROBES
 from live_eval.campaigns.duplex.summary import (
@@ -75,19 +74,16 @@ def duplex_command(
         probes=probes,
         repeat=repeat,
         sentinel_turns=sentinel_turns,
+        asserts=asserts,
     )
     folder = campaign_folder(out, f"{endpoint}-duplex", "duplex", resume=resume)
     campaign = DuplexCampaign(plan, folder, resume=resume)
-
-    def read_summary() -> DuplexSummary:
-        summary = duplex_summary(read_duplex(folder))
-        return replace(summary, asserts=check_duplex(assertions, summary.conditions))
 
     sys.exit(
         run_campaign(
             campaign,
             stop,
-            read_summary,
+            lambda: duplex_summary(read_duplex(folder)),
             print_duplex,
             write_duplex_page,
             as_json=as_json,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +15,6 @@ from live_eval.analysis.latency.definitions import DefinedLatency
 from live_eval.analysis.latency.drift import DRIFT_METRICS, DriftCheck
 from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.campaigns.latency.arrivals import Arrivals
-from live_eval.campaigns.latency.assertions import check_campaign
 from live_eval.campaigns.latency.campaign import LatencyCampaign
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.point_metrics import PointMetrics
@@ -92,19 +90,16 @@ def latency_command(
         sentinel_turns=sentinel_turns,
         uncertain=uncertain,
         price=price_of(price) if price else None,
+        asserts=asserts,
     )
     folder = campaign_folder(out, f"{endpoint}-latency", "campaign", resume=resume)
     campaign = LatencyCampaign(plan, folder, resume=resume)
-
-    def read_summary() -> CampaignSummary:
-        summary = campaign_summary(read_campaign(folder))
-        return replace(summary, asserts=check_campaign(assertions, summary.points))
 
     sys.exit(
         run_campaign(
             campaign,
             stop,
-            read_summary,
+            lambda: campaign_summary(read_campaign(folder)),
             print_campaign,
             write_campaign_page,
             as_json=as_json,

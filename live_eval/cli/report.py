@@ -57,16 +57,15 @@ def command(
     before you share it.
 
     For a latency campaign, latency.html is written, and report.html for each of its runs. For a duplex
-    campaign, duplex.html is written; for two duplex campaigns, a page that compares them.
+    campaign, duplex.html is written; for two duplex campaigns, a page that compares them. With --format md, a
+    campaign's assertions and values are printed.
     """
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.report import write_report
 
-    if len(runs) == 1 and LATENCY_CAMPAIGN.is_in(runs[0]):
-        _campaign(runs[0], form, output)
-        return
-    if all(map(DUPLEX_CAMPAIGN.is_in, runs)):
-        _duplex(runs, form, output)
+    duplex = all(map(DUPLEX_CAMPAIGN.is_in, runs))
+    if duplex or (len(runs) == 1 and LATENCY_CAMPAIGN.is_in(runs[0])):
+        _write_campaign(runs, output, form, duplex=duplex)
         return
     for run in runs:
         _options.check_is_run(run)
@@ -93,49 +92,61 @@ def command(
         stdout.write(text)
 
 
-def _campaign(folder: Path, form: str | None, output: Path | None) -> None:
-    """Write the report pages of a campaign.
+def _write_campaign(folders: Sequence[Path], output: Path | None, form: str | None, *, duplex: bool) -> None:
+    """Write the pages of a campaign or of two duplex campaigns, or a campaign's Markdown.
 
     Raises:
-        UsageError: Another format or another output path was requested.
+        UsageError: Another format or another output path was requested, or there are too many campaigns.
     """
+    from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE
+
+    wanted = _options.format_to_write(_FORMS, form, output)
+    if len(folders) == 1 and wanted == "md":
+        with _options.open_output(output or _options.STDOUT) as file:
+            file.write(_campaign_markdown(folders[0], duplex=duplex))
+        return
+    if wanted != "html" or len(folders) > 2 or output == _options.STDOUT or (len(folders) == 1 and output):
+        page = DUPLEX_PAGE if duplex else CAMPAIGN_PAGE
+        others = ", or two duplex campaigns with a file for --out" if duplex else ""
+        raise UsageError(
+            f"{folders[0]}: the report of a campaign is {page} in its folder: expected one campaign with "
+            f"--format md or without --out{others}"
+        )
+    page_path = _duplex_page(folders, output) if duplex else _latency_page(folders[0])
+    click.echo(f"report: {page_path}", err=True)
+
+
+def _campaign_markdown(folder: Path, *, duplex: bool) -> str:
+    from live_eval.report.campaigns import duplex_as_markdown, latency_as_markdown
+
+    if duplex:
+        from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
+
+        return duplex_as_markdown(duplex_summary(read_duplex(folder)))
     from live_eval.campaigns.latency.campaign_file import read_campaign
     from live_eval.campaigns.latency.summary import campaign_summary
-    from live_eval.report.file_names import CAMPAIGN_PAGE
+
+    return latency_as_markdown(campaign_summary(read_campaign(folder), words=False))
+
+
+def _latency_page(folder: Path) -> Path:
+    from live_eval.campaigns.latency.campaign_file import read_campaign
+    from live_eval.campaigns.latency.summary import campaign_summary
     from live_eval.report.latency import write_campaign_page
 
-    if form not in (None, "html") or output is not None:
-        raise UsageError(
-            f"{folder}: the report of a campaign is always {CAMPAIGN_PAGE} in its folder, with links to its "
-            "runs; --out and formats other than html are not supported"
-        )
-    click.echo(f"report: {write_campaign_page(campaign_summary(read_campaign(folder)))}", err=True)
+    return write_campaign_page(campaign_summary(read_campaign(folder)))
 
 
-def _duplex(folders: Sequence[Path], form: str | None, output: Path | None) -> None:
-    """Write the report of a duplex campaign, or of two campaigns side by side.
-
-    Raises:
-        UsageError: Another format or another output path was requested, or there are more than two campaigns.
-    """
+def _duplex_page(folders: Sequence[Path], output: Path | None) -> Path:
     from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary, read_duplex
     from live_eval.report.duplex import write_comparison_page, write_duplex_page
-    from live_eval.report.file_names import DUPLEX_PAGE
 
-    one = len(folders) == 1
-    if form not in (None, "html") or len(folders) > 2 or output == _options.STDOUT or (one and output):
-        raise UsageError(
-            f"{folders[0]}: expected one duplex campaign without --out (its report is {DUPLEX_PAGE} in its "
-            "folder), or two with a file for --out; formats other than html are not supported"
-        )
     campaigns = [read_duplex(folder) for folder in folders]
-    if one:
-        page = write_duplex_page(duplex_summary(campaigns[0]))
-    else:
-        first, second = (folder.resolve() for folder in folders)
-        default = first.with_name(f"duplex-{first.name}-{second.name}.html")
-        page = write_comparison_page(output or default, compare_campaigns(*campaigns))
-    click.echo(f"report: {page}", err=True)
+    if len(folders) == 1:
+        return write_duplex_page(duplex_summary(campaigns[0]))
+    first, second = (folder.resolve() for folder in folders)
+    default = first.with_name(f"duplex-{first.name}-{second.name}.html")
+    return write_comparison_page(output or default, compare_campaigns(*campaigns))
 
 
 def _page_of(runs: Sequence[Path]) -> Path:

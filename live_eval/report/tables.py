@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.statistics.intervals import OVER_SCRIPTS, Estimate
 from live_eval.analysis.summary.groups import Group
 from live_eval.analysis.summary.latencies import LATENCY_TITLES, LatencySummary
@@ -24,6 +25,7 @@ from live_eval.report.cells import (
     median_and_n,
     missing_cell,
     number,
+    ranged,
 )
 from live_eval.report.compare import RunDifferences
 from live_eval.report.glossary import defined_terms, term_id
@@ -31,6 +33,7 @@ from live_eval.types import Task
 
 __all__ = [
     "RunView",
+    "assert_table",
     "audit_table",
     "columns_of",
     "cue_tables",
@@ -335,3 +338,22 @@ def _difference_column(runs: Sequence[RunView]) -> list[Column]:
 
 def _difference(estimate: Estimate | None, digits: int) -> Cell:
     return Cell(NONE) if estimate is None or estimate.value is None else difference_cell(estimate, digits)
+
+
+def assert_table(asserts: Sequence[CheckedAssertion]) -> Table:
+    """Return a campaign's assertions and their results."""
+    columns = [Column(name, numeric=False) for name in ("assertion", "condition", "holds")]
+    columns += [Column("n"), Column("value"), Column("error bar, ms"), Column("", numeric=False)]
+    rows = [
+        (
+            Cell(each.assertion.expression),
+            Cell(each.point),
+            Cell("yes" if each.holds else "no", strong=not each.holds),
+            Cell(str(each.n)),
+            Cell(f"{ranged(each.value, each.interval)} {each.assertion.unit}".rstrip(), strong=True),
+            Cell(number(each.error_bar_ms, 1)),
+            Cell(each.reason),
+        )
+        for each in asserts
+    ]
+    return Table(tuple(columns), tuple(rows))

@@ -24,7 +24,7 @@ from live_eval.report.tables import (
 from live_eval.report.tasks import task_tables
 from live_eval.text.wording import markdown_table, markdown_text
 
-__all__ = ["as_csv", "as_json", "as_markdown"]
+__all__ = ["as_csv", "as_json", "as_markdown", "table_as_markdown"]
 
 
 def as_json(runs: Sequence[RunView], found: Sequence[TradeOff] = ()) -> str:
@@ -79,7 +79,7 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
             parts.append(f"**{markdown_text(view.label)} {facts.unfinished}.**")
         if view.comparison is not None and view.comparison.problem:
             parts.append(f"**{markdown_text(view.comparison.problem)}.**")
-    parts += ["## Latency", _table(latency_table(runs)), _notes(runs, _lag)]
+    parts += ["## Latency", table_as_markdown(latency_table(runs)), _notes(runs, _lag)]
     parts.append(_notes(runs, lambda view: map(markdown_text, view.summary.notes)))
     parts.append(
         _notes(runs, lambda view: map(markdown_text, view.comparison.notes if view.comparison else ()))
@@ -88,21 +88,21 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
     if scores.rows:
         parts += [
             "## Scores",
-            _table(scores),
+            table_as_markdown(scores),
             *map(markdown_text, judges_in_words(runs)),
             *map(markdown_text, prompts),
         ]
     parts.append(_notes(runs, _could_not_run))
     audits = audit_table(runs)
     if audits.rows:
-        parts += ["## Audits of the judges", _table(audits)]
+        parts += ["## Audits of the judges", table_as_markdown(audits)]
     for table in task_tables(runs, [relate_levels(view.summary) for view in runs]):
-        parts += [f"## {table.title}", _table(table)]
+        parts += [f"## {table.title}", table_as_markdown(table)]
     failures = failure_table(runs)
     if failures.rows:
-        parts += ["## Failures", _table(failures)]
+        parts += ["## Failures", table_as_markdown(failures)]
     for table in cue_tables(runs):
-        parts += [f"## By cue: {table.title}", _table(table)]
+        parts += [f"## By cue: {table.title}", table_as_markdown(table)]
     parts += ["## Definitions", "\n".join(f"- **{name}**: {text}" for name, text in DEFINITIONS)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -126,7 +126,8 @@ def _could_not_run(view: RunView) -> Iterator[str]:
         yield f"**{markdown_text(judge)}** could not run: {markdown_text(reason)}"
 
 
-def _table(table: Table) -> str:
+def table_as_markdown(table: Table) -> str:
+    """Return a table, with its note below."""
     made = markdown_table(
         [markdown_text(column.label) for column in table.columns],
         [column.numeric for column in table.columns],

@@ -57,6 +57,7 @@ class DuplexPlan:
         probes: Probe names; empty for all.
         conditions: Names of the probes' conditions; empty for all.
         sentinel_turns: Number of turns in each drift check (start, middle and end); 0 for none.
+        asserts: Assertions on the campaign, stored with it.
     """
 
     config: RunConfig = field(default_factory=RunConfig)
@@ -64,6 +65,7 @@ class DuplexPlan:
     conditions: Sequence[str] = ()
     repeat: int = 8
     sentinel_turns: int = 3
+    asserts: Sequence[str] = ()
 
 
 class DuplexCampaign(Campaign):
@@ -105,7 +107,7 @@ class DuplexCampaign(Campaign):
             "data": None if self._data is None else self._data.fingerprint,
             "recordings": None if self._data is None else plan.config.data.model_dump(mode="json"),
         }
-        super().__init__(folder, base, order, {"trials": asked}, resume=resume)
+        super().__init__(folder, base, order, {"trials": asked}, asserts=plan.asserts, resume=resume)
 
     @property
     def trials(self) -> Counter[str]:

@@ -28,6 +28,7 @@ from live_eval.analysis.turn_taking.trial_metrics import (
 )
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference, differences
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, names_a_run
+from live_eval.campaigns.duplex.assertions import check_duplex, parse_duplex_assertion
 from live_eval.campaigns.duplex.probes import LADDER, PROBES
 from live_eval.campaigns.duplex.trial_results import CLEAN, read_trials
 from live_eval.errors import StoreError
@@ -209,8 +210,14 @@ class DuplexComparison:
 
 
 def duplex_summary(campaign: DuplexRecord) -> DuplexSummary:
-    """Return all metrics of a campaign, complete or not."""
+    """Return all metrics of a campaign, complete or not, and the results of its assertions.
+
+    Raises:
+        StoreError: An assertion in the campaign is invalid.
+    """
     trials = campaign.trials
+    conditions = [condition_metrics(run, *group) for run in trials for group in _grouped(campaign, run)]
+    asserted = DUPLEX_CAMPAIGN.assertions(campaign.folder, campaign.facts, parse_duplex_assertion)
     greetings = {
         run: summarise_greetings([*greetings_of(turn for trial in each for turn in trial.turns)])
         for run, each in trials.items()
@@ -223,11 +230,12 @@ def duplex_summary(campaign: DuplexRecord) -> DuplexSummary:
             *(f"{run}: {each.in_words()}" for run, each in greetings.items() if each.greeted),
         ],
         greetings=greetings,
-        conditions=[condition_metrics(run, *group) for run in trials for group in _grouped(campaign, run)],
+        conditions=conditions,
         paired=_paired(campaign),
         metrics={run: published_metrics(each) for run, each in trials.items()},
         profiles={run: endpoint_profile(campaign.last(run), LADDER) for run in trials},
         sentinel={run: sentinel_drift(campaign.last(run)) for run in trials},
+        asserts=check_duplex(asserted, conditions),
     )
 
 

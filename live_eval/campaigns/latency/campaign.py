@@ -73,7 +73,8 @@ class LatencyCampaign(Campaign):
         base = make_plan(_base_of(plan))  # rejects invalid settings before anything is written
         self._measurable = _measurable(plan, base)
         order = [step.point.name for step in self._steps]
-        super().__init__(folder, base, order, {"points": _plan_json(plan)}, resume=resume)
+        asked = {"points": _plan_json(plan)}
+        super().__init__(folder, base, order, asked, asserts=plan.asserts, resume=resume)
         self._priority = part_of(self._earlier, "machine").get("priority")
         most = max(point.concurrency for point in self._points.values())
         self._calibration = nearest(base.spec.transport_kind.value, most, base.processes)

@@ -73,6 +73,7 @@ class CampaignPlan:
             then uses the first detector only.
         sentinel_turns: Number of turns per drift check; 0 for none.
         price: Price of the endpoint's model; None if unknown.
+        asserts: Assertions on the campaign, stored with it.
         uncertain: Whether to also run recordings with an uncertain end of speech, which have no latency.
 
     Raises:
@@ -89,6 +90,7 @@ class CampaignPlan:
     endpointing: bool = False
     sentinel_turns: int = 8
     price: Price | None = None
+    asserts: Sequence[str] = ()
     uncertain: bool = False
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.greeting_summary import GreetingSummary, greetings_of, summarise_greetings
+from live_eval.analysis.latency.assertions import parse_assertion
 from live_eval.analysis.latency.campaign_latencies import OUR_FAILURES, intended_delay
 from live_eval.analysis.latency.definitions import DefinedLatency, definitions_table
 from live_eval.analysis.latency.drift import DriftCheck, drift_check
@@ -21,6 +22,8 @@ from live_eval.analysis.latency.endpointing import EndpointingCost, endpointing_
 from live_eval.analysis.latency.evidence import read_evidence
 from live_eval.analysis.summary.latencies import Lag, lag_of
 from live_eval.audio import Audio
+from live_eval.campaigns.documents import LATENCY_CAMPAIGN
+from live_eval.campaigns.latency.assertions import check_campaign
 from live_eval.campaigns.latency.campaign_file import CAMPAIGN_FILE, CampaignRecord, PointRecord, StoredPoint
 from live_eval.campaigns.latency.point_metrics import (
     PointMetrics,
@@ -170,29 +173,35 @@ def summary_schema() -> dict[str, Any]:
 def campaign_summary(
     campaign: CampaignRecord, *, words: bool = True, keeps_words: bool = True
 ) -> CampaignSummary:
-    """Return all metrics of a campaign, complete or not.
+    """Return all metrics of a campaign, complete or not, and the results of its assertions.
 
     Args:
         words: Whether to recognise the words of replies for definitions that need them, if the recogniser is
             installed.
         keeps_words: Whether to cache the words in the campaign folder; recognition takes about a tenth of the
             replies' length.
+
+    Raises:
+        StoreError: An assertion in the campaign is invalid.
     """
     facts = campaign.facts
     turns = [turn for point in campaign.points for turn in point.turns]
     found = [note for point in campaign.points for note in _notes_on(point)]
     greetings = summarise_greetings([*greetings_of(turns)])
     price = _price(facts)
+    points = [point_metrics(point, price) for point in campaign.points]
+    asserted = LATENCY_CAMPAIGN.assertions(campaign.folder, facts, parse_assertion)
     return CampaignSummary(
         campaign=campaign,
         notes=[*(facts.get("notes") or ()), *found, *filter(None, [greetings.in_words()])],
         greetings=greetings,
         stamped=Counter(turn.trace.stamps.value for turn in turns if turn.captured),
         lag=lag_of(turn.timing for turn in turns if turn.captured),
-        points=[point_metrics(point, price) for point in campaign.points],
+        points=points,
         sentinel=_sentinel(campaign),
         endpointing=_endpointing(campaign),
         definitions=_definitions(campaign, words=words, keeps_words=keeps_words),
+        asserts=check_campaign(asserted, points),
     )
 
 

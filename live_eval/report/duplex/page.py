@@ -34,6 +34,7 @@ from live_eval.report.duplex.trial_view import TELLING, TrialView, trial_row
 from live_eval.report.file_names import DUPLEX_PAGE, RUN_PAGE
 from live_eval.report.glossary import LAG_BOUND_MS
 from live_eval.report.pages import inline_script, page_template, write_page
+from live_eval.report.tables import assert_table
 from live_eval.text.mappings import flattened
 from live_eval.text.wording import counted, natural_order
 
@@ -159,7 +160,8 @@ def _page(
         facts=_facts(sources),
         notes=list(dict.fromkeys(note for summary in summaries for note in summary.notes)),
         complete=all(summary.complete for summary in summaries),
-        tiles=[(side, tiles(side)) for side in sides],
+        asserts=assert_table([each for summary in summaries for each in summary.asserts]),
+        tiles=[(side, tiles(side.profile)) for side in sides],
         probes=[_probe(name, sides, pairs) for name in probes_of(sides)],
         pairs=pair_table(pairs),
         metrics=metric_rows(sides, [each.summary.metrics.get(each.run, {}) for each in sources]),

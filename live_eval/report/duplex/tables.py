@@ -8,13 +8,23 @@ from dataclasses import dataclass
 from live_eval.analysis.metric_catalogue import DEFINITIONS
 from live_eval.analysis.metric_definition import MetricDefinition, MetricValue
 from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.turn_taking.trial_metrics import ConditionMetrics, EndpointProfile
 from live_eval.analysis.turn_taking.trial_pairs import ConditionDifference
 from live_eval.report.bars import BarChart, difference_chart
-from live_eval.report.cells import Cell, Column, Table, estimate_cell, interval, number
+from live_eval.report.cells import NONE, Cell, Column, Table, estimate_cell, interval, number
 from live_eval.report.duplex.glossary import DURATION_TITLES, spelt
 from live_eval.report.duplex.sides import Side
 
-__all__ = ["MetricRow", "Tile", "metric_rows", "pair_charts", "pair_table", "tiles"]
+__all__ = [
+    "MetricRow",
+    "Tile",
+    "condition_table",
+    "metric_rows",
+    "pair_charts",
+    "pair_table",
+    "profile_table",
+    "tiles",
+]
 
 _QUICK = (
     ("response_latency", "answers after"),
@@ -52,9 +62,8 @@ class MetricRow:
     why: str
 
 
-def tiles(side: Side) -> list[Tile]:
-    """Return the headline values of a side: tolerance of pauses, quickness, and selectivity."""
-    profile = side.profile
+def tiles(profile: EndpointProfile) -> list[Tile]:
+    """Return the headline values: tolerance of pauses, quickness, and selectivity."""
     found = []
     if profile.survived:
         longest, last = profile.longest_pause_ms, list(profile.survived)[-1]
@@ -64,18 +73,65 @@ def tiles(side: Side) -> list[Tile]:
         median = profile.quickness[name]["p50"]
         if median.n:
             found.append(Tile("quick", f"{what}, p50", number(median.value), "ms", _interval_and_n(median)))
-    for what, share in (
-        ("yields to interruptions", profile.yielding),
-        ("ignores speech not addressed to the model", profile.selectivity),
-    ):
+    for what, share in _shares(profile):
         if share.n:
             found.append(Tile("selective", what, number(share.value), "%", _interval_and_n(share)))
     return found
 
 
+def _shares(profile: EndpointProfile) -> Sequence[tuple[str, Estimate]]:
+    return (
+        ("yields to interruptions", profile.yielding),
+        ("ignores speech not addressed to the model", profile.selectivity),
+    )
+
+
 def _interval_and_n(estimate: Estimate) -> str:
     between = "" if estimate.interval is None else f"{interval(estimate)}, "
     return f"{between}n {estimate.n}"
+
+
+def profile_table(profile: EndpointProfile) -> Table:
+    """Return the durations and shares of the endpoint's profile over all probes."""
+    rows = [
+        (
+            Cell(f"{what}, ms"),
+            Cell(str(found.n)),
+            estimate_cell(found["p50"]),
+            estimate_cell(found["p95"]),
+        )
+        for name, what in _QUICK
+        if (found := profile.quickness[name]).n
+    ]
+    rows += [
+        (Cell(f"{what}, %"), Cell(str(share.n)), estimate_cell(share), Cell(NONE))
+        for what, share in _shares(profile)
+        if share.n
+    ]
+    heads = Column("the endpoint", numeric=False), Column("n"), Column("p50 or share"), Column("p95")
+    return Table(heads, tuple(rows))
+
+
+def condition_table(conditions: Sequence[ConditionMetrics]) -> Table:
+    """Return the outcomes and the median durations of each condition."""
+    columns = [Column("probe", numeric=False), Column("condition", numeric=False), Column("passed, %")]
+    columns += [Column("outcomes", numeric=False), Column("void")]
+    columns += (Column(f"{DURATION_TITLES[name]} p50, ms") for name, _ in _QUICK)
+    rows = [
+        (
+            Cell(each.probe),
+            Cell(each.condition),
+            estimate_cell(each.passed),
+            Cell(", ".join(f"{spelt(outcome)} {count}" for outcome, count in each.outcomes.items())),
+            Cell(str(each.void)),
+            *(
+                estimate_cell(found["p50"]) if (found := each.durations.get(name)) else Cell(NONE)
+                for name, _ in _QUICK
+            ),
+        )
+        for each in conditions
+    ]
+    return Table(tuple(columns), tuple(rows))
 
 
 def pair_table(pairs: Sequence[ConditionDifference]) -> Table:

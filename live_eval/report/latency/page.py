@@ -22,10 +22,11 @@ from live_eval.report.latency.curves import latency_curves, latency_tails
 from live_eval.report.latency.point_view import PointView
 from live_eval.report.pages import COLOURS, page_template, write_page
 from live_eval.report.plots import Plot
+from live_eval.report.tables import assert_table
 from live_eval.text.mappings import flattened
 from live_eval.text.wording import stamped_by
 
-__all__ = ["campaign_page", "write_campaign_page"]
+__all__ = ["campaign_page", "point_views", "write_campaign_page"]
 
 _AUDIO_MB = 20.0
 _HEARD, _HEARD_FROM_INTENDED = "voice_to_voice", "voice_to_voice_from_intended"
@@ -50,7 +51,7 @@ def write_campaign_page(summary: CampaignSummary) -> Path:
 
 def campaign_page(summary: CampaignSummary) -> Iterator[str]:
     """Render a campaign's page in pieces; see `write_campaign_page`."""
-    campaign, views = summary.campaign, _views(summary)
+    campaign, views = summary.campaign, point_views(summary)
     swept = [view for view in views if view.record.stored.role == PointRole.SWEEP]
     measured = [view for view in views if view.record.stored.role != PointRole.SENTINEL]
     is_open = summary.arrivals not in (None, "closed")
@@ -58,7 +59,7 @@ def campaign_page(summary: CampaignSummary) -> Iterator[str]:
         title=campaign.folder.resolve().name,
         summary=summary,
         facts=campaign.facts,
-        asserts=tables.assert_table(summary.asserts),
+        asserts=assert_table(summary.asserts),
         sweep_table=tables.sweep_table(measured),
         sweeps=[
             (tables.METRIC_TITLES[name], chart)
@@ -91,7 +92,8 @@ def campaign_page(summary: CampaignSummary) -> Iterator[str]:
     )
 
 
-def _views(summary: CampaignSummary) -> list[PointView]:
+def point_views(summary: CampaignSummary) -> list[PointView]:
+    """Return the views of a campaign's conditions; those of the sweep have colours."""
     colours = itertools.count()
     return [
         PointView(next(colours) if record.stored.role == PointRole.SWEEP else None, record, metrics)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.statistics.distribution import PERCENTILES
 from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.campaigns.latency.summary import DefinedLatencies, DetectorCost
@@ -25,7 +24,6 @@ from live_eval.text.wording import counted
 
 __all__ = [
     "METRIC_TITLES",
-    "assert_table",
     "cost_table",
     "definitions_chart",
     "endpointing_chart",
@@ -254,22 +252,3 @@ def definitions_chart(definitions: DefinedLatencies, points: Sequence[PointView]
             for each in definitions.latencies
         ],
     )
-
-
-def assert_table(asserts: Sequence[CheckedAssertion]) -> Table:
-    """Return a table of the campaign's assertions and their results."""
-    columns = [Column(name, numeric=False) for name in ("assertion", "condition", "holds")]
-    columns += [Column("n"), Column("value, ms"), Column("error bar, ms"), Column("", numeric=False)]
-    rows = [
-        (
-            Cell(each.assertion.expression),
-            Cell(each.point),
-            Cell("yes" if each.holds else "no", strong=not each.holds),
-            Cell(str(each.n)),
-            Cell(ranged(each.value, each.interval), strong=True),
-            Cell(number(each.error_bar_ms, 1)),
-            Cell(each.reason),
-        )
-        for each in asserts
-    ]
-    return Table(tuple(columns), tuple(rows))

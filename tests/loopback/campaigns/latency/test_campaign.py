@@ -333,6 +333,9 @@ def test_the_command_prints_figures_and_checks_assertions(
     assert f"report: {page}" in result.stderr
     assert "c2/report.html#turn=case-0" in page.read_text("utf-8")
     assert "case-0" in (tmp_path / "c" / "c2" / "report.html").read_text("utf-8")
+    resumed = CliRunner().invoke(command, [*arguments, *out, "--resume"])
+    assert resumed.exit_code == status, resumed.output
+    assert f"{asserted}: " in resumed.stdout
 
 
 @pytest.mark.parametrize(
