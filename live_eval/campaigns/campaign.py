@@ -108,7 +108,7 @@ class Campaign(ABC):
             private_folder(folder)
             self._plans = self._make_plans()
         except OSError as error:
-            raise StoreError(f"{folder}: cannot use this folder for a campaign: {error.strerror}") from None
+            raise StoreError(f"cannot use {folder} as a campaign folder: {error.strerror}") from None
         notes = list(self._notes_before())
         if resume:
             notes = [
@@ -292,13 +292,11 @@ def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> No
         StoreError: The plans differ; the message contains the first difference.
     """
     if not isinstance(before, dict):
-        raise StoreError(
-            f"{folder}: cannot resume this campaign: it was started by another version of live-eval"
-        )
+        raise StoreError(f"cannot resume the campaign in {folder}: another version of live-eval started it")
     then, wanted = dict(flattened(before)), dict(flattened(json.loads(json.dumps(SECRETS.values(now)))))
     for name in dict.fromkeys((*then, *wanted)):
         if then.get(name) != wanted.get(name):
             raise StoreError(
-                f"{folder}: cannot resume this campaign: its {name} was {then.get(name)!r}, but is now "
+                f"cannot resume the campaign in {folder}: its {name} was {then.get(name)!r}, but is now "
                 f"{wanted.get(name)!r}"
             )

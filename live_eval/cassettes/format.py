@@ -400,7 +400,7 @@ def _step(line: dict[str, Any]) -> Step:
         code, reason = line["closed"]["code"], line["closed"]["reason"]
         if not (code is None or _fits(code, int)) or not isinstance(reason, str):
             raise TypeError(
-                f"closed: expected an integer or null as code and text as reason, got {code!r} and {reason!r}"
+                f"closed: expected an integer or null as code, text as reason, got {code!r} and {reason!r}"
             )
         return Closed(at_ns, code, reason)
     name = line.pop("event")

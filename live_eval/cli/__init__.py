@@ -121,8 +121,8 @@ def cli() -> None:
     RUN is a run folder; @1 or latest selects the newest run in recordings/, @2 the second newest. Durations
     are written as 15, 15s, 500ms or 10m.
 
-    Exit status: 0 success; 1 this machine failed; 2 wrong usage or missing requirements; 3 turns or
-    judgements failed; 4 an assertion does not hold; 130 interrupted.
+    Exit status: 0 success; 1 error on this machine; 2 wrong usage or missing requirements; 3 turns or
+    judgements failed; 4 an assertion failed; 130 interrupted.
     """
 
 

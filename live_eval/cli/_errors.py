@@ -111,7 +111,7 @@ def _name(param: click.Parameter, ctx: click.Context | None) -> str:
 
 
 def _value(message: str, param: click.Parameter) -> str:
-    """Return a text with the given and the expected value, parsed from click's message."""
+    """Describe the given and the expected value, as found in click's message."""
     if (found := _NUMBER.fullmatch(message)) is not None:
         kind = "a whole number" if found["kind"] == "integer" else "a number"
         return f" {found['found']!r}: expected {kind}"

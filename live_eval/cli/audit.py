@@ -143,7 +143,7 @@ def _print_parts(report: Mapping[str, Any]) -> None:
         turns = about["turns"]
         click.echo(f"{part}: {turns['asked']} of {turns['total']} turns, evenly by script")
         for reason, count in turns["skipped"].items():
-            click.echo(f"{part}: {count} left out: {reason}")
+            click.echo(f"{part}: {count} excluded: {reason}")
         for one in (about, *(degradations.values() if part == "sensitivity" else ())):
             for reason, count in one.get("reasons", {}).items():
                 click.echo(f"{part}: {count} judgements missing: {reason}")

@@ -42,7 +42,7 @@ __all__ = ["command"]
     "--turns", type=click.IntRange(1), default=200, show_default=True, help="Total number of turns."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the delays.")
-@click.option("--noise", is_flag=True, help="Keep all cores busy with other processes meanwhile.")
+@click.option("--noise", is_flag=True, help="Keep all cores busy during the calibration.")
 @click.option(
     "--processes",
     type=click.IntRange(0, 64),

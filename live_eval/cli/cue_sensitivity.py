@@ -108,7 +108,7 @@ def print_sensitivity(found: CueSensitivity) -> None:
     for line in (*_reasons(found), *found.notes):
         click.echo(f"- {line}")
     for reason, count in found.left_out.items():
-        click.echo(f"- {counted(count, 'turn')} left out: {reason}")
+        click.echo(f"- {counted(count, 'turn')} excluded: {reason}")
 
 
 def _cells(effect: Effect) -> list[str]:

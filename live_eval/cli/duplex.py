@@ -76,7 +76,7 @@ _measure = Command(
 
     `live-eval duplex ENDPOINT` is short for this command. `live-eval duplex compare` compares two campaigns.
 
-    Exit status: 0; 4 if an assertion does not hold; 3 if sessions failed; 2 for wrong usage.""",
+    Exit status: 0; 4 if an assertion failed; 3 if sessions failed; 2 for wrong usage.""",
 )
 
 command = CommandGroup(

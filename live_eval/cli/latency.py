@@ -106,6 +106,6 @@ command = Command(
     turns are counted and not retried. If this machine cannot sustain the load, the command stops and reports
     the load reached.
 
-    Exit status: 0; 4 if an assertion does not hold; 3 if turns failed or the load was not reached; 2 for
+    Exit status: 0; 4 if an assertion failed; 3 if turns failed or the load was not reached; 2 for
     wrong usage; 130 if interrupted.""",
 )

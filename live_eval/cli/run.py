@@ -56,6 +56,6 @@ command = Command(
     Judges that you name must be able to run here. Without --judges, all default judges that can run here are
     used.
 
-    Exit status: 0 if every turn was captured, 4 if an assertion does not hold, 3 if some turns or a judge of
+    Exit status: 0 if every turn was captured, 4 if an assertion failed, 3 if some turns or a judge of
     --judges or --preset failed, 2 for wrong usage.""",
 )

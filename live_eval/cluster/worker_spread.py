@@ -55,7 +55,7 @@ class WorkerSpread:
 
     @property
     def not_examined(self) -> dict[Node, Load]:
-        """The participating nodes that have not yet been examined under their present load or more."""
+        """The participating nodes that have not yet been examined under at least their present load."""
         return {
             node: load
             for node, load in self.loads.items()

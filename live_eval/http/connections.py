@@ -58,7 +58,7 @@ class Connections:
             return await handler(request)
         except ConnectionError as error:
             _log.debug("a client disconnected before the response: %s", error)
-            return web.Response(status=400)  # the response reaches no client
+            return web.Response(status=400)  # no client receives this response
         finally:
             self._answered.discard(connection)
             if self._idle_since_ns.pop(connection, None) is not None:

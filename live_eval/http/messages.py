@@ -80,7 +80,7 @@ class Head:
 
 
 class Body:
-    """Find the end of a body in arriving bytes.
+    """Find the end of a message body as its bytes arrive.
 
     Args:
         length: Length of the body in bytes; None if it is chunked.

@@ -248,10 +248,10 @@ def _copy(source: Path, target: Path) -> None:
                     copied += copy.write(block)
                     if copied > _MAX_COPIED_BYTES:
                         limit = _MAX_COPIED_BYTES >> 30
-                        raise StoreError(f"{source}: too large to copy; the limit is {limit} GiB")
+                        raise StoreError(f"{source} is too large to copy: the limit is {limit} GiB")
             copy.truncate(os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise StoreError(f"{source}: cannot copy to apply the logs: {error.strerror}") from None
+        raise StoreError(f"cannot copy {source} to apply its logs: {error.strerror}") from None
 
 
 def _data_ranges(file: io.BufferedReader) -> Iterator[tuple[int, int]]:

@@ -94,7 +94,7 @@ def read_sound(path: Path, dtype: Literal["int16", "float32"]) -> tuple[NDArray[
                 raise ValueError(f"its header states {file.frames} samples, more than a turn can have")
             return file.read(dtype=dtype), int(file.samplerate)
     except (soundfile.LibsndfileError, OSError, RuntimeError, ValueError) as error:
-        raise StoreError(f"{path}: cannot read the turn's audio: {error}") from None
+        raise StoreError(f"cannot read the audio {path}: {error}") from None
 
 
 def own_bytes(folder: Path, path: Path) -> bytes | None:

@@ -284,7 +284,7 @@ class ScoreStore(ScoreReader):
                     )
                 self._writes.execute("DELETE FROM problems WHERE judge = ?", (judge,))
         except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self.path}: cannot store scores of {judge}: {error}") from error
+            raise StoreError(f"cannot store scores of {judge} in {self.path}: {error}") from error
 
     def cannot_run(self, judge: str, version: str, reason: str) -> None:
         """Write the reason why a judge could not run; it is deleted when the judge next writes scores."""
@@ -314,7 +314,7 @@ class ScoreStore(ScoreReader):
         try:
             self._writes.execute(statement, values)
         except (sqlite3.Error, UnicodeError) as error:
-            raise StoreError(f"{self.path}: cannot store {what}: {error}") from error
+            raise StoreError(f"cannot store {what} in {self.path}: {error}") from error
 
     def close(self) -> None:
         """Merge the write-ahead log into the database file and close it."""
@@ -345,7 +345,7 @@ def forget_scores(folder: Path, turn_id: str) -> None:
     try:
         db.execute("DELETE FROM scores WHERE turn_id = ?", (turn_id,))
     except sqlite3.Error as error:
-        raise StoreError(f"{file}: cannot delete the scores of turn {turn_id!r}: {error}") from error
+        raise StoreError(f"cannot delete the scores of turn {turn_id!r} in {file}: {error}") from error
     finally:
         settle(db)
 

@@ -220,7 +220,7 @@ class RunWriter:
                     self._insert_failure(record, retried=False)
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
-            raise StoreError(f"{self.path}: cannot store turn {record.turn_id!r}: {why}") from error
+            raise StoreError(f"cannot store turn {record.turn_id!r} in {self.path}: {why}") from error
 
     def release_scores(self) -> None:
         """Allow other processes to score the run again after `commit` has replaced a turn."""
@@ -240,7 +240,7 @@ class RunWriter:
             self._insert_failure(record, retried=True)
         except (sqlite3.Error, UnicodeError) as error:
             raise StoreError(
-                f"{self.path}: cannot store a failure of turn {record.turn_id!r}: {error}"
+                f"cannot store a failure of turn {record.turn_id!r} in {self.path}: {error}"
             ) from error
 
     def describe_machine(self, facts: Mapping[str, Any]) -> None:
@@ -277,7 +277,7 @@ class RunWriter:
             with transaction(self._db):
                 self._db.execute("UPDATE run SET manifest = ?", (encoding.dump_json(self.manifest),))
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: cannot write the manifest's {part}: {error}") from error
+            raise StoreError(f"cannot write the manifest's {part} in {self.path}: {error}") from error
 
     def end(self, *, finished: bool = True) -> None:
         """End the run, and merge the database into a single file that accepts no more writes.

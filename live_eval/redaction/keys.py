@@ -122,7 +122,7 @@ def _from_file(path: Path) -> str:
                 )
             data = file.read(_MAX_BYTES)
     except OSError as error:
-        raise UsageError(f"{path}: cannot read the key: {error.strerror}") from None
+        raise UsageError(f"cannot read the key in {path}: {error.strerror}") from None
     try:
         lines = data.decode().split()
     except UnicodeDecodeError:

@@ -153,7 +153,7 @@ class SessionAttempts:
             private_folder(folder)
             write_cassette(path, cassette, self.plan.key, record.trace.dial_ns)
         except OSError as error:
-            raise StoreError(f"{path}: cannot write the messages of a turn: {error}") from error
+            raise StoreError(f"cannot write the messages of a turn to {path}: {error}") from error
 
     def _redact(self, text: str) -> str:
         return self.plan.key.redact(text) if self.plan.key is not None else text

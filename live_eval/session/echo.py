@@ -78,7 +78,9 @@ class _Playout:
         self._decode(from_ns + samples * _SECOND_NS // self._rate_hz + _AHEAD_NS)
         begin = self._place(from_ns)
         stop = begin + samples
-        if self._at < min(stop, self._place(self._queue.due_ns)):  # due; no later chunk flushes it
+        if self._at < min(
+            stop, self._place(self._queue.due_ns)
+        ):  # the rest is due, and no later chunk will flush it
             self._flush()
         found: NDArray[np.float32] | None = None
         if self._response.interrupted_ns is not None:  # audio after the interruption is dropped

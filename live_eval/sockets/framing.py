@@ -72,7 +72,7 @@ class WebSocketFraming:
         self._head = bytearray()
         self._in_head = after_head
         self._refused = False
-        self._completes = False  # the frame ends a message
+        self._completes = False  # whether the frame ends a message
         self.stamps: deque[Stamp] = deque()
         """Timestamps of complete messages that no reader has taken yet, in order."""
         self._keeps_stamps = keeps_stamps

@@ -260,7 +260,7 @@ def packaged_file(package: str, name: str, sha256: str, *, install: str) -> Path
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise JudgeError(f"{path}: cannot read the weights: {error.strerror or error}") from error
+        raise JudgeError(f"cannot read the weights at {path}: {error.strerror or error}") from error
     if found != sha256:
         raise JudgeError(f"{path}: expected weights with SHA-256 {sha256}, got {found}; reinstall {package}")
     return path
@@ -298,7 +298,7 @@ def _kept_files(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
     for file in spec.files:
         path, sha256 = recorded.get(file.name, (_record_file(spec).parent / file.name, ""))
         if not (sha256 and path.is_file()):
-            raise JudgeError(f"{path}: expected a file of the weights {spec.name}, {_again(spec)}")
+            raise JudgeError(f"{path}: expected a file of the weights {spec.name}; {_again(spec)}")
         kept_files[file.name] = (path, file.sha256 or sha256)
     return kept_files
 
@@ -311,11 +311,11 @@ def _read_record(spec: WeightsSpec) -> dict[str, tuple[Path, str]] | None:
         files: Any = json.loads(read_regular(record, _MOST_BYTES))["files"]
         return {name: (record.parent / kept["path"], str(kept["sha256"])) for name, kept in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise JudgeError(f"{record}: expected a record of the weights {spec.name}, {_again(spec)}") from error
+        raise JudgeError(f"{record}: expected a record of the weights {spec.name}; {_again(spec)}") from error
 
 
 def _again(spec: WeightsSpec) -> str:
-    return f"missing: fetch or add them again (live-eval weights fetch {spec.name})"
+    return f"fetch or add them again (live-eval weights fetch {spec.name})"
 
 
 def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
@@ -335,7 +335,7 @@ def _checked(path: Path, sha256: str | None, spec: WeightsSpec | None = None) ->
     try:
         found = file_sha256(path)
     except OSError as error:
-        raise JudgeError(f"{path}: cannot read {what}: {error.strerror or error}") from error
+        raise JudgeError(f"cannot read {what} at {path}: {error.strerror or error}") from error
     if sha256 is not None and found != sha256:
         raise JudgeError(f"{path}: expected {what} with SHA-256 {sha256}, got {found}")
     return found
@@ -355,5 +355,5 @@ def _found(spec: WeightsSpec, kept: Mapping[str, tuple[Path, str]]) -> FoundWeig
         return FoundWeights(first, sha256)
     folder = first.parents[len(Path(spec.files[0].name).parts) - 1]
     if any(kept[file.name][0] != folder / file.name for file in spec.files):
-        raise JudgeError(f"{_record_file(spec)}: expected all files in one folder, {_again(spec)}")
+        raise JudgeError(f"{_record_file(spec)}: expected all files in one folder; {_again(spec)}")
     return FoundWeights(folder, sha256)

@@ -140,7 +140,7 @@ class LoadWatch:
 class _Sent:
     second: NDArray[np.int64]
     late_ns: NDArray[np.int64]
-    late: int  # frames beyond the bound
+    late: int  # number of frames later than the bound
 
 
 @dataclass(frozen=True, slots=True)

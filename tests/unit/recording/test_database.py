@@ -166,7 +166,7 @@ def test_a_private_copy_has_the_holes_of_its_source(
     with ScoreReader.open(run) as scores:
         assert [row.turn_id for row in scores.read()] == ["late"]
     monkeypatch.setattr("live_eval.recording._database._MAX_COPIED_BYTES", 4096)
-    with pytest.raises(StoreError, match=rf"{SCORES_FILE}: too large to copy; the limit is 0 GiB"):
+    with pytest.raises(StoreError, match=rf"{SCORES_FILE} is too large to copy: the limit is 0 GiB"):
         ScoreReader.open(run)
     assert [path.name for path in tmp_path.iterdir()] == ["runs"], "no copies"
 

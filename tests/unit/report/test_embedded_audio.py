@@ -56,7 +56,7 @@ def test_a_missing_file_is_skipped(tmp_path: Path) -> None:
     assert [clip.key for clip in clips([("x", tmp_path / "gone.flac"), ("y", there)], 10**6)] == ["y"]
     assert list(clips([("y", there)], 0)) == []
     (tmp_path / "broken.flac").write_bytes(b"no sound" * 100)
-    with pytest.raises(StoreError, match=r"broken\.flac: cannot read the turn's audio"):
+    with pytest.raises(StoreError, match=r"cannot read the audio .*broken\.flac"):
         list(clips([("x", tmp_path / "broken.flac")], 500))
 
 

@@ -235,7 +235,7 @@ def test_attributes_with_too_few_scripts_are_counted_and_a_turn_is_one(tmp_path:
     path = a_run(tmp_path / "run", hearing)
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     assert "- 2 of 2 attributes are not shown: fewer than 5 scripts" in told.stdout
-    assert "- 1 turn left out: the turn failed" in told.stdout
+    assert "- 1 turn excluded: the turn failed" in told.stdout
 
 
 def test_the_json_names_the_run_and_the_seed(tmp_path: Path) -> None:
