@@ -92,7 +92,7 @@ _HEADER = {"turn_id": str, "attempt": int, "endpoint": str, "limits": dict, "ori
 _LONGEST_WORDS = 16_384  # longer messages contain audio
 _LATEST_NS = 1 << 62  # the store uses 63 bits for times
 _LONGEST_SILENCE = 1 << 16  # bytes in a frame
-_MOST_FRAMES = 100_000  # half an hour
+_MOST_FRAMES = 100_000  # half an hour of frames
 
 _P = ParamSpec("_P")
 

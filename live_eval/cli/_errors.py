@@ -86,7 +86,7 @@ def _instead(flag: str, ctx: click.Context | None) -> str:
 def _commands(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
     """Yield each command and subcommand with its name as typed."""
     group = ctx.find_root().command
-    if not isinstance(group, click.Group):  # doctor runs `run` by itself
+    if not isinstance(group, click.Group):  # doctor invokes `run` without a parent group
         return
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)

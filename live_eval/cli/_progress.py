@@ -190,7 +190,7 @@ class ScoringProgress:
     def __call__(self, judge: str, done: int, total: int) -> None:
         """Show that a judge has scored `done` of `total` turns."""
         if not self._tasks:
-            self._bars.start()  # without a task, it would print an empty line before an error
+            self._bars.start()  # not earlier: without a task, it prints an empty line
         if judge not in self._tasks:
             self._tasks[judge] = self._bars.add_task(judge, total=total)
         self._bars.update(self._tasks[judge], completed=done)

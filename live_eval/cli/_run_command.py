@@ -209,7 +209,7 @@ def _simultaneous_requests(
     folders = _simultaneous_folders(names, flags)
     for name, target in zip(names, targets, strict=True):
         out = folders[name]
-        resumes = (out / RUN_FILE).exists()  # a run that had not started before the interruption is new
+        resumes = (out / RUN_FILE).exists()  # a run that has not started yet is created
         again = {key: flags[key] if resumes else None for key in ("output__resume", "output__retry_failed")}
         each = _request(target, {**flags, **again, "output__out": out}, trusted, preset)
         if len(each.configs) > 1:

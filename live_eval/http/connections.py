@@ -29,7 +29,7 @@ CLOSE_TIMEOUT_S = 2.0
 """Maximum time for connections to close when the server stops."""
 
 _LOOK_NS = 1_000_000_000
-_MOST_UNCOLLECTED = 200_000  # number of objects of about a hundred bytes
+_MOST_UNCOLLECTED = 200_000  # objects of about a hundred bytes each
 
 _log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 
 # Limits per statement: a base plus a rate per byte in the file, capped at the limits for a 1 GiB file. They
 # count virtual machine steps instead of time, so that a valid file does not fail on a loaded machine.
-_STATEMENT_STEPS = 100_000_000  # run in two to four seconds
+_STATEMENT_STEPS = 100_000_000  # takes two to four seconds
 _STATEMENT_STEPS_PER_BYTE = 4
 _STATEMENT_BYTES = 1 << 23
 _STATEMENT_BYTES_PER_BYTE = 4
@@ -88,7 +88,7 @@ def create_database(
     Raises:
         StoreError: The database cannot be written.
     """
-    with contextlib.suppress(OSError):  # private, even if other users can access the folder
+    with contextlib.suppress(OSError):  # keep the file private in a shared folder
         private_file(path)
     db = _connect(path)
     with _using(db, path, creates=True), transaction(db):

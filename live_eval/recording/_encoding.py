@@ -220,7 +220,7 @@ def dump_json(value: Any) -> str:
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         return orjson.dumps(value, default=str, option=options).decode()
-    except TypeError:  # a lone surrogate
+    except TypeError:  # the text contains a lone surrogate
         return well_formed(json.dumps(value, default=str, ensure_ascii=False))
 
 

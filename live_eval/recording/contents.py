@@ -140,7 +140,7 @@ def holds_only(folder: Path, forms: FolderForms) -> bool:
         return False
     files = {path: path.relative_to(folder).as_posix() for path in inside if path.is_file()}
     recorded = {path.parent for path, name in files.items() if forms.recording.fullmatch(name)}
-    # live-eval writes the manifest last, so one without recordings belongs to another program.
+    # live-eval writes the manifest last, so a manifest without recordings belongs to another program.
     return all(forms.fits(name) and path.parent in recorded for path, name in files.items())
 
 

@@ -192,7 +192,7 @@ def _finished(
         and capture.wire[timing.headline].preroll
         and not len(audio[timing.headline])
     ):
-        answer = responses[timing.headline]  # packets before its event do not belong to it
+        answer = responses[timing.headline]  # the answer excludes packets before its event
         failure = failure or Failure(FailureKind.NO_RTP, no_packet(answer.response_id), answer.done_ns)
     both, both_rate_hz = _both_sides(trace, audio, user)
     captured = {each.name: getattr(capture, each.name) for each in fields(TurnCapture)}

@@ -139,7 +139,7 @@ class EndpointHealth:
         self._counts_refusals = counts_refusals
         self._opened_ns = reached_ns  # dial time of the newest session known to have opened
         self._in_progress: list[int] = []  # dial times
-        self._misses: list[_Miss] = []  # consecutive
+        self._misses: list[_Miss] = []  # consecutive sessions that did not open
         self.outages: list[Outage] = []
         """The outages so far; the last one may be in progress."""
 

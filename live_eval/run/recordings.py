@@ -30,7 +30,7 @@ class PlayableCase:
 
     audio: Audio  # audio at the endpoint's rate
     utterance: Utterance
-    warnings: Sequence[Failure]  # about the file
+    warnings: Sequence[Failure]  # defects of the file
 
 
 class Recordings:

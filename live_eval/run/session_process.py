@@ -43,7 +43,7 @@ __all__ = [
 BEAT_S = 1.0
 """Interval between the process's `Alive` messages."""
 
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+_DIE_WITH_PARENT = 1  # the value of PR_SET_PDEATHSIG, prctl(2)
 _LENGTH = struct.Struct("!Q")
 
 

@@ -66,7 +66,7 @@ class Place:
         self.is_down = False
         """Whether the last attempt to start a worker in this slot failed."""
         self.priority = Priority.NORMAL
-        self._before = Cpu(0.0, 0.0)  # spent by dead workers
+        self._before = Cpu(0.0, 0.0)  # CPU time of dead workers
 
     def cpu(self) -> Cpu:
         """Return the CPU time used by the slot's workers."""

@@ -80,7 +80,7 @@ class Connection:
         self._loaded = loaded
         self._first: Transport | None = None
         self._used: list[Transport] = []  # transports used in the current turn
-        self._reopening = False  # the dialect may buffer frames until the new connection accepts audio
+        self._reopening = False  # whether the dialect may be buffering frames
         self._kept_ns: list[int] = []  # deadlines of the buffered frames
         self._transport: Transport  # set by `connect`
         self._messages_ahead: EncodesMessagesAhead | None = None
@@ -92,12 +92,12 @@ class Connection:
         self._timeline = timeline
         self._timers: dict[str, int] = {}
         self._closing = False  # whether this side is ending the connection
-        self._leaving = False  # later events are not part of any turn
+        self._leaving = False  # whether later events belong to no turn
         self._tasks: asyncio.TaskGroup  # set by `open`, like the next attribute
         self._listening: asyncio.Task[None]
         self._receiving = False  # whether the listening task is waiting for the next arrival
         self._moving: asyncio.Task[None] | None = None
-        self._redialling = False  # a new connection is being created but is not open yet
+        self._redialling = False  # whether a new connection is being created
         self._nap: asyncio.Task[None] | None = None
 
     @property

@@ -123,7 +123,7 @@ class Session:
         self._on_grid = False  # whether the next frame follows the last one without a gap
         self._alive_ns = 0
         self._began_ns = 0
-        self._stops_ns: int | None = None  # when the user begins to speak over a reply
+        self._stops_ns: int | None = None  # time at which the user begins to speak over a reply
         self._on_turn: OnTurn | None = None
         self._survives_failures = False
 

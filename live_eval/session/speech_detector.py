@@ -57,8 +57,8 @@ class SpeechDetector:
         self._window = self._vad_hz * _WINDOW_MS // 1000
         self._rest = np.empty(0, np.int16)
         self._windows = 0  # windows classified so far
-        self._voiced = 0  # consecutive windows
-        self._unvoiced = 0  # consecutive windows
+        self._voiced = 0  # consecutive voiced windows
+        self._unvoiced = 0  # consecutive unvoiced windows
         self._power: deque[float] = deque(maxlen=_HANGOVER + _REACHES_BACK_WINDOWS)
         self._begin: int | None = None
 

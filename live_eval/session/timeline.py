@@ -59,7 +59,7 @@ class Timeline:
         self._pacer: Pacer | None = None
         self.over = False
         """Whether the current turn has been answered."""
-        self._answering = False  # the user has ended an utterance of this turn
+        self._answering = False  # whether the user has ended an utterance of this turn
         self._quiet_ns: int | None = None  # the last reported end of the reply
         self._audible: list[Turn] = []  # turns whose replies continue, then the turn in progress
         self._line: PlayoutLine | None = None  # created by the first queued audio

@@ -166,7 +166,7 @@ class Turn:
         match event:
             case ReplyAudio():  # first, because it is the most frequent event
                 response = touch(event.response_id, at_ns)
-                if event.data:  # an empty chunk is not the first byte
+                if event.data:  # an empty chunk does not count as the first byte
                     response.hear(at_ns, event.data, event.codec, samples_in(event.data, event.codec))
             case StreamAudio() | StreamInterrupted() | StreamText() | PlaybackStarted() | PlaybackStopped():
                 try:

@@ -92,8 +92,8 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
         self._arriving: DelayedBytes
         self._ending = DelayLine(clock)
         self._ends_ns: int | None = None
-        self._too_much_waits: set[str] = set()  # reasons not to write
-        self._full = self._protocol_paused = False  # reasons not to read
+        self._too_much_waits: set[str] = set()  # the full buffers that pause writing
+        self._full = self._protocol_paused = False  # each of these pauses reading
         self._was_reset = False
         self._slow_end = False
         self._stamp: Stamp | None = None

@@ -52,7 +52,7 @@ def test_a_dash_is_standard_output(
         ),
         (
             "leaderboard",
-            {"a.HTM": "<!DOCTYPE html>", "a.md": "# Echo", "a.csv": "table,model,", "a.tex": "% Needs"},
+            {"a.HTM": "<!DOCTYPE html>", "a.md": "# Echo", "a.csv": "table,model,", "a.tex": "% Requires"},
         ),
         ("export", {"a.csv": "turn_id,captured,", "a.jsonl": "{", "a.ndjson": "{", "without": "{"}),
     ],
