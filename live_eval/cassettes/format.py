@@ -252,9 +252,7 @@ def read_cassette(path: Path, *, links: bool = True) -> Cassette:
 
 
 def write_cassette(path: Path, cassette: Cassette, key: Secret | None, origin_ns: int = 0) -> None:
-    """Write a cassette atomically, with times relative to `origin_ns`; secrets such as the key become
-    ``***``.
-    """
+    """Write a cassette atomically, with times relative to `origin_ns`; secrets become ``***``."""
     conceal = Concealer(key)
     header = {"cassette": _VERSION, "about": cassette.about, **cassette.recorded}
     header["settings"] = dict(cassette.settings)

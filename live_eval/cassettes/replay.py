@@ -164,9 +164,7 @@ def _replay(cassette: Cassette, run: RunReader | None) -> Replayed:
 
 
 def _record(turn: Turn, cassette: Cassette, stored: TurnRecord | None) -> TurnRecord:
-    """Return the turn as it would be stored, with the session's own measurements copied from the stored
-    turn.
-    """
+    """Return the turn as it would be stored, with the session's measurements from the stored turn."""
     manual = cassette.settings.get("turn_mode") == TurnMode.MANUAL.value
     capture = turn.captured(manual=manual)
     if stored is not None:

@@ -48,9 +48,7 @@ def _parse_or_redirect(command: _Command, text: str, scores: Collection[str]) ->
 
 
 def _corrections(text: str, value: str) -> Iterator[str]:
-    """Yield the assertion, then likely corrections: a statistic added, a dot for an underscore (the pytest
-    spelling).
-    """
+    """Yield the assertion, then likely corrections: a statistic added, or a dot for an underscore."""
     yield text
     bound = text[text.index(value) + len(value) :]
     dotted = [f"{value[: each.start()]}.{value[each.end() :]}" for each in re.finditer("_", value)]

@@ -80,9 +80,7 @@ def plain_table(*headings: str, text: Collection[str] = (), bold: bool = False) 
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; if it is too wide, wrap its text columns or, if that is not enough, print each row as a
-    block.
-    """
+    """Print a table; if it is too wide, wrap its text columns or print each row as a block."""
     from rich.padding import Padding
     from rich.text import Text
 

@@ -18,9 +18,7 @@ __all__ = ["print_outcome"]
 
 
 def print_outcome(run: Path) -> None:
-    """Print whether replies change with the person's voice, then the run's scores next to the paper's
-    published rows.
-    """
+    """Print whether replies change with the voice, then the scores next to the paper's rows."""
     from live_eval.report.leaderboard import build_board
 
     click.echo("Does the model hear how you speak?")

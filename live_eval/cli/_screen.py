@@ -34,9 +34,7 @@ class _Screen:
 
     @property
     def rich_proxied_file(self) -> _Screen:
-        """The stream that rich writes to, with its control characters kept; rich requires this attribute
-        name.
-        """
+        """The stream, with its control characters, that rich writes to; rich defines the name."""
         return self if self._raw else _Screen(self._stream, raw=True)
 
     def __getattr__(self, name: str) -> Any:

@@ -168,7 +168,7 @@ def _endpoint(stored: dict[str, Any], given: Mapping[str, Any], hosts: Collectio
 
 
 def _files(stored: dict[str, dict[str, Any]], given: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Remove settings that contain file names; return the flags that must be passed instead."""
+    """Remove settings that contain file names; return the flags to pass instead."""
     asked = []
     inert: Mapping[tuple[str, str], Callable[[Any], bool]] = {
         ("data", "path"): lambda value: value in (SAMPLE, SAMPLE_DIALOGUES),
@@ -200,9 +200,7 @@ def _reads_file(specs: Any) -> bool:
 def _judges(
     stored: dict[str, Any], given: Mapping[str, Any], askers: Sequence[str], hosts: Collection[str]
 ) -> list[str]:
-    """Remove model addresses and keys other than the vendor's; return the flags that the user must pass
-    instead.
-    """
+    """Remove model addresses and keys that are not the vendor's; return the flags to pass instead."""
     asked = []
     own = given["options"]
     specs = [registry.judge(name) for name in askers]
@@ -250,7 +248,7 @@ def _judge(
     *,
     chooses_key: bool,
 ) -> list[str]:
-    """Remove addresses and keys from one judge's options; return the flags that must be passed instead."""
+    """Remove addresses and keys from one judge's options; return the flags to pass instead."""
     asked = []
     address, variable = usual
     chooses_key = chooses_key or any(f"{name}.{key}" in given for key in _KEYS)
@@ -268,7 +266,7 @@ def _judge(
 
 
 def _weights(stored: dict[str, Any], given: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Remove judge files and the options of unused judges; return the flags that must be passed instead."""
+    """Remove judge files and the options of unused judges; return the flags to pass instead."""
     asked = []
     for name, value in list(stored.items()):
         judge_name, _, option_name = name.partition(".")

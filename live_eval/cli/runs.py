@@ -249,9 +249,7 @@ def _deleted(each: FoundFolder) -> list[Path]:
 
 
 def _written_by_others() -> tuple[tuple[str, ...], Mapping[str, FolderForms]]:
-    """Return the names of files, and the folders with path patterns, that other packages write to run
-    folders.
-    """
+    """Return the file names and the folder patterns that other packages write to run folders."""
     from live_eval.reference.server.process import LOG_NAME
     from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUND_FORMS, SOUNDS
 

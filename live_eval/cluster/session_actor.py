@@ -50,9 +50,7 @@ class SessionActor:
         return software(), os.getpid(), self._keys.public
 
     async def open(self, other: bytes, sealed: bytes) -> bytes:
-        """Start the session process with encrypted `ProcessSettings`; return an encrypted `Ready` or
-        `Failure`.
-        """
+        """Start the session process with encrypted settings; return an encrypted `Ready` or `Failure`."""
         self._seal = self._keys.seal_with(other)
         settings: ProcessSettings = self._seal.open(sealed)
         SECRETS.learn_all(settings.secrets)

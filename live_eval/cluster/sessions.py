@@ -108,9 +108,7 @@ async def _places(
     new_worker: Callable[[Node], SessionWorker],
     announce: Callable[[str], None],
 ) -> list[Place]:
-    """Calibrate nodes until all remaining ones pass, then start workers; return [] if a worker does not
-    start.
-    """
+    """Calibrate nodes until the rest pass, then start workers; return [] if a worker does not start."""
     while due := spread.not_examined:
         reports = await asyncio.gather(*(examine(node, load) for node, load in due.items()))
         for report, load in zip(reports, due.values(), strict=True):

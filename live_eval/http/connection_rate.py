@@ -28,9 +28,7 @@ class ConnectionRate:
         self._next_ns: OrderedDict[bytes, int] = OrderedDict()  # the least recently seen address first
 
     def admits(self, address: str, at_ns: int) -> bool:
-        """Return whether an IP address may connect at `at_ns`, and count the connection if so; `at_ns` must
-        not decrease.
-        """
+        """Return whether an address may connect at `at_ns`, which must not decrease; count it if so."""
         client = ip_address(address)
         if isinstance(client, IPv6Address) and client.ipv4_mapped is not None:
             client = client.ipv4_mapped

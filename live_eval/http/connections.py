@@ -99,9 +99,7 @@ class Connections:
 
 
 def _is_receiving(connection: RequestHandler) -> bool:
-    """Return whether a response is being sent: files are sent after the middleware, while reading is
-    paused.
-    """
+    """Return whether a response is being sent, during which reading is paused."""
     transport = connection.transport
     return transport is not None and (transport.get_write_buffer_size() > 0 or not transport.is_reading())
 

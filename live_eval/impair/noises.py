@@ -1,6 +1,4 @@
-"""Generate noise with an RMS of 1: white, pink, babble from the bundled voices, or a recording from a
-folder.
-"""
+"""Generate noise with an RMS of 1: white, pink, babble, or a recording from a folder."""
 
 from __future__ import annotations
 

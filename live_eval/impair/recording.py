@@ -1,5 +1,4 @@
-"""Impair recordings: speed, room, noise, level, clipping and band. Pure, except for reading noise and room
-files.
+"""Impair recordings: speed, room, noise, level, clipping and band. Pure, except for reading files.
 
 Sample rate and onset do not change.
 """

@@ -136,9 +136,7 @@ def parse(specs: str | Iterable[str], seed: int = 0) -> Impairment:
 
 
 def _as_value(name: str) -> str:
-    """Return a hint on the parameter that accepts this name or a similar one as its value; empty if none
-    does.
-    """
+    """Return a hint on a parameter that accepts this or a similar name as its value, else nothing."""
     has = {choice: key for key, parameter in PARAMETERS.items() for choice in parameter.value.choices}
     near = [f"{key}={choice}" for choice, key in has.items() if did_you_mean(name, [choice])]
     return f" (did you mean {near[0]}?)" if near else ""

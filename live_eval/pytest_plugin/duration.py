@@ -11,8 +11,7 @@ __all__ = ["Duration", "ms"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Duration:
-    """A measured or expected duration. It compares only with other durations, since a bare number has no
-    unit.
+    """A measured or expected duration. It cannot be compared with a number, which has no unit.
 
     Comparisons with a missing duration are false, so ``assert turn.voice_to_voice < ms(1200)`` fails and
     shows the reason.

@@ -1,6 +1,4 @@
-"""Define the results of turns in tests: latencies as durations, the reply, and assertions over several
-turns.
-"""
+"""Define the results of turns in tests: latencies as durations, the reply, and assertions."""
 
 from __future__ import annotations
 

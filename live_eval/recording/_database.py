@@ -53,7 +53,7 @@ _MAX_COUNTED_BYTES = 1 << 30
 _STEPS_BETWEEN_CHECKS = 10_000
 
 _Columns: TypeAlias = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], int | None]
-"""A row's column names, and the indices of texts, blobs and the first column that has the wrong type."""
+"""A row's column names, and the indices of texts, blobs and the first mistyped column."""
 
 
 def is_local_disk(folder: Path, mounts: str | None = None) -> bool:
@@ -391,9 +391,7 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
 
 @functools.lru_cache(maxsize=256)
 def _columns(description: tuple[tuple[Any, ...], ...], types: tuple[type, ...]) -> _Columns:
-    """Return a row's column names, and the indices of texts, blobs and the first column that has the wrong
-    type.
-    """
+    """Return a row's column names, and the indices of texts, blobs and the first mistyped column."""
     names = tuple(name for name, *_ in description)
     wrong = [at for at, name in enumerate(names) if types[at] not in column_types().get(name, types)]
     texts, blobs = (tuple(at for at, kind in enumerate(types) if kind is of) for of in (str, bytes))

@@ -85,9 +85,7 @@ class TurnRecord(TurnCapture):
 
     @property
     def speech_start_wall_ns(self) -> int | None:
-        """Wall time at the recording's first sample, in nanoseconds since the Unix epoch; None if it was not
-        sent.
-        """
+        """Wall time at the recording's first sample, in ns since the Unix epoch; None if not sent."""
         trace = self.trace
         return None if trace.t0_ns is None else self.wall_ns + trace.t0_ns - trace.dial_ns
 

@@ -93,9 +93,7 @@ class Outage:
         return 0.0 if self.ended_ns is None else (self.ended_ns - self.began_ns) / 1e9
 
     def explains(self, at_ns: int, *, lost: bool) -> bool:
-        """Return whether the outage explains why a session dialled at `at_ns` was lost (`lost`) or did not
-        open.
-        """
+        """Return whether the outage explains that a session dialled at `at_ns` was lost or did not open."""
         if not self.over:
             return True
         return at_ns < self.began_ns if lost else self.began_ns <= at_ns < (self.ended_ns or 0)

@@ -56,8 +56,7 @@ class Recordings:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find each case's speech boundaries; call `prepared` with the number of finished cases and the
-        total.
+        """Find each case's speech boundaries; call `prepared` with the finished and the total number.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.

@@ -106,9 +106,7 @@ class Backoff:
         self._first_s = first_s
 
     def delay_s(self, attempt: int, retry_after_s: float | None, how: Retry = Retry.BACKOFF) -> float:
-        """Return the wait in seconds after attempt `attempt` (from 1): a backoff, or slightly more than
-        `retry_after_s`.
-        """
+        """Return the wait in seconds after an attempt (from 1), at least `retry_after_s`."""
         if how is Retry.IMMEDIATELY and retry_after_s is None:
             return 0.0
         ceiling = min(_MAX_BACKOFF_S, self._first_s * 2.0 ** (attempt - 1))

@@ -101,9 +101,7 @@ class SessionQueue:
     def ended(
         self, session: DueSession, records: Sequence[TurnRecord], undecided_since_ns: int | None
     ) -> list[Sequence[TurnRecord]]:
-        """Take back a session after its last attempt (see `FinalAttempt`); return the records that are now
-        final.
-        """
+        """Take back a session after its last attempt; return the records that are now final."""
         self._in_progress.remove(session)
         no_outage = False
         if session.undecided:

@@ -26,9 +26,7 @@ def default_processes(kind: TransportKind, sessions: int, cores: int | None = No
 
 
 def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> str:
-    """Return a warning if a machine may be too slow for this many concurrent sessions, otherwise an empty
-    string.
-    """
+    """Return a warning if a machine may be too slow for this many sessions, otherwise an empty string."""
     cores = core_count() if cores is None else cores
     most = cores * _PER_PROCESS[kind]
     if sessions <= most:

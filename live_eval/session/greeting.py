@@ -69,9 +69,7 @@ class AfterGreeting:
         self.listens = speaker.listens
 
     def hear(self, heard: Heard) -> None:
-        """Handle reports of greetings without passing them on, so that no utterance is anchored to a
-        greeting.
-        """
+        """Handle reports of greetings; do not pass them on, since no utterance may be anchored to one."""
         match heard:
             case GreetingBegan():
                 self._greets, self._until_ns = True, None

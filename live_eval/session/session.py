@@ -246,9 +246,7 @@ class Session:
         return timeline.failure if timeline.turns else None
 
     def so_far(self, take: OnTurn) -> None:
-        """Call `take` with the current state of the kept turns; `run` later calls it again with the final
-        state.
-        """
+        """Call `take` with the current state of the kept turns; `run` later passes their final state."""
         for number, turn in enumerate(self._timeline.turns, self._timeline.finished):
             reading = self._reading() if turn is self._timeline.current else None
             messages = tuple(turn.log.messages)

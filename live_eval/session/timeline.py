@@ -211,9 +211,7 @@ class Timeline:
         self._user_speaks(turn, began.t0_ns, began.boundaries)
 
     def utterance_ended(self, ended: UtteranceEnded, began_ns: int, at_ns: int) -> None:
-        """Record the end of the utterance that began at `began_ns`; in a manual turn, call this after its
-        commit.
-        """
+        """Record the end of the utterance that began at `began_ns`; in a manual turn, after its commit."""
         turn = self.current
         if turn.user.boundaries is None or began_ns != turn.user.t0_ns:
             self._user_speaks(turn, began_ns, ended.boundaries)

@@ -75,9 +75,7 @@ def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
 
 
 def _answer(turn: Turn) -> OpenResponse | None:
-    """Return the response that decides whether the turn failed: the answer or, if it was cancelled, a later
-    one.
-    """
+    """Return the response that decides about failure: the answer or, if cancelled, a later one."""
     answer, rest, user = None, list(turn.replies), turn.user
     while rest:
         marks = [response.record() for response in rest]

@@ -32,9 +32,7 @@ class DatagramDamage(Protocol):
         ...
 
     def receive(self, datagram: StampedDatagram, deliver: Callable[[StampedDatagram], None]) -> None:
-        """Call `deliver` with a datagram: now, later, twice or never. Its timestamp is the time of the
-        call.
-        """
+        """Call `deliver` with a datagram, stamped at the call: now, later, twice or never."""
         ...
 
 
@@ -64,9 +62,7 @@ async def _create_datagram_endpoint(
     local_addr: tuple[str, int] | None = None,
     **options: Any,
 ) -> tuple[asyncio.DatagramTransport, asyncio.DatagramProtocol]:
-    """Open a socket: one that stamps if requested and if only a local address is given, otherwise the loop's
-    own.
-    """
+    """Open a stamping socket if requested and given only a local address, else the loop's own."""
     loop, wanted = asyncio.get_running_loop(), _wanted.get()
     if wanted is None or local_addr is None or options:
         return await type(loop).create_datagram_endpoint(loop, factory, local_addr, **options)
@@ -82,9 +78,7 @@ async def _create_datagram_endpoint(
 
 
 class _Datagrams(asyncio.DatagramTransport):
-    """A UDP socket that drops datagrams which the kernel does not accept immediately, as the network
-    would.
-    """
+    """A UDP socket that drops datagrams which the kernel does not accept immediately."""
 
     def __init__(self, sock: socket.socket, wanted: _Wanted, protocol: asyncio.DatagramProtocol) -> None:
         super().__init__({"socket": sock, "sockname": sock.getsockname()})

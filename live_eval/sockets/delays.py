@@ -22,9 +22,7 @@ class DelayLine:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, due_ns: int, action: Callable[[], None]) -> None:
-        """Call an action at `due_ns`, or immediately if this time has passed and no other action is
-        pending.
-        """
+        """Call an action at `due_ns`, or immediately if this time has passed and none is pending."""
         if not self._waiting and due_ns <= self._clock.now_ns():
             action()
             return

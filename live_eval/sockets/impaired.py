@@ -128,9 +128,7 @@ class ImpairedStream(StreamTransport, asyncio.Protocol):
             self._lower.pause_reading()
 
     def eof_received(self) -> bool:
-        """Forward the end of the stream after earlier arrivals; return False to close the underlying
-        stream.
-        """
+        """Forward the end of the stream after earlier arrivals; return whether to keep it open."""
         self._arriving.then(self._end, closes=True)
         return self._slow_end and self._lower.can_write_eof()  # TLS closes both directions at once
 

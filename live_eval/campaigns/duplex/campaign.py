@@ -69,13 +69,9 @@ class DuplexPlan:
 
 
 class DuplexCampaign(Campaign):
-    """A duplex campaign, which repeats void trials at most twice.
+    """A duplex campaign, which repeats void trials at most twice. See `Campaign` for the arguments.
 
     It stops if no session of the first drift check succeeds.
-
-    Args:
-        folder: See `Campaign`.
-        resume: See `Campaign`.
 
     Raises:
         UsageError: The plan contains an unknown name, or the endpoint does not support the plan.

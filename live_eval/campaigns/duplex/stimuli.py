@@ -282,9 +282,7 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording unchanged, and return its manifest columns. If the file is missing, its turn will
-    fail.
-    """
+    """Copy a recording unchanged, and return its manifest columns; a missing file fails its turn."""
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:

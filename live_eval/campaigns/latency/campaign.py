@@ -46,14 +46,10 @@ __all__ = ["LatencyCampaign"]
 
 
 class LatencyCampaign(Campaign):
-    """A latency campaign, run condition by condition.
+    """A latency campaign, run condition by condition. See `Campaign` for the arguments.
 
     The campaign stops if the machine or the sessions cannot sustain the load, or if no turn of a condition
     was captured.
-
-    Args:
-        folder: See `Campaign`.
-        resume: See `Campaign`.
 
     Raises:
         UsageError: The plan contains an unknown name, or the endpoint does not support the plan.

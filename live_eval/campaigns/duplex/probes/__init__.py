@@ -66,9 +66,7 @@ LADDER = {
 
 
 def sentinel(when: str, turns: int) -> list[TrialScript]:
-    """Return the trials of a drift check: one question, repeated `turns` times. `when` is its time in the
-    campaign.
-    """
+    """Return a drift check's trials (one question, `turns` times); `when` is its time in the campaign."""
     (condition,) = RESPONSE_LATENCY.conditions
     return [
         TrialScript(

@@ -1,6 +1,4 @@
-"""Define the probes with bundled stimuli: questions, pauses, interruptions, and sounds that require no
-reaction.
-"""
+"""Define the probes with bundled stimuli: questions, pauses, interruptions, and irrelevant sounds."""
 
 from __future__ import annotations
 

@@ -34,9 +34,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A test of one behaviour of an endpoint, with its name on the command line, a description and
-    conditions.
-    """
+    """A test of one behaviour of an endpoint: its name, a description, and its conditions."""
 
     name: str
     what: str
