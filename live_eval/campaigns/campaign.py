@@ -286,11 +286,7 @@ class Campaign(ABC):
 
 
 def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> None:
-    """Raise an error if the campaign to resume has another plan.
-
-    Raises:
-        StoreError: The plans differ; the message contains the first difference.
-    """
+    """Raise a `StoreError` with the first difference if the campaign to resume has another plan."""
     if not isinstance(before, dict):
         raise StoreError(f"cannot resume the campaign in {folder}: another version of live-eval started it")
     then, wanted = dict(flattened(before)), dict(flattened(json.loads(json.dumps(SECRETS.values(now)))))

@@ -157,9 +157,7 @@ def _newest(
             chosen = RECORDINGS / each.path.relative_to(RECORDINGS.resolve())
             click.echo(f"note: {name} is {chosen}", err=True)
             return chosen
-    raise UsageError(
-        f"{name}: expected a {_in_words(kinds)} in {RECORDINGS}/, which has {len(runs) or 'none'}"
-    )
+    raise UsageError(f"{name}: expected a {_in_words(kinds)} in {RECORDINGS}/, found {len(runs) or 'none'}")
 
 
 def _in_words(kinds: Collection[FolderKind]) -> str:

@@ -196,11 +196,7 @@ def _assertions(asserts: Sequence[str], judges: Sequence[JudgeSpec]) -> list[Ass
 def _simultaneous_requests(
     targets: Sequence[str], flags: Mapping[str, Any], trusted: Sequence[str], preset: str | None
 ) -> dict[str, _Request]:
-    """Return the settings of each endpoint or run file by name, each with its own run folder.
-
-    Raises:
-        UsageError: Simultaneous runs do not support the targets or flags.
-    """
+    """Return the settings of each endpoint or run file by name, each with its own run folder."""
     names = names_of(targets)
     if len(names) < 2:
         raise UsageError("--simultaneous: expected two or more endpoints or run files")
@@ -221,11 +217,7 @@ def _simultaneous_requests(
 
 
 def _simultaneous_folders(names: Sequence[str], flags: Mapping[str, Any]) -> dict[str, Path]:
-    """Return each run's folder: the prefix ``--out``, a hyphen and the run's name.
-
-    Raises:
-        UsageError: No run to resume exists.
-    """
+    """Return each run's folder: the prefix ``--out``, a hyphen and the run's name."""
     again = (
         "--retry-failed" if flags["output__retry_failed"] else "--resume" if flags["output__resume"] else ""
     )
@@ -351,11 +343,7 @@ def _run_values(runfile: Path | None, flags: dict[str, Any], trusted: Sequence[s
 
 
 def _prompt_configs(config: RunConfig) -> list[RunConfig]:
-    """Return the settings of each prompt's run; only the first run includes tasks other than conversation.
-
-    Raises:
-        UsageError: A prompt is unknown or repeated, or the task has no conversations.
-    """
+    """Return the settings of each prompt's run; only the first includes tasks besides conversation."""
     text = config.task.prompt
     prompts = [text] if Path(text).is_file() else [each.strip() for each in text.split(",") if each.strip()]
     if len(prompts) < 2:

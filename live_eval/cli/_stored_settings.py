@@ -317,11 +317,7 @@ def _host_name(url: str) -> str | None:
 
 
 def _usual(host: str) -> str:
-    """Return a trusted host in the format of `_host_name`.
-
-    Raises:
-        UsageError: The text is not a valid host.
-    """
+    """Return a trusted host in the format of `_host_name`."""
     name = _host_name(host if "://" in host else f"https://{host}")
     if name is None:
         raise UsageError(f"--trust-host {host}: expected HOST, HOST:PORT or, without encryption, ws://HOST")

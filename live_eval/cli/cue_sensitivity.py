@@ -79,11 +79,7 @@ def measured_sensitivity(
 
 
 def _embedder(name: str) -> Embedder:
-    """Load a judge's sentence embedding model.
-
-    Raises:
-        LiveEvalError: The judge cannot run here.
-    """
+    """Load a judge's sentence embedding model."""
     from live_eval.registry import judge
     from live_eval.scoring.judge_runner import JudgeOptions, load_judge, missing_requirements
 

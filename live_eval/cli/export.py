@@ -74,11 +74,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
 
 
 def _check(form: str, output: Path) -> None:
-    """Check the output path for a format.
-
-    Raises:
-        UsageError: The format does not support standard output or a folder, or the suffix is wrong.
-    """
+    """Check that a format supports the output path."""
     if form not in _ROWS and output == _options.STDOUT:
         raise UsageError(f"--format {form} cannot write to standard output: pass --out PATH")
     if form != "hf" and output.is_dir():

@@ -148,11 +148,7 @@ def command(
 def _encryption(
     tls: bool | None, certificate: Path | None, key: Path | None, *names: str
 ) -> Encryption | None:
-    """Return the TLS settings for a host, or None without TLS.
-
-    Raises:
-        UsageError: The certificate cannot be used, or flags conflict.
-    """
+    """Return the TLS settings for a host, or None without TLS."""
     from live_eval.http.encryption import read_certificate, self_signed
     from live_eval.http.hosts import is_any, is_loopback
 

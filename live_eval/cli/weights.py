@@ -65,7 +65,7 @@ def _list(as_json: bool, checked: bool) -> None:
 
 @command.command("fetch")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--again", is_flag=True, help="Download again, even if the published files have changed.")
+@click.option("--again", is_flag=True, help="Download again, and accept files that have changed.")
 def _fetch(names: tuple[str, ...], again: bool) -> None:
     """Download weights from their publisher.
 
@@ -132,7 +132,7 @@ def _load_with_judge(weights: WeightsSpec, path: Path) -> None:
             try:
                 load_judge(judge, options)
             except LiveEvalError as error:
-                raise JudgeError(f"{weights.name} not added: judge {judge.name}: {error}") from error
+                raise JudgeError(f"cannot add {weights.name}: judge {judge.name}: {error}") from error
             return
         problems.append(f"judge {judge.name} cannot run: {problem}")
     click.echo(f"{weights.name}: not verified: {'; '.join(problems)}", err=True)

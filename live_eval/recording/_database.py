@@ -434,11 +434,7 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
 
 @contextmanager
 def _using(db: sqlite3.Connection, path: Path, *, creates: bool = False) -> Iterator[None]:
-    """Close the database if the block raises an error.
-
-    Raises:
-        StoreError: SQLite cannot use the file.
-    """
+    """Close the database if the block raises; convert SQLite's errors to a `StoreError`."""
     try:
         yield
     except BaseException as error:

@@ -108,7 +108,7 @@ def check_new(
     """Reject a folder for a new run or campaign if it is not empty.
 
     Args:
-        what: What will be created, for the message.
+        what: Description of what will be created, for the message.
         begun: Names that an interrupted creation may leave behind; folders among them must be empty.
         made: Folders that it may leave behind, with path patterns for their files.
 

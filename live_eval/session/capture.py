@@ -39,7 +39,7 @@ class LoggedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedResponse:
-    """One response as it arrived.
+    """A response as it arrived.
 
     Args:
         record: Timestamps of the response; `finish` corrects the number of samples in each chunk.

@@ -107,7 +107,7 @@ def test_weights_that_their_judge_cannot_load_are_not_added(tmp_path: Path, fold
     mine.write_bytes(b"another's")
     result = invoke("add", "toy", str(mine))
     assert isinstance(result.exception, JudgeError)
-    assert str(result.exception) == f"toy not added: judge stranger: {mine}: expected a toy"
+    assert str(result.exception) == f"cannot add toy: judge stranger: {mine}: expected a toy"
     assert not folder.exists()
     absent = invoke("add", "toy", str(tmp_path / "absent"))
     assert isinstance(absent.exception, JudgeError)
@@ -120,7 +120,7 @@ def test_a_file_named_like_the_weights_is_loaded_too(tmp_path: Path, monkeypatch
     Path("toy").write_bytes(b"another's")
     result = invoke("add", "toy", "toy")
     assert isinstance(result.exception, JudgeError)
-    assert str(result.exception) == f"toy not added: judge stranger: {tmp_path / 'toy'}: expected a toy"
+    assert str(result.exception) == f"cannot add toy: judge stranger: {tmp_path / 'toy'}: expected a toy"
 
 
 def test_weights_without_an_installed_judge_are_added_untested(

@@ -20,7 +20,7 @@ def test_the_newest_runs_have_short_names(tmp_path: Path, monkeypatch: pytest.Mo
     assert [RUN.convert(name, None, None) for name in ("latest", "@1", "@3")] == [
         Path("recordings", name) for name in ("b", "b", "c")
     ]
-    with pytest.raises(UsageError, match="@4: expected a run in recordings/, which has 3"):
+    with pytest.raises(UsageError, match="@4: expected a run in recordings/, found 3"):
         RUN.convert("@4", None, None)
     RunWriter.create(tmp_path / "latest", {}).end()
     assert RUN.convert("latest", None, None) == Path("latest")
@@ -41,7 +41,7 @@ def test_unreadable_runs_are_skipped_with_the_reason(
     said = capsys.readouterr().err
     assert "note: latest: skipped recordings/damaged: " in said
     assert "note: latest: skipped recordings/cut: " in said
-    with pytest.raises(UsageError, match="@2: expected a run in recordings/, which has 1"):
+    with pytest.raises(UsageError, match="@2: expected a run in recordings/, found 1"):
         RUN.convert("@2", None, None)
     assert RunFolder(damaged=True).convert("@1", None, None) == Path("recordings/damaged")
 
@@ -55,9 +55,9 @@ def test_the_newest_campaign_of_a_kind_is_resumed(tmp_path: Path, monkeypatch: p
     assert folder_to_resume(Path("latest"), "campaign") == Path("recordings/a")
     assert folder_to_resume(Path("@1"), "duplex") == Path("recordings/b")
     assert folder_to_resume(Path("mine"), "duplex") == Path("mine")
-    with pytest.raises(UsageError, match="latest: expected a run in recordings/, which has none"):
+    with pytest.raises(UsageError, match="latest: expected a run in recordings/, found none"):
         folder_to_resume(Path("latest"))
-    with pytest.raises(UsageError, match="@2: expected a duplex campaign in recordings/, which has 1"):
+    with pytest.raises(UsageError, match="@2: expected a duplex campaign in recordings/, found 1"):
         folder_to_resume(Path("@2"), "duplex")
 
 
@@ -69,5 +69,5 @@ def test_a_duplex_campaign_is_not_a_run(tmp_path: Path, monkeypatch: pytest.Monk
         click.BadParameter, match=r"expected a duplex campaign folder, got a run; .*compare` "
     ):
         campaign.convert("recordings/mine", None, None)
-    with pytest.raises(UsageError, match="latest: expected a duplex campaign in recordings/, which has none"):
+    with pytest.raises(UsageError, match="latest: expected a duplex campaign in recordings/, found none"):
         campaign.convert("latest", None, None)
