@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,9 +32,10 @@ class NotFoundError(LiveEvalError):
     """The requested object does not exist (any more)."""
 
 
-async def answer(make: Callable[..., Any], *arguments: Any) -> web.Response:
-    """Call a function in a thread, and respond with the JSON values that it returns."""
-    body = await asyncio.to_thread(lambda: json_text(make(*arguments)).encode())
+async def answer(make: Callable[..., Any], *arguments: Any, within: Executor | None = None) -> web.Response:
+    """Call a function in a thread, by default any of the loop's, and respond with its result as JSON."""
+    loop = asyncio.get_running_loop()
+    body = await loop.run_in_executor(within, lambda: json_text(make(*arguments)).encode())
     return web.Response(body=body, content_type="application/json")
 
 

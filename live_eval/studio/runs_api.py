@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -47,6 +48,8 @@ _QUIET_INTERVALS = 30
 _KEPT = 32
 _KEPT_KEYS = 1_000
 _STOPPING = web.AppKey("stopping", asyncio.Event)
+_SUMMARIES = web.AppKey("summaries", ThreadPoolExecutor)
+"""One thread computes the values of whole runs: several would not be faster, but use more memory."""
 
 
 def add_routes(app: web.Application) -> None:
@@ -60,6 +63,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/runs/{run}/note", _keep_note)
     app.router.add_get("/api/runs/{run}/facts", _facts)
     app[_STOPPING] = asyncio.Event()
+    app[_SUMMARIES] = ThreadPoolExecutor(1, "summaries")
     app.on_shutdown.append(_stop)
     app.router.add_get("/api/runs/{run}/progress", _progress)
 
@@ -70,7 +74,8 @@ async def _runs(request: web.Request) -> web.Response:
 
 async def _run(request: web.Request) -> web.Response:
     cues = request.query.get("cues") != "0"
-    return await answer(_values, request.app[LIBRARY], request.match_info["run"], cues)
+    found = request.app[LIBRARY], request.match_info["run"], cues
+    return await answer(_values, *found, within=request.app[_SUMMARIES])
 
 
 async def _cues(request: web.Request) -> web.Response:
@@ -78,7 +83,7 @@ async def _cues(request: web.Request) -> web.Response:
         folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
         return _cues_of(folder, stamp_of(folder))
 
-    return await answer(cues)
+    return await answer(cues, within=request.app[_SUMMARIES])
 
 
 async def _paper(request: web.Request) -> web.Response:
@@ -86,7 +91,7 @@ async def _paper(request: web.Request) -> web.Response:
         folder = request.app[LIBRARY].find(request.match_info["run"], "run")
         return _paper_of(folder.path, folder.id, stamp_of(folder.path))
 
-    return await answer(paper)
+    return await answer(paper, within=request.app[_SUMMARIES])
 
 
 async def _glossary(_request: web.Request) -> web.Response:
@@ -163,7 +168,7 @@ async def _key(request: web.Request) -> web.Response:
         folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
         return _key_values(folder, stamp_of(folder))
 
-    return await answer(key)
+    return await answer(key, within=request.app[_SUMMARIES])
 
 
 @lru_cache(maxsize=_KEPT_KEYS)
@@ -294,6 +299,7 @@ def _campaign_facts(facts: dict[str, Any]) -> dict[str, Any]:
 
 async def _stop(app: web.Application) -> None:
     app[_STOPPING].set()
+    app[_SUMMARIES].shutdown(wait=False, cancel_futures=True)
 
 
 async def _progress(request: web.Request) -> web.StreamResponse:

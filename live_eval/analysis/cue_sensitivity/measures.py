@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -183,5 +184,5 @@ def _difference(title: str, judge: str, values: Mapping[int, float]) -> Measure:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in lower case, without punctuation."""
-    return re.findall(r"[\w']+", plain_typography(text).casefold())
+    """Return the words of a text, interned, in lower case, without punctuation."""
+    return [sys.intern(word) for word in re.findall(r"[\w']+", plain_typography(text).casefold())]

@@ -136,7 +136,8 @@ def sensitivity_of(
         left_out[_PROMPT_DIFFERS] = len(captured) - len(replies)
     prompt_differs = usable_scripts(replies) < FEWEST_SCRIPTS <= usable_scripts(captured)
 
-    judges = compared_judges() & {judge.name for judge in table.judges}
+    compared = judges_with(JudgeRole.PROSODY) if overall_only else compared_judges()
+    judges = {judge.name for judge in table.judges}.intersection(compared)
     rows = {
         (judge, reply.turn_id): row
         for reply in (replies if judges else ())
