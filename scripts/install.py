@@ -1,8 +1,8 @@
 """Install packages into this environment: with uv, which is several times faster than pip, or else with pip.
 
 Usage: ``python scripts/install.py ARGUMENT…``, with the arguments of ``pip install``. uv is downloaded unless
-it is installed. It does not read pip's settings, so pip's index, links, constraints and certificate are
-passed on. If uv fails, pip takes over.
+it is installed. It does not read pip's settings, so pip's index, constraints and certificate are passed
+on. If uv fails, pip takes over.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 INSTALL = (*PIP, "install", "--quiet", "--no-compile")
 SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
-    "extra-index-url": "UV_INDEX",
-    "find-links": "UV_FIND_LINKS",
     "constraint": "UV_CONSTRAINT",
     "cert": "SSL_CERT_FILE",
 }
-"""Variable of uv by setting of pip."""
+"""Variable of uv by setting of pip.
+
+Extra indexes are omitted: for a version that several indexes have, uv uses only the wheels of one of them.
+"""
 
 
 def uv_settings(pip_settings: Iterable[str]) -> dict[str, str]:
@@ -33,10 +34,8 @@ def uv_settings(pip_settings: Iterable[str]) -> dict[str, str]:
     for line in pip_settings:
         key, _, value = line.partition("=")
         if variable := SETTINGS.get(key.rpartition(".")[2]):
-            separator = "," if variable == "UV_FIND_LINKS" else " "
-            found[variable] = separator.join(value.strip().strip("'\"").replace("\\n", " ").split())
-    # Like pip, choose the newest version of all indexes, not of the first one that has the package.
-    return {**found, "UV_INDEX_STRATEGY": "unsafe-best-match"} if "UV_INDEX" in found else found
+            found[variable] = value.strip("'\"")
+    return found
 
 
 def find_uv(folder: str) -> str | None:
