@@ -185,12 +185,12 @@ class Stage extends Conversation {
 }
 
 /** What follows a conversation with several endpoints, whose cards are the summary. */
-function next({ runs, arena }) {
+function next({ runs, votes }) {
   const spoken = runs.filter(({ turns }) => turns);
   const compare = `#/compare/${spoken.map(({ run }) => run).join("/")}?common=1`;
   const link = make("a", { href: compare }, "Compare the replies");
   return [
     make("p", { class: "stage-links" }, spoken.length > 1 ? link : "Fewer than two endpoints have replied."),
-    arena && make("p", { class: "note" }, "Votes for the arena: ", make("code", {}, arena)),
+    votes && make("p", { class: "note" }, "Votes for the arena: ", make("code", {}, votes)),
   ];
 }

@@ -275,7 +275,7 @@ class SharedPageConversation(_Page):
 
     In addition to the messages of `PageConversation`, the page sends ``hear`` and ``vote`` with the place of
     an ``endpoint``; null for all in turn, or a tie. Messages of one endpoint have its place as ``endpoint``.
-    ``stored`` has the ``runs`` in the order of presentation, and the command ``arena`` if there are votes.
+    ``stored`` has the ``runs`` in the order of presentation, and the command ``votes`` if there are any.
 
     Args:
         runs: Run of each of `parties.all`.
@@ -333,5 +333,5 @@ class SharedPageConversation(_Page):
             }
             for party, standing, run, votes in each
         ]
-        arena = parties.next_commands(self._votes).get("votes")
-        return {"type": "stored", "runs": runs, "arena": arena}
+        votes = parties.next_commands(self._votes).get("votes")
+        return {"type": "stored", "runs": runs, "votes": votes}

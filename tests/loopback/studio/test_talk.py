@@ -332,8 +332,8 @@ async def test_several_endpoints_hear_one_microphone_and_are_voted_on(
     missing = [run["endpoint"] for run in end["runs"] if run["failure"]]
     assert missing == ["openai-beta"]
     assert [run["turns"] for run in end["runs"]] == [1, 1, 0, 1]
-    assert end["arena"].startswith("live-eval arena ")
-    assert end["arena"].endswith("-votes.csv")
+    assert end["votes"].startswith("live-eval arena ")
+    assert end["votes"].endswith("-votes.csv")
 
     def in_folder() -> list[str]:
         return [path.name[21:] for path in sorted(tmp_path.iterdir())]
@@ -354,7 +354,7 @@ async def test_the_names_of_several_endpoints_are_hidden_until_the_end(tmp_path:
         (*_, end) = await until(client, "stored")
     assert [run["label"] for run in end["runs"]] == ["A", "B"]
     assert {run["endpoint"] for run in end["runs"]} == {"reference", "reference 2"}
-    assert end["arena"] is None
+    assert end["votes"] is None
 
 
 async def test_the_studio_stores_the_conversation_when_it_stops(tmp_path: Path) -> None:
