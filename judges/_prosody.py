@@ -16,7 +16,7 @@ RATE_HZ = 16_000
 _HIGHPASS_HZ = 50.0
 _BLOCK_SAMPLES = 60 * RATE_HZ
 
-# Speech and pauses: energy in 8 ms hops, levels in the 32 ms frames around them.
+# Speech and pauses: energy per 8 ms hop, level of the 32 ms frame around each hop.
 _HOP = 128
 _FRAME_HOPS = 4
 _SPEECH_DB = -20.0
@@ -25,7 +25,7 @@ _SHORTEST_SPEECH_S = 0.06
 _QUIETEST_PERCENT = 2.0
 _CLEAR_DB = 3.0
 
-# Pitch: SwiftF0's frames.
+# Pitch, in SwiftF0's frames.
 _PITCH_HOP = 256
 _PITCH_HZ = (50.0, 800.0)
 _SHOWN_DBFS = -26.0

@@ -67,7 +67,7 @@ class BenchmarkModel:
                 return Scored({"rating": read_rating(value, "score")}, detail)
             if not isinstance(value["correct"], bool):
                 raise UnreadableError(
-                    f"expected correct as true or false, got {str(value['correct'])[:40]!r}"
+                    f"expected true or false in correct, got {str(value['correct'])[:40]!r}"
                 )
             return Scored({"correct": 100.0 * value["correct"]}, detail)
         except UnreadableError as error:

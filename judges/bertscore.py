@@ -150,5 +150,5 @@ def _layer(chosen: str, layers: int, usual: int | None) -> int:
     if not chosen:
         return usual or layers
     if not (chosen.isdecimal() and 1 <= int(chosen) <= layers):
-        raise JudgeError(f"bertscore.layer = {chosen}: expected 1 to {layers}, the layers of the model")
+        raise JudgeError(f"bertscore.layer = {chosen}: expected a layer from 1 to {layers}")
     return int(chosen)

@@ -83,7 +83,7 @@ _CALIBRATION = {
     "ovrl": (-0.06766283, 1.11546468, 0.04602535),
 }
 
-# The P.808 network's features.
+# Parameters of the P.808 network's features.
 _FFT = 321
 _MELS = 120
 _WINDOW = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT))

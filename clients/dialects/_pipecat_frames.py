@@ -83,7 +83,7 @@ def audio_of(body: bytes) -> AudioFrame:
     fields = dict(_fields(body))
     pcm, rate_hz, channels = fields.get(3, b""), fields.get(4, 0), fields.get(5, 1)
     if not (isinstance(pcm, bytes) and isinstance(rate_hz, int) and isinstance(channels, int)):
-        raise MalformedError("audio: expected bytes, a sample rate and a number of channels")
+        raise MalformedError("audio: expected bytes, sample rate and channel count")
     return AudioFrame(pcm, rate_hz, channels)
 
 

@@ -24,11 +24,11 @@ def stream_in(twiml: str) -> tuple[str, Mapping[str, str]]:
     """
     begin = " ".join(twiml.split())[:200]
     if len(twiml) > _TWIML_CHARACTERS or "<!" in twiml:  # "<!" may declare entities
-        raise ValueError(f"got {len(twiml)} characters or a declaration, begins with {begin}")
+        raise ValueError(f"got {len(twiml)} characters, or a declaration such as DOCTYPE: {begin}")
     try:
         root = ElementTree.fromstring(twiml)
     except ElementTree.ParseError as error:
-        raise ValueError(f"got no XML ({error}): {begin or '(nothing)'}") from None
+        raise ValueError(f"got invalid XML ({error}): {begin or '(nothing)'}") from None
     stream = root.find("Connect/Stream") if root.tag == "Response" else None
     if stream is None or not stream.get("url"):
         verbs = ", ".join(f"<{verb.tag}>" for verb in root) or "none"

@@ -229,9 +229,9 @@ class ElevenLabsAgent(EventDialect):
         try:
             url = orjson.loads(body)["signed_url"]
         except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"expected JSON, got {len(body)} invalid characters") from None
+            raise ValueError(f"got {len(body)} invalid characters") from None
         if not isinstance(url, str):
-            raise ValueError(f"signed_url: expected text, got {type(url).__name__}")
+            raise ValueError(f"got {type(url).__name__} as signed_url")
         self.secrets |= {value for name, value in parse_qsl(urlsplit(url).query) if name not in _QUERY}
         return Dial(url)
 

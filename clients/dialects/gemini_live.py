@@ -87,7 +87,7 @@ _INVALID_ARGUMENT, _POLICY, _INTERNAL = 1007, 1008, 1011
 
 _MOVE = "move to a new connection"
 _MARGIN_NS = 6 * _SECOND_NS  # replace the connection this long before it ends if no reply is in progress
-_LAST_MOMENT_NS = 3 * _SECOND_NS  # the margin while a reply is in progress
+_LAST_MOMENT_NS = 3 * _SECOND_NS  # the same margin while a reply is in progress
 _KEPT_MESSAGES = 6_000  # two minutes of 20 ms frames
 
 _KNOWN = ("setupComplete", "toolCallCancellation")

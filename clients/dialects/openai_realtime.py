@@ -384,7 +384,7 @@ class OpenAIRealtime(SessionDialect):
         response = event.child("response")
         reply = self._reply(response, "id", outputs)
         if reply.done:
-            raise MalformedError(f"{reply.response_id} ended twice")
+            raise MalformedError(f"response {reply.response_id} ended twice")
         details = response.child("status_details")
         reason = details.text("reason") or ""
         error = details.child("error")

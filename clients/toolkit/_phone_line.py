@@ -33,7 +33,7 @@ from live_eval.playout import PlayoutQueue
 _MS_NS = 1_000_000
 _MARK, _DIGIT = "mark", "digit"
 _MOST_MARKS = 10_000
-_STILL_PLAYING_NS = 100 * _MS_NS  # gaps of real-time senders
+_STILL_PLAYING_NS = 100 * _MS_NS  # tolerated gap between chunks of a real-time sender
 _DIGIT_NS, _PAUSE_NS = 250 * _MS_NS, 500 * _MS_NS
 _DIGITS = re.compile(r"[0-9*#w]*", re.ASCII)
 

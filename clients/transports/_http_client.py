@@ -101,7 +101,7 @@ class _ImpairedConnector(aiohttp.TCPConnector):
         # aiohttp's own connectors, such as `UnixConnector`, also override this private method.
         protocol = await super()._create_connection(*args)
         transport = protocol.transport
-        if transport is not None:  # otherwise the connection has already ended
+        if transport is not None:  # None if the connection has already ended
             impaired = ImpairedStream(protocol, self._impairment, self._clock)
             transport.set_protocol(impaired)
             impaired.connection_made(transport)

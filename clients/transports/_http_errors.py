@@ -210,7 +210,7 @@ def _checked(dial: Dial, schemes: Collection[str]) -> SplitResult:
         url = urlsplit(dial.url)
         port_is_number = url.port is None or url.port > 0
     except ValueError:
-        raise ConnectError(FailureKind.CONNECT_FAILED, "the URL cannot be parsed") from None
+        raise ConnectError(FailureKind.CONNECT_FAILED, "cannot parse the URL") from None
     if url.scheme not in schemes or not url.hostname or not port_is_number:
         raise ConnectError(
             FailureKind.CONNECT_FAILED,

@@ -109,7 +109,7 @@ class WebRtcTransport(StampingTransport):
         if self._end is None and channel is not None and channel.readyState == "open":
             try:
                 channel.send(message)
-            except ValueError as error:  # exceeds the limit in the endpoint's description
+            except ValueError as error:  # the message exceeds the endpoint's size limit
                 self._ended(FailureKind.MESSAGE_TOO_BIG, str(error))
         if self._end is None and channel is None:
             raise RuntimeError("cannot send a message: the dialect opens no data channel")

@@ -36,7 +36,7 @@ def parse_options(value: Any) -> tuple[tuple[str, str], ...]:
         lettered = bool(lines) and all(map(_OPTION.match, lines))
         found = _lettered(lines) if lettered else [(_letter(n), line) for n, line in enumerate(lines)]
     else:
-        raise ValueError(f"expected options, got {value!r:.80}")
+        raise ValueError(f"expected options as text, a list or an object, got {value!r:.80}")
     letters = "".join(letter for letter, _ in found)
     if len(found) < 2 or letters != ascii_uppercase[: len(found)]:
         raise ValueError(f"expected at least two options with letters from A, got {value!r:.200}")
@@ -68,10 +68,7 @@ def parse_answer(stated: str, options: Sequence[tuple[str, str]]) -> str:
         return same[0]
     if letter not in texts:
         raise ValueError(f"expected the answer to be one of {', '.join(texts)}, got {stated!r}")
-    raise ValueError(
-        f"expected the answer to be a letter, optionally with the text of its option; got {stated!r}, "
-        f"but option {letter} is {texts[letter]!r}"
-    )
+    raise ValueError(f"the answer {stated!r} contradicts option {letter}, {texts[letter]!r}")
 
 
 def _text(value: Any, letter: str) -> str:
@@ -89,7 +86,7 @@ def _lettered(lines: Sequence[str]) -> list[tuple[str, str]]:
     for line in lines:
         if (option := _OPTION.match(line)) is not None:
             if option[1].upper() != _letter(len(found)):
-                raise ValueError(f"expected the option {_letter(len(found))}, got {line.strip()!r:.80}")
+                raise ValueError(f"expected option {_letter(len(found))}, got {line.strip()!r:.80}")
             found.append((option[1].upper(), option[2].strip()))
         elif found and line.strip():
             letter, text = found[-1]

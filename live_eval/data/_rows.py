@@ -254,11 +254,11 @@ def parse_json(text: str, where: str, *, line: int | None = None) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{where}, line {line or error.lineno}, column {error.colno}"
-        raise DataError(f"{place}: not JSON: {error.msg}") from None
+        raise DataError(f"{place}: invalid JSON: {error.msg}") from None
     except RecursionError:
         raise DataError(f"{place}: the JSON is nested too deeply") from None
     except ValueError as error:  # Python rejects numbers with too many digits
-        raise DataError(f"{place}: not JSON: {error}") from None
+        raise DataError(f"{place}: invalid JSON: {error}") from None
 
 
 def read_entries(path: Path) -> list[Any]:

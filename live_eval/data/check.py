@@ -242,7 +242,7 @@ def check_readable(dataset: DataSet, cases: Sequence[Case], *, max_s: float) -> 
     reasons: dict[Path, str] = {}
     for case in cases:
         if case.problem is not None or not recording_exists(case.audio_path):
-            continue  # reading the data set reports these
+            continue  # already reported when the data set was read
         if case.audio_path not in reasons:
             reasons[case.audio_path] = _why_unreadable(case.audio_path, max_s)
         if not reasons[case.audio_path]:

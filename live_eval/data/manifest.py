@@ -243,7 +243,7 @@ def _csv_lines(path: Path) -> Iterator[_Line]:
                 yield _Line(where, record)
     except csv.Error as error:
         # Unlike DictReader's line number, the underlying reader's includes the failed line.
-        raise DataError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
+        raise DataError(f"{path}, line {reader.reader.line_num}: invalid CSV: {error}") from None
 
 
 def _case(

@@ -119,7 +119,7 @@ async def measure_delay(card: SoundCard, *, repeats: int = 8, rest_s: float = 1.
     if len(delays_ms) < (repeats + 1) // 2:
         raise UsageError(
             f"{card.microphone.name!r} picked up {len(delays_ms)} of {repeats} chirps from "
-            f"{card.loudspeaker.name!r}: turn up the loudspeaker and hold the microphone next to it"
+            f"{card.loudspeaker.name!r}: turn up the loudspeaker and place the microphone next to it"
         )
     return DeviceDelay(
         microphone=card.microphone.name,

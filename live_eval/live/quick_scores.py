@@ -39,7 +39,7 @@ _NICENESS = 19
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
 _LIMIT_S = 60.0  # time limit per judge and turn, including loading
 _LLM_TIMEOUT_S = 20.0
-_LLM_ATTEMPTS = 2  # their total time is below a judge's limit
+_LLM_ATTEMPTS = 2  # few enough to finish within a judge's time limit
 _LLM_CALLS = 200
 
 

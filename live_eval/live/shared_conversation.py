@@ -131,7 +131,7 @@ class SharedConversation:
 
     def _set_audible(self) -> None:
         for place, each in enumerate(self._conversations):
-            each.audible = place == self._room.heard  # the times of replies heard later would differ
+            each.audible = place == self._room.heard  # replies that are played later are heard at other times
 
     def vote(self, winner: int | None) -> None:
         """Vote for the best reply to the latest turn, by its place; None for a tie."""

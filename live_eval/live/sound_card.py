@@ -297,4 +297,4 @@ def _common_rate(portaudio: Any, source: AudioDevice | None, sink: AudioDevice, 
             if source is not None:
                 portaudio.check_input_settings(source.number, 1, dtype="int16", samplerate=rate_hz)
             return rate_hz
-    raise UsageError(f"{names}: expected a common rate, one of {', '.join(map(str, _RATES_HZ))} Hz")
+    raise UsageError(f"{names}: no common sample rate among {', '.join(map(str, _RATES_HZ))} Hz")

@@ -167,8 +167,8 @@ class ReferenceSettings:
             stop_ms is None or (isinstance(stop_ms, int) and stop_ms < self.backchannel_ms)
         ):
             raise UsageError(
-                f"on_backchannel=ignore: expected stop_ms=never or at least backchannel_ms, "
-                f"{self.backchannel_ms}, so that the length of the speech is known, got {stop_ms}"
+                "on_backchannel=ignore: expected stop_ms=never or at least backchannel_ms "
+                f"({self.backchannel_ms}), got {stop_ms}"
             )
 
     @property

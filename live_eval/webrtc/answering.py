@@ -85,7 +85,7 @@ class RtcConnection:
         self._peer.on("connectionstatechange", self._look)
         if not re.search(r"^m=audio ", offer, re.MULTILINE):
             await self._peer.close()
-            raise OfferError("expected a session description with audio, got none with 'm=audio'")
+            raise OfferError("expected a session description with an 'm=audio' section")
         try:
             _check_encrypted(offer)
             await self._peer.setRemoteDescription(RTCSessionDescription(offer, "offer"))
@@ -254,8 +254,8 @@ def _check_encrypted(offer: str) -> None:
         if not any(algorithm.lower() in X509_DIGEST_ALGORITHMS for algorithm in given):
             known = " or ".join(X509_DIGEST_ALGORITHMS)
             raise OfferError(
-                f"expected the lines 'a=setup:' and 'a=fingerprint:', with {known}, for the section "
-                f"{section.kind!r}, got fingerprints: {', '.join(given)[:100] or 'none'}"
+                f"section {section.kind!r}: expected the lines 'a=setup:' and 'a=fingerprint:' with {known}, "
+                f"got fingerprints: {', '.join(given)[:100] or 'none'}"
             )
 
 

@@ -107,7 +107,7 @@ class OpenAiProtocol(ClientEventProtocol):
             case schema.ResponseCancel(response_id=response_id):
                 return engine.cancel(response_id)
             case _:
-                raise AssertionError(f"no rule for {type(event).__name__}")
+                raise AssertionError(f"no handler for {type(event).__name__}")
 
     def _found(self, event: schema.ItemName | schema.ItemTruncate) -> Item:
         item = self.engine.conversation.get(event.item_id)

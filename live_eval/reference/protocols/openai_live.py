@@ -187,7 +187,7 @@ class OpenAiLiveProtocol(ClientEventProtocol):
                 self._muted = kind == "session.input_audio.mute"
                 return [self._event(f"{kind}d", cause)]
             case _:
-                raise AssertionError(f"no rule for {type(event).__name__}")
+                raise AssertionError(f"no handler for {type(event).__name__}")
 
     def _start(self, command: _SessionStart) -> Sequence[events.Output]:
         config, cause = command.session, command.event_id

@@ -152,7 +152,7 @@ class WebRtcSessions:
         protocol = WebRtcBotProtocol(self._host.engine(_settings(settings), TRACK))
         offer = asked.get("sdp")
         if asked.get("type") != "offer" or not isinstance(offer, str):
-            raise OfferError("expected an object with 'sdp' and with 'type' as 'offer'")
+            raise OfferError("expected an object with 'sdp' and the 'type' 'offer'")
         call_id = _new_id()
         answer = await self._answer(call_id, offer, protocol)
         named = {"pc_id": call_id} if request.path == _PIPECAT_PATH else {}

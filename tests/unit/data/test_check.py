@@ -332,7 +332,7 @@ class TestQuestions:
         found = json.loads(run(path, "--json").output)
         assert found["ok"] is False
         [told] = found["questions_unread"]["reasoning"]
-        assert "reasoning.json, line 1, column 2: not JSON" in told
+        assert "reasoning.json, line 1, column 2: invalid JSON" in told
 
     def test_an_unaskable_question_keeps_its_type_in_the_counts(self, tmp_path: Path, add: Add) -> None:
         path = self.data(tmp_path, add, {"options_text": None}, {"answer": "E"}, {"question": None})

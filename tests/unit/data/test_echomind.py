@@ -124,7 +124,7 @@ class TestLayout:
         for content, said in (
             ("[]", "expected a list of entries, got an empty list"),
             ("{}", "expected a list of entries, got an object with"),
-            ("[oops]", "understanding.json, line 1, column 2: not JSON"),
+            ("[oops]", "understanding.json, line 1, column 2: invalid JSON"),
         ):
             (folder / "MCQ" / "understanding.json").write_text(content)
             data = load(tmp_path)
@@ -283,7 +283,7 @@ class TestBadEntries:
 
 class TestUnusableFiles:
     def test_malformed_json_is_reported_with_its_line(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"script_info_synthesis.json, line 3, column 5: not JSON"):
+        with pytest.raises(DataError, match=r"script_info_synthesis.json, line 3, column 5: invalid JSON"):
             read(tmp_path, '[\n  {"case_id": 1},\n    oops\n]')
 
     @pytest.mark.parametrize(
@@ -292,9 +292,9 @@ class TestUnusableFiles:
             ("[]", "expected a list of entries, got an empty list"),
             ('{"data": [], "n": 1}', "expected a list of entries, got an object with data, n"),
             ("3", "expected a list of entries, got 3"),
-            ("", "line 1, column 1: not JSON"),
+            ("", "line 1, column 1: invalid JSON"),
             ("[" * 100_000, "nested too deeply"),
-            ("[" + "1" * 5_000 + "]", "not JSON: Exceeds the limit"),
+            ("[" + "1" * 5_000 + "]", "invalid JSON: Exceeds the limit"),
             ('[{"case_id": "a", "sound": "b"}]', "no entry has a recording.*; found case_id, sound"),
             ("[1, 2]", "no entry has a recording.*; found none"),
         ],

@@ -119,10 +119,10 @@ class TestBadRows:
             ),
             ({"audio": "a.wav", "voice_end_ms": "late"}, "to be a number of milliseconds"),
             ({"audio": "a.wav", "clean_audio": "/x.wav"}, "as clean_audio is outside"),
-            ("{oops}", "mine.jsonl, line 2, column 2: not JSON"),
+            ("{oops}", "mine.jsonl, line 2, column 2: invalid JSON"),
             ("[1]", "expected an object, got [1]"),
             ("[" * 100_000, "nested too deeply"),
-            ('{"audio": ' + "1" * 5_000 + "}", "mine.jsonl, line 2: not JSON: Exceeds the limit"),
+            ('{"audio": ' + "1" * 5_000 + "}", "mine.jsonl, line 2: invalid JSON: Exceeds the limit"),
         ],
     )
     def test_the_others_are_read(self, tmp_path: Path, row: Any, message: str) -> None:
@@ -191,8 +191,8 @@ class TestTables:
                 "no row has a recording; expected one of the fields audio, .*sound, text",
             ),
             ("audio,audio\na,b\n", "duplicate column 'audio'"),
-            ('audio,text\na.wav,b\n"c.wav,d\n', "line 3: not CSV: unexpected end of data"),
-            ('audio,text\na.wav,b\n"c"d,e\n', "line 3: not CSV: ',' expected after"),
+            ('audio,text\na.wav,b\n"c.wav,d\n', "line 3: invalid CSV: unexpected end of data"),
+            ('audio,text\na.wav,b\n"c"d,e\n', "line 3: invalid CSV: ',' expected after"),
         ],
     )
     def test_malformed_tables(self, tmp_path: Path, text: str, message: str) -> None:

@@ -136,7 +136,7 @@ def test_what_it_cannot_use_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty" / "config.json").write_text("{}")
     with pytest.raises(JudgeError, match="cannot read a language model"):
         BertScore(model=str(tmp_path / "empty"))
-    with pytest.raises(JudgeError, match=r"bertscore\.layer = 7: expected 1 to 6"):
+    with pytest.raises(JudgeError, match=r"bertscore\.layer = 7: expected a layer from 1 to 6"):
         BertScore(model=str(packaged()), layer="7")
 
 

@@ -84,7 +84,7 @@ def test_a_manifest_with_a_syntax_error_starts_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         make_plan(validate({"data": {"path": str(manifest)}}))
     first, second = str(caught.value).splitlines()
-    assert first.startswith("mine.jsonl, line 2, column 2: not JSON: ")
+    assert first.startswith("mine.jsonl, line 2, column 2: invalid JSON: ")
     assert second == "mine.jsonl, line 3: expected an object, got [1]"
 
 

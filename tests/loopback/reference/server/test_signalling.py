@@ -222,13 +222,13 @@ NO_OPUS = re.compile(r" opus/48000/2")
 @pytest.mark.parametrize(
     ("body", "content_type", "told"),
     [
-        ("", "application/sdp", "got none with 'm=audio'"),
-        (NO_AUDIO, "application/sdp", "got none with 'm=audio'"),
+        ("", "application/sdp", "with an 'm=audio' section"),
+        (NO_AUDIO, "application/sdp", "with an 'm=audio' section"),
         ("m=audio 9 nonsense\r\n", "application/sdp", "that offers Opus"),
         ("OFFER", "application/sdp", "that offers Opus"),
-        ("UNENCRYPTED", "application/sdp", "'a=fingerprint:', with sha-256"),
+        ("UNENCRYPTED", "application/sdp", "'a=fingerprint:' with sha-256"),
         (b"\xff\xfe", "application/sdp", "in UTF-8"),
-        (b"v=0", "application/sdp; charset=none", "got none with 'm=audio'"),
+        (b"v=0", "application/sdp; charset=none", "with an 'm=audio' section"),
         (
             b'--x\r\nContent-Disposition: form-data; name="sdp"\r\n\r\n\xff\r\n--x--\r\n',
             "multipart/form-data; boundary=x",

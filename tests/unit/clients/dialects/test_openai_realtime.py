@@ -171,7 +171,7 @@ def test_how_a_response_ends(status: str | None, details: Any, expected: Respons
 def test_a_response_that_ends_twice() -> None:
     endpoint = Endpoint()
     endpoint.done()
-    assert problem(endpoint.done()).message == "r1 ended twice"
+    assert problem(endpoint.done()).message == "response r1 ended twice"
 
 
 def test_the_text_of_response_done_is_used_only_if_no_complete_text_came() -> None:

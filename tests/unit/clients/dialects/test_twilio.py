@@ -106,8 +106,8 @@ def test_a_webhook_names_the_stream() -> None:
 @pytest.mark.parametrize(
     ("twiml", "words"),
     [
-        ("", "no XML"),
-        ("Not found", "no XML"),
+        ("", "invalid XML"),
+        ("Not found", "invalid XML"),
         ("<Response><Say>Bye</Say><Hangup/></Response>", "verbs <Say>, <Hangup>"),
         ('<Response><Start><Stream url="wss://a/"/></Start></Response>', "one-way"),
         ("<Response><Connect><Stream/></Connect></Response>", "<Connect>"),

@@ -70,7 +70,7 @@ def test_other_lists_are_not_taken_for_it(tmp_path: Path) -> None:
     broken = big_bench_audio(tmp_path / "bba")
     with (broken / "metadata.jsonl").open("a") as file:
         file.write("{official_answer\n")
-    with pytest.raises(DataError, match=r"metadata\.jsonl, line 5, column 2: not JSON"):
+    with pytest.raises(DataError, match=r"metadata\.jsonl, line 5, column 2: invalid JSON"):
         load(broken)
 
 
