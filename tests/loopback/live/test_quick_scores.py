@@ -84,7 +84,7 @@ def test_models_are_limited_in_a_conversation() -> None:
 
 def test_judges_that_call_a_model_run_last() -> None:
     assert [spec.name for spec in live_judges(["ves", "dnsmos"], live_options())] == ["dnsmos", "ves"]
-    with pytest.raises(UsageError, match="cannot score one turn"):
+    with pytest.raises(UsageError, match="cannot score a single turn"):
         live_judges(["arena"], live_options())
 
 
