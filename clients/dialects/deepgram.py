@@ -48,18 +48,14 @@ from live_eval.dialect import (
     EndpointProblem,
     EndpointSettings,
     InputTranscript,
-    Interrupted,
     Message,
     Output,
     ReplyAudio,
-    ReplyAudioDone,
     ReplyText,
-    ResponseDone,
     Send,
     SpeechStarted,
 )
 from live_eval.errors import FailureKind, UsageError
-from live_eval.timing import ResponseStatus
 
 __all__ = ["DeepgramAgent"]
 
@@ -151,16 +147,9 @@ class DeepgramAgent(EventDialect):
         return self.become_ready(self._request_id)
 
     def _on_user_speaks(self, event: Fields, at_ns: int) -> list[Output]:
-        outputs: list[Output] = [SpeechStarted()]
-        reply = self._replies.audible(at_ns)
-        if reply is not None:
-            reply.interrupted = True
-            outputs.append(Interrupted(reply.response_id))
-            if not reply.done:
-                self._drops = True
-                outputs += self._end(reply, ResponseStatus.CANCELLED, "UserStartedSpeaking")
         self._answered = False
-        return outputs
+        self._drops |= self._replies.active is not None
+        return [SpeechStarted(), *self._replies.interrupt(at_ns, "UserStartedSpeaking")]
 
     def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
         text = event.need_text("content")
@@ -177,11 +166,9 @@ class DeepgramAgent(EventDialect):
 
     def _on_audio_done(self, event: Fields, at_ns: int) -> list[Output]:
         self._drops = False
-        reply = self._replies.active
-        if reply is None:  # its reply was interrupted
-            return []
-        self.last_error = None
-        return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
+        if self._replies.active is not None:  # else its reply was interrupted
+            self.last_error = None
+        return self._replies.complete()
 
     def _on_function_call(self, event: Fields, at_ns: int) -> list[Output]:
         ours = [each.text("name") or "" for each in event.children("functions") if each.flag("client_side")]
@@ -205,10 +192,6 @@ class DeepgramAgent(EventDialect):
     def _reply(self, outputs: list[Output]) -> TrackedResponse:
         self._answered = True
         return self._replies.current(outputs)
-
-    def _end(self, reply: TrackedResponse, status: ResponseStatus, reason: str = "") -> list[Output]:
-        self._replies.end(reply)
-        return [ResponseDone(reply.response_id, status, reason)]
 
 
 def _described(event: Fields, what: str) -> str:

@@ -30,10 +30,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
-
-import orjson
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.toolkit import (
@@ -125,7 +123,8 @@ class ElevenLabsAgent(EventDialect):
         key = self.settings.key
         if key is None:
             return Dial(self._url)
-        lookup = Lookup(None, 'JSON with "signed_url"', self._signed)
+        read = partial(self.address_in, field="signed_url", public=_QUERY)
+        lookup = Lookup(None, 'JSON with "signed_url"', read)
         return Dial(self._signer, {"xi-api-key": key.reveal()}, lookup=lookup)
 
     def opened(self, at_ns: int) -> Sequence[Output]:
@@ -221,19 +220,6 @@ class ElevenLabsAgent(EventDialect):
         self.last_error = self.clean(": ".join(filter(None, said))) or "an error without details"
         code = found.integer("code")
         return [self.warning(self.last_error, None if code is None else str(code))]
-
-    # -- Helpers -----------------------------------------------------------------------------------------
-
-    def _signed(self, body: str) -> Dial:
-        """Return the signed URL in a response; its query is a secret."""
-        try:
-            url = orjson.loads(body)["signed_url"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"got {len(body)} invalid characters") from None
-        if not isinstance(url, str):
-            raise ValueError(f"got {type(url).__name__} as signed_url")
-        self.secrets |= {value for name, value in parse_qsl(urlsplit(url).query) if name not in _QUERY}
-        return Dial(url)
 
 
 def _codec_of(name: str) -> Codec | None:

@@ -49,16 +49,12 @@ from live_eval.dialect import (
     EndpointProblem,
     EndpointSettings,
     InputTranscript,
-    Interrupted,
     Output,
     ReplyAudio,
-    ReplyAudioDone,
     ReplyText,
-    ResponseDone,
     SpeechStarted,
 )
 from live_eval.errors import FailureKind, UsageError
-from live_eval.timing import ResponseStatus
 
 __all__ = ["HumeEvi"]
 
@@ -167,14 +163,7 @@ class HumeEvi(EventDialect):
     def _on_interruption(self, event: Fields, at_ns: int) -> list[Output]:
         outputs: list[Output] = [] if self._user_speaks else [SpeechStarted()]
         self._user_speaks = True
-        reply = self._replies.audible(at_ns)
-        if reply is None:
-            return outputs
-        reply.interrupted = True
-        outputs.append(Interrupted(reply.response_id))
-        if not reply.done:
-            outputs.extend(self._end(reply, ResponseStatus.CANCELLED, "user_interruption"))
-        return outputs
+        return [*outputs, *self._replies.interrupt(at_ns, "user_interruption")]
 
     def _on_assistant_message(self, event: Fields, at_ns: int) -> list[Output]:
         outputs: list[Output] = []
@@ -200,11 +189,9 @@ class HumeEvi(EventDialect):
         return outputs
 
     def _on_assistant_end(self, event: Fields, at_ns: int) -> list[Output]:
-        reply = self._replies.active
-        if reply is None:  # the reply was interrupted
-            return []
-        self.last_error = None
-        return [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
+        if self._replies.active is not None:  # else the reply was interrupted
+            self.last_error = None
+        return self._replies.complete()
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         if event.flag("response_required") is False:
@@ -237,10 +224,6 @@ class HumeEvi(EventDialect):
         if name:
             self._holders[name] = reply
         return reply
-
-    def _end(self, reply: TrackedResponse, status: ResponseStatus, reason: str = "") -> list[Output]:
-        self._replies.end(reply)
-        return [ResponseDone(reply.response_id, status, reason)]
 
 
 def _asked(settings: EndpointSettings) -> dict[str, Any]:

@@ -24,17 +24,14 @@ it hears no audio, so silence is sent between turns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
-
-import orjson
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
     ResponseTracker,
-    TrackedResponse,
     given,
     http_url,
     merged,
@@ -46,19 +43,15 @@ from live_eval.dialect import (
     Dial,
     EndpointSettings,
     InputTranscript,
-    Interrupted,
     Lookup,
     Message,
     Output,
     ReplyAudio,
-    ReplyAudioDone,
     ReplyText,
-    ResponseDone,
     Send,
     SpeechStarted,
 )
 from live_eval.errors import UsageError
-from live_eval.timing import ResponseStatus
 
 __all__ = ["Ultravox"]
 
@@ -107,7 +100,8 @@ class Ultravox(EventDialect):
 
     def dial(self) -> Dial:
         key = self.settings.key
-        lookup = Lookup(None, 'JSON with "joinUrl"', self._created, json=self._call)
+        read = partial(self.address_in, field="joinUrl")
+        lookup = Lookup(None, 'JSON with "joinUrl"', read, json=self._call)
         return Dial(self._url, {"X-API-Key": key.reveal()} if key is not None else {}, lookup=lookup)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
@@ -140,11 +134,9 @@ class Ultravox(EventDialect):
             return []
         if not self.ready:
             return []
-        outputs: list[Output] = []
-        reply = self._replies.active
-        if reply is not None:
+        outputs = self._replies.complete()
+        if outputs:
             self._accepted = False
-            outputs += [ReplyAudioDone(reply.response_id), *self._end(reply, ResponseStatus.COMPLETED)]
         if state == "thinking":
             outputs += self._accept()
         return outputs
@@ -169,17 +161,9 @@ class Ultravox(EventDialect):
         return [*outputs, ReplyText(reply.response_id, delta)] if delta else outputs
 
     def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
-        outputs: list[Output] = [SpeechStarted()]
         self._accepted = False
-        reply = self._replies.audible(at_ns)
-        if reply is None:
-            return outputs
-        reply.interrupted = True
-        outputs.append(Interrupted(reply.response_id))
-        if not reply.done:
-            self._drops = True
-            outputs += self._end(reply, ResponseStatus.CANCELLED, "playback_clear_buffer")
-        return outputs
+        self._drops |= self._replies.active is not None
+        return [SpeechStarted(), *self._replies.interrupt(at_ns, "playback_clear_buffer")]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         name = self.clean(event.text("toolName") or "unnamed")
@@ -195,21 +179,6 @@ class Ultravox(EventDialect):
         self._accepted, self._transcribed = True, False
         self._user_items += 1
         return [Committed(f"user_{self._user_items}")]
-
-    def _end(self, reply: TrackedResponse, status: ResponseStatus, reason: str = "") -> list[Output]:
-        self._replies.end(reply)
-        return [ResponseDone(reply.response_id, status, reason)]
-
-    def _created(self, body: str) -> Dial:
-        """Return the call's address from the response; its query is a secret."""
-        try:
-            url = orjson.loads(body)["joinUrl"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"got {len(body)} other characters") from None
-        if not isinstance(url, str):
-            raise ValueError(f"got {type(url).__name__} in joinUrl")
-        self.secrets |= {value for _, value in parse_qsl(urlsplit(url).query)}
-        return Dial(url)
 
 
 def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:

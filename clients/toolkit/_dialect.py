@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 import pybase64
@@ -172,6 +173,23 @@ class BaseDialect:
     def unknown(self, name: str) -> UnknownEvent:
         """Return the event for a message of an unknown type."""
         return UnknownEvent(self.clean(name)[:_NAME_CHARACTERS])
+
+    def address_in(self, body: str, field: str, public: Collection[str] = ()) -> Dial:
+        """Return the WebSocket address in the response to a `Lookup`.
+
+        Its query parameters are secrets, except for `public`.
+
+        Raises:
+            ValueError: The body is not a JSON object with a string in `field`.
+        """
+        try:
+            url = orjson.loads(body)[field]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise ValueError(f"got {len(body)} invalid characters") from None
+        if not isinstance(url, str):
+            raise ValueError(f"got {type(url).__name__} as {field}")
+        self.secrets |= {value for name, value in parse_qsl(urlsplit(url).query) if name not in public}
+        return Dial(url)
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
         """Report once that the session is ready."""

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from live_eval.dialect import EndpointProblem, Output, ResponseStarted
+from live_eval.dialect import (
+    EndpointProblem,
+    Interrupted,
+    Output,
+    ReplyAudioDone,
+    ResponseDone,
+    ResponseStarted,
+)
 from live_eval.errors import FailureKind
+from live_eval.timing import ResponseStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,27 @@ class ResponseTracker:
         response.done = True
         if self.active is response:
             self.active = None
+
+    def complete(self) -> list[Output]:
+        """End the active response as complete, if there is one."""
+        response = self.active
+        if response is None:
+            return []
+        self.end(response)
+        done = ResponseDone(response.response_id, ResponseStatus.COMPLETED)
+        return [ReplyAudioDone(response.response_id), done]
+
+    def interrupt(self, at_ns: int, reason: str) -> list[Output]:
+        """Stop the response that is audible, if any; if it is active, it ends as cancelled for `reason`."""
+        response = self.audible(at_ns)
+        if response is None:
+            return []
+        response.interrupted = True
+        outputs: list[Output] = [Interrupted(response.response_id)]
+        if not response.done:
+            self.end(response)
+            outputs.append(ResponseDone(response.response_id, ResponseStatus.CANCELLED, reason))
+        return outputs
 
     def last(self) -> TrackedResponse | None:
         """Return the response that started last, or None."""

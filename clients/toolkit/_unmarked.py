@@ -6,15 +6,11 @@ from live_eval.audio import Codec
 from live_eval.audio.codecs import samples_in
 from live_eval.clients.toolkit._responses import ResponseTracker
 from live_eval.dialect import (
-    Interrupted,
     Output,
     ReplyAudio,
-    ReplyAudioDone,
     ReplyText,
-    ResponseDone,
     SetTimer,
 )
-from live_eval.timing import ResponseStatus
 
 _OVER_NS = 1_500_000_000
 
@@ -64,16 +60,9 @@ class UnmarkedReplies:
             return []
         if at_ns >= reply.plays_until_ns:
             return self.over()
-        reply.interrupted = True
-        self._replies.end(reply)
-        done = ResponseDone(reply.response_id, ResponseStatus.CANCELLED, reason)
-        return [SetTimer(self.TIMER, None), Interrupted(reply.response_id), done]
+        return [SetTimer(self.TIMER, None), *self._replies.interrupt(at_ns, reason)]
 
     def over(self) -> list[Output]:
         """End the current reply as complete."""
-        reply = self._replies.active
-        if reply is None:
-            return []
-        self._replies.end(reply)
-        done = ResponseDone(reply.response_id, ResponseStatus.COMPLETED)
-        return [SetTimer(self.TIMER, None), ReplyAudioDone(reply.response_id), done]
+        outputs = self._replies.complete()
+        return [SetTimer(self.TIMER, None), *outputs] if outputs else []
