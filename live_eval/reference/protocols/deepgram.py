@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from live_eval.audio import Codec, CodecName
@@ -28,6 +27,7 @@ from live_eval.reference.protocols.protocol import (
     TextMessage,
     check_length,
     parse_object,
+    text_message,
 )
 from live_eval.timing import ResponseStatus
 
@@ -172,17 +172,17 @@ class DeepgramProtocol(ServerProtocol):
             case events.AudioPiece(payload=payload):
                 return (payload,)
             case events.UserSpeechStarted():
-                return (_text({"type": "UserStartedSpeaking"}),)
+                return (text_message({"type": "UserStartedSpeaking"}),)
             case events.InputTranscribed(text=str(text)):
-                return (_text({"type": "ConversationText", "role": "user", "content": text}),)
+                return (text_message({"type": "ConversationText", "role": "user", "content": text}),)
             case events.TextPiece(text=text):
-                return (_text({"type": "ConversationText", "role": "assistant", "content": text}),)
+                return (text_message({"type": "ConversationText", "role": "assistant", "content": text}),)
             case events.ResponseEnded(response=response):
                 return self._ended(response)
             case Fault(name=FaultName.MALFORMED):
                 return (TextMessage(b'{"type":"ConversationText","role":'),)
             case Fault(name=FaultName.UNKNOWN_EVENT):
-                return (_text({"type": "Pirouette"}),)
+                return (text_message({"type": "Pirouette"}),)
             case Fault(name=FaultName.ERROR_EVENT):
                 return (_error("FAILED_TO_THINK", "This endpoint reports an error on purpose."),)
             case events.Problem(code=code, message=message):
@@ -197,16 +197,12 @@ class DeepgramProtocol(ServerProtocol):
             case ResponseStatus.CANCELLED:
                 return ()  # the client was notified by UserStartedSpeaking
             case _:
-                return (_text({"type": "AgentAudioDone"}),)
-
-
-def _text(message: dict[str, Any]) -> TextMessage:
-    return TextMessage(orjson.dumps(message))
+                return (text_message({"type": "AgentAudioDone"}),)
 
 
 def _say(message: dict[str, Any]) -> events.SendMessage:
-    return events.SendMessage(_text(message))
+    return events.SendMessage(text_message(message))
 
 
 def _error(code: str, description: str) -> TextMessage:
-    return _text({"type": "Error", "code": code, "description": description})
+    return text_message({"type": "Error", "code": code, "description": description})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import orjson
@@ -24,6 +24,7 @@ __all__ = [
     "decode_audio",
     "parse_json",
     "parse_object",
+    "text_message",
 ]
 
 MOST_MESSAGE_BYTES = 21 * 1024 * 1024
@@ -36,6 +37,11 @@ _MAX_VALUES = 20_000
 
 class TextMessage(bytes):
     """A message to send as text in a dialect with binary messages."""
+
+
+def text_message(message: Mapping[str, Any]) -> TextMessage:
+    """Encode a JSON object as a message to send as text."""
+    return TextMessage(orjson.dumps(message))
 
 
 class ServerProtocol(ABC):

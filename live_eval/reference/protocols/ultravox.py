@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -28,6 +27,7 @@ from live_eval.reference.protocols.protocol import (
     TextMessage,
     check_length,
     parse_object,
+    text_message,
 )
 from live_eval.timing import ResponseStatus
 
@@ -127,7 +127,7 @@ class UltravoxProtocol(ServerProtocol):
         if refused is not None:
             return [events.CloseConnection(_CLOSE_POLICY, refused)]
         self.engine.configure(self._call.config)
-        started = _text({"type": "call_started", "callId": self.engine.session_id})
+        started = text_message({"type": "call_started", "callId": self.engine.session_id})
         return [events.SendMessage(started), events.SendMessage(_state("listening"))]
 
     def expired(self) -> Sequence[events.Output]:
@@ -154,7 +154,8 @@ class UltravoxProtocol(ServerProtocol):
     def _message(self, found: dict[str, Any], at_ns: int) -> Sequence[events.Output]:
         match found.get("type"):
             case "ping":
-                return [events.SendMessage(_text({"type": "pong", "timestamp": found.get("timestamp")}))]
+                pong = {"type": "pong", "timestamp": found.get("timestamp")}
+                return [events.SendMessage(text_message(pong))]
             case "hang_up":
                 return [events.CloseConnection(_CLOSE_NORMAL, "the client hung up")]
             case "user_text_message":
@@ -187,7 +188,7 @@ class UltravoxProtocol(ServerProtocol):
             case Fault(name=FaultName.MALFORMED):
                 return (TextMessage(b'{"type":"transcript","role":'),)
             case Fault(name=FaultName.UNKNOWN_EVENT):
-                return (_text({"type": "pirouette"}),)
+                return (text_message({"type": "pirouette"}),)
             case _:
                 return ()
 
@@ -195,7 +196,7 @@ class UltravoxProtocol(ServerProtocol):
         text = self._said.pop(response.response_id, "")
         said = [self._transcript("agent", text=text, final=True)] if text else []
         if response.status is ResponseStatus.CANCELLED:
-            return (_text({"type": "playback_clear_buffer"}), _state("listening"), *said)
+            return (text_message({"type": "playback_clear_buffer"}), _state("listening"), *said)
         return (*said, _state("listening"))
 
     def _transcript(
@@ -203,12 +204,8 @@ class UltravoxProtocol(ServerProtocol):
     ) -> TextMessage:
         self._ordinal += 1
         message = {"type": "transcript", "role": role, "medium": "voice", "text": text, "delta": delta}
-        return _text({**message, "final": final, "ordinal": self._ordinal})
+        return text_message({**message, "final": final, "ordinal": self._ordinal})
 
 
 def _state(state: str) -> TextMessage:
-    return _text({"type": "state", "state": state})
-
-
-def _text(message: dict[str, Any]) -> TextMessage:
-    return TextMessage(orjson.dumps(message))
+    return text_message({"type": "state", "state": state})
