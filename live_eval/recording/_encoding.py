@@ -230,7 +230,7 @@ def from_blob(data: bytes) -> NDArray[np.int64]:
 
 
 def rest_json(record: TurnTrace | ResponseRecord) -> str:
-    """Encode the fields of a record that have no column as JSON text."""
+    """Encode as JSON text the record fields that have no column of their own."""
     return dump_json({name: getattr(record, name) for name in _REST[type(record)].model_fields})
 
 

@@ -227,7 +227,7 @@ class WorkerGroup(Generic[W]):
 class WorkerPool(Generic[W]):
     """A `JudgePool` of CPU workers and workers with one GPU each.
 
-    `missing` returns a requirement of a judge that is missing in its worker group, or None.
+    `missing` returns a judge's requirement that its worker group does not meet, or None.
     """
 
     def __init__(
