@@ -50,7 +50,7 @@ class Prosody:
         self._speakers: RecordingCache[ProsodyMeasures | None] = RecordingCache(_KEPT_SPEAKERS)
 
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
-        """Measure each reply and its speaker."""
+        """Measure the prosody of each reply and of its speaker."""
         with ThreadPoolExecutor(self._workers, thread_name_prefix="prosody") as pool:
             return list(pool.map(self._judge, batch))
 

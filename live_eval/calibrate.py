@@ -389,7 +389,7 @@ def _compare(plan: CalibrationPlan, measured: _Measured, truth: Mapping[str, Tru
             if len(response.chunk_arrival_ns) == len(true.chunk_sent_ns):  # no chunk was lost or merged
                 arrivals.append(response.chunk_arrival_ns - np.asarray(true.chunk_sent_ns, np.int64))
     if not lags:
-        raise LiveEvalError(f"could not compare any of {len(records)} turns; the first: {failed[0]}")
+        raise LiveEvalError(f"could not compare any of {len(records)} turns; first reason: {failed[0]}")
     arrays = {name: np.asarray(values, np.int64) for name, values in errors.items()}
     return Calibration(
         plan=plan,

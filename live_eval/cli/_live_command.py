@@ -181,7 +181,7 @@ def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool
     click.echo(question, err=True)
     if given_by is None:
         if not sys.stdin.isatty():
-            raise UsageError("expected the person's consent: pass --consent NAME, or use a terminal")
+            raise UsageError("expected the speaker's consent: pass --consent NAME, or run in a terminal")
         given_by = click.prompt(
             "To consent, type your name or initials; to decline, press enter",
             "",

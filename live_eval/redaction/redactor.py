@@ -57,7 +57,7 @@ _MAX_FRAGMENT = 1_000
 _WORD = re.compile(r"[^\W\d_][a-z]*")
 _SECRET_TEXT = re.compile(r"\b(?:sk-[A-Za-z0-9_\-]{16,}|Bearer\s+[A-Za-z0-9_\-.=]{16,})")
 # Match only at the start of a word, because starting inside long words would take quadratic time. Three stars
-# next to a plain word are emphasis. A masked key has more stars, or has a digit or sign next to them.
+# next to a plain word are emphasis. A masked key has more stars, or stars next to a digit or a symbol.
 _HALFMASKED_KEY = re.compile(
     r"(?<![\w*-])(?:(?=[a-zA-Z]*+[\d_-])[\w-]++\*{3,}+[\w-]*+"
     r"|[a-zA-Z]*+\*{3,}+(?=[a-zA-Z]*+[\d_-])[\w-]++|[a-zA-Z]++\*{5,}+[a-zA-Z]*+)"

@@ -25,7 +25,7 @@ from live_eval.timing import TIMING_VERSION, ResponseRecord, ResponseStatus, gre
 __all__ = ["both_sides_of", "conversation_of"]
 
 _SECOND_NS = 1_000_000_000
-_ROUNDING_NS = 10_000_000  # annotated and streamed lengths that differ by less are equal
+_ROUNDING_NS = 10_000_000  # annotated and streamed lengths are equal within this
 
 
 def conversation_of(run: RunReader | None, turns: Sequence[TurnRecord]) -> Conversation:

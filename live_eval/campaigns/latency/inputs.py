@@ -103,7 +103,7 @@ def _speech_of(cases: Sequence[Case]) -> list[NDArray[np.int16]]:
 
 
 def _cut(speech: Sequence[NDArray[np.int16]], samples: int) -> NDArray[np.int16]:
-    """Concatenate recordings to this number of samples, looping as needed, and fade out at the end."""
+    """Concatenate recordings, looping as needed, until they have `samples` samples; fade out at the end."""
     pieces: list[NDArray[np.int16]] = []
     left = samples
     for piece in itertools.cycle(speech):

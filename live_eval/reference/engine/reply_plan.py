@@ -260,7 +260,7 @@ def plan(
 
 
 def _faulty(steps: list[Step], end: list[Step], reply: WireReply, faults: FaultScript) -> list[Step]:
-    """Apply faults that change a reply's steps or end."""
+    """Apply the faults that change a reply's steps or its ending."""
     half = _middle(steps)
     first, second = steps[:half], steps[half:]
     at_ns = first[-1].offset_ns if first else 0

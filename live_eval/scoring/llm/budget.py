@@ -33,9 +33,9 @@ class Price:
 
     input: float
     output: float
-    audio_input: float | None = None  # None for the price of text
+    audio_input: float | None = None  # None: same price as text
     cached_input: float | None = None  # None to charge cached input like other input
-    audio_output: float | None = None  # None for the price of text
+    audio_output: float | None = None  # None: same price as text
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "audio_input", "cached_input", "audio_output"):
