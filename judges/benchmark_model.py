@@ -19,6 +19,10 @@ __all__ = ["BenchmarkModel"]
 _PROMPTS = {
     ScoringRule.RATING: ("benchmark_rating.md", frozenset({"prompt", "reply_text"})),
     ScoringRule.REFERENCE: ("benchmark_reference.md", frozenset({"prompt", "reference", "reply_text"})),
+    ScoringRule.GUIDED_RATING: (
+        "benchmark_guided.md",
+        frozenset({"prompt", "hint", "reference", "reply_text"}),
+    ),
 }
 
 
@@ -28,8 +32,9 @@ class BenchmarkModel:
     VoiceBench (Chen et al., arXiv 2410.17196) asks gpt-4o-mini three times at temperature 0.5 and uses the
     mean of the ratings, or the majority of the verdicts. This judge asks once at temperature 0, with prompts
     in our own words and the benchmark's anchors. The published value for questions with a reference is
-    probably a mean that includes the PEDANTS classifier, which we do not run. Items with another scoring rule
-    are unscored.
+    probably a mean that includes the PEDANTS classifier, which we do not run. URO-Bench rates open answers in
+    the same way, some of them with a suggested answer or by the speaker's emotion. Items with another scoring
+    rule are unscored.
     """
 
     def __init__(self) -> None:
@@ -49,10 +54,12 @@ class BenchmarkModel:
         """Return the request for a turn."""
         item = turn.case.item
         rule = item.rule if item is not None and item.rule in _PROMPTS else ScoringRule.RATING
+        hint = item.details.get("hint") if item is not None else None
         text = self._prompts[rule].fill(
             {
                 "prompt": turn.case.text,
                 "reference": item.answer if item is not None else None,
+                "hint": hint if isinstance(hint, str) else None,
                 "reply_text": turn.reply_text,
             }
         )

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from live_eval.errors import UsageError
 from live_eval.judges.text._choice import choose
 from live_eval.judges.text._final_answer import final_answer, final_number
 from live_eval.judges.text._ifeval import follows, variants, without_tags
+from live_eval.judges.text._repetition import error_rate, official_error_rate
 from live_eval.judges.text._reply import refused
 from live_eval.judges.text._said import says_nothing, what_was_said
 from live_eval.judges.text._voicebench import LETTERS, read_bbh, read_choice, read_refusal
@@ -20,7 +22,9 @@ __all__ = ["BenchmarkRules"]
 
 _YES = frozenset({"yes", "(b)"})
 _NO = frozenset({"no", "(a)"})
-_BY_MODEL = frozenset({ScoringRule.RATING, ScoringRule.REFERENCE})
+_MOST_ERRORS = 0.5
+"""URO-Bench counts a repetition with more errors as failed."""
+_BY_MODEL = frozenset({ScoringRule.RATING, ScoringRule.GUIDED_RATING, ScoringRule.REFERENCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class BenchmarkRules:
             text, source = said.text, said.source
         try:
             read = rule(text, item)
+        except UsageError as error:
+            return Unscored(str(error))
         except (ValueError, KeyError, TypeError) as error:
             return Failed(f"the item cannot be scored: {error}")
         values = {"ours": read.ours, "parsed": 100.0 * read.parsed}
@@ -173,6 +179,18 @@ def _instructions(text: str, item: BenchmarkItem) -> _Reading:
     )
 
 
+def _repetition(text: str, item: BenchmarkItem) -> _Reading:
+    reference, language = item.answer or "", str(item.details.get("language") or "en")
+    mine, theirs = (rate(reference, text, language) for rate in (error_rate, official_error_rate))
+    return _Reading(
+        official=100.0 * (1 - theirs) if theirs <= _MOST_ERRORS else 0.0,
+        official_parsed=True,
+        ours=100.0 * max(0.0, 1 - mine),
+        parsed=bool(text.strip()),
+        detail={"official": theirs, "ours": mine},
+    )
+
+
 _RULES: Mapping[ScoringRule, Callable[[str, BenchmarkItem], _Reading]] = MappingProxyType(
     {
         ScoringRule.CHOICE: _choice,
@@ -180,5 +198,6 @@ _RULES: Mapping[ScoringRule, Callable[[str, BenchmarkItem], _Reading]] = Mapping
         ScoringRule.REFUSAL: _refusal,
         ScoringRule.FINAL_ANSWER: _final_answer,
         ScoringRule.INSTRUCTIONS: _instructions,
+        ScoringRule.REPETITION: _repetition,
     }
 )

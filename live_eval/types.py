@@ -83,12 +83,16 @@ class ScoringRule(StrEnum):
     """Whether the reply follows verifiable instructions (IFEval)."""
     RATING = "rating"
     """A language model's rating of the reply."""
+    GUIDED_RATING = "guided rating"
+    """A language model's rating of the reply, with a suggested answer or another text of the item."""
     REFERENCE = "reference answer"
     """A language model's verdict on whether the reply agrees with a reference answer."""
     FINAL_ANSWER = "final answer"
     """The final answer: a number, valid or invalid, yes or no."""
+    REPETITION = "repetition"
+    """The share of the words, or Chinese characters, that the reply repeats correctly."""
     NONE = "none"
-    """The benchmark publishes no scorer for the item."""
+    """The benchmark publishes no scorer for the item, or one that live-eval does not have."""
 
 
 class CoarseDimension(StrEnum):

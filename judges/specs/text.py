@@ -273,7 +273,7 @@ MCQ = _local(
 
 BENCHMARK_RULES = _local(
     name="benchmark_rules",
-    version="2",
+    version="3",
     title="correctness of replies to other benchmarks' items, by the benchmarks' own rules and by "
     "live-eval's",
     implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
@@ -288,7 +288,8 @@ BENCHMARK_RULES = _local(
     default_place=90,
     uses=frozenset({Need.REPLY_AUDIO}),
     tasks=frozenset({Task.BENCHMARK}),
-    source="https://github.com/MatthewCYM/VoiceBench (5338154)",
+    packages=("jiwer", "whisper_normalizer"),
+    source="https://github.com/MatthewCYM/VoiceBench (5338154), https://github.com/Ruiqi-Yan/URO-Bench",
 )
 
 _WER_COLUMN = _task_column(

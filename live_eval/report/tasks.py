@@ -173,7 +173,7 @@ def _by_model(part: PartSummary) -> Iterator[Cell]:
     if part.rated is None:
         yield from (Cell(NONE), Cell(NONE))
         return
-    digits, unit = (2, "of 5") if part.rule is ScoringRule.RATING else (1, "%")
+    digits, unit = (1, "%") if part.rule is ScoringRule.REFERENCE else (2, "of 5")
     value = part.rated.value
     text = NONE if value is None else f"{number(value, digits)} {unit}"
     yield Cell(text, strong=True, note=part.rated.reason if value is None else f"n {part.rated.n}")

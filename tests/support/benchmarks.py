@@ -14,11 +14,14 @@ from pyarrow import parquet
 
 from live_eval.audio import read_audio
 from live_eval.data import sample_path
+from live_eval.data.benchmarks import BenchmarkSpec
 
 __all__ = [
     "BIG_BENCH_ANSWERS",
     "audio_file",
     "big_bench_audio",
+    "listed_part",
+    "recordings_below",
     "voicebench_part",
     "write_table",
 ]
@@ -88,3 +91,20 @@ def big_bench_audio(root: Path, *, items: int = 1) -> Path:
             lines.append(json.dumps(row))
     (root / "metadata.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     return root
+
+
+def listed_part(spec: BenchmarkSpec, root: Path, part: str, rows: Sequence[Any]) -> Path:
+    """Write a part of a benchmark that lists its items in a JSON file, without recordings."""
+    path = root / spec.parts[part].file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = json.dumps(rows) if path.suffix == ".json" else "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(lines, "utf-8")
+    return root
+
+
+def recordings_below(folder: Path, *names: str) -> None:
+    """Write the same short recording under each name."""
+    sound = audio_file()
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(sound)

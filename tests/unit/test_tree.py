@@ -50,6 +50,7 @@ COVERED = {
     ),
     "unit/analysis/test_task_levels.py": "analysis/ leaderboard_columns",
     "unit/analysis/turn_taking/test_outcomes.py": "analysis/turn_taking/ speech",
+    "unit/data/benchmarks/test_benchmarks.py": "data/benchmarks/ catalogue specification",
     "unit/clients/toolkit/test_phone_line.py": "clients/dialects/ exotel plivo telnyx vonage",
     "unit/campaigns/duplex/probes/test_bundled.py": "campaigns/duplex/probes/ probe",
     "unit/campaigns/duplex/test_stimuli.py": "analysis/turn_taking/ trial",

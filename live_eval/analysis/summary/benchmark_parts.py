@@ -27,7 +27,11 @@ from live_eval.types import ScoringRule
 
 __all__ = ["PartSummary", "summarise_parts"]
 
-_RATED = {ScoringRule.RATING: ("rating", 1.0), ScoringRule.REFERENCE: ("correct", 0.0)}
+_RATED = {
+    ScoringRule.RATING: ("rating", 1.0),
+    ScoringRule.GUIDED_RATING: ("rating", 1.0),
+    ScoringRule.REFERENCE: ("correct", 0.0),
+}
 """The output of a language-model judge and its lowest value, by scoring rule."""
 
 _NOT_BY_RULE = frozenset({*_RATED, ScoringRule.NONE})
@@ -161,7 +165,7 @@ def _rated(table: ScoreTable, turns: Sequence[Observation], rule: ScoringRule) -
         else:
             continue
         scripts.append(turn.script_id)
-    return estimate_mean(values, scripts) if rule is ScoringRule.RATING else estimate_share(values, scripts)
+    return estimate_share(values, scripts) if output == "correct" else estimate_mean(values, scripts)
 
 
 def _official(

@@ -1,4 +1,4 @@
-"""List other published benchmarks, with their source, licence, parts and loader.
+"""Find, record and load other published benchmarks.
 
 A benchmark is read in its published layout, without conversion. ``live-eval data add`` records the location
 of its files in a `RECORD_FILE` per benchmark below `benchmarks_folder`. The benchmark's name, alone or with a
@@ -12,19 +12,18 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import platformdirs
 
+from live_eval.data.benchmarks.catalogue import BENCHMARKS
+from live_eval.data.benchmarks.specification import BenchmarkPart, BenchmarkSpec
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError, UsageError
 from live_eval.files import atomic_text, read_text
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import limited
-from live_eval.types import ScoringRule
 
 __all__ = [
     "BENCHMARKS",
@@ -49,71 +48,6 @@ RECORD_FILE = "benchmark.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkPart:
-    """A part of a benchmark.
-
-    Args:
-        items: Number of items that the benchmark publishes.
-        rule: Scoring rule of the part's items.
-        about: Short description of what the part tests.
-    """
-
-    items: int
-    rule: ScoringRule
-    about: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkSpec:
-    """A published benchmark.
-
-    Args:
-        name: Name on the command line.
-        title: Name of the benchmark in its paper.
-        source: Page on which the benchmark is published.
-        repository: Data set on the Hugging Face hub, ``owner/name``, to download the benchmark from; empty if
-            live-eval cannot download it.
-        revision: Commit of the repository.
-        licence: Licence of the recordings and texts.
-        noncommercial: Whether the licence forbids commercial use.
-        megabytes: Approximate size in MB.
-        parts: Parts by name, each a folder of the repository; a benchmark without parts has one with an empty
-            name.
-        metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
-        loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
-        by_hand: Instructions for getting the files by hand; empty if they are downloaded.
-        paper: Paper to cite.
-    """
-
-    name: str
-    title: str
-    source: str
-    repository: str = ""
-    revision: str = ""
-    licence: str
-    noncommercial: bool = False
-    megabytes: int
-    parts: Mapping[str, BenchmarkPart]
-    loader: str
-    metadata: str = ""
-    by_hand: str = ""
-    paper: str
-
-    @property
-    def items(self) -> int:
-        """Number of items of all parts."""
-        return sum(part.items for part in self.parts.values())
-
-    @property
-    def licence_note(self) -> str:
-        """A sentence about the licence, for a run and its pages."""
-        note = f"The recordings and reference texts are {self.title}'s, under {self.licence}"
-        if self.noncommercial:
-            return f"{note}: neither they nor results with them may be used commercially."
-        return f"{note}."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedBenchmark:
     """A benchmark or one of its parts at a path.
 
@@ -127,72 +61,6 @@ class PlacedBenchmark:
     root: Path
     part: str
     read: Callable[[DataOptions], DataSet]
-
-
-def _voicebench() -> BenchmarkSpec:
-    choice, rating = ScoringRule.CHOICE, ScoringRule.RATING
-    return BenchmarkSpec(
-        name="voicebench",
-        title="VoiceBench",
-        source="https://huggingface.co/datasets/hlt-lab/voicebench",
-        repository="hlt-lab/voicebench",
-        revision="b02edcef1330480be3a11bd6f7434ac32f05ad08",
-        licence="Apache-2.0",
-        megabytes=9_800,
-        parts=MappingProxyType(
-            {
-                "alpacaeval": BenchmarkPart(items=199, rule=rating, about="open questions"),
-                "alpacaeval_full": BenchmarkPart(
-                    items=636, rule=rating, about="open questions (in the leaderboard)"
-                ),
-                "commoneval": BenchmarkPart(items=200, rule=rating, about="open questions, human speech"),
-                "wildvoice": BenchmarkPart(items=1_000, rule=rating, about="open questions, human speech"),
-                "openbookqa": BenchmarkPart(items=455, rule=choice, about="science, four spoken options"),
-                "mmsu": BenchmarkPart(items=3_074, rule=choice, about="twelve domains, four spoken options"),
-                "sd-qa": BenchmarkPart(
-                    items=553, rule=ScoringRule.REFERENCE, about="facts, human speech of eleven regions"
-                ),
-                "mtbench": BenchmarkPart(items=46, rule=ScoringRule.NONE, about="two-turn questions"),
-                "ifeval": BenchmarkPart(
-                    items=345, rule=ScoringRule.INSTRUCTIONS, about="verifiable instructions"
-                ),
-                "bbh": BenchmarkPart(items=1_000, rule=ScoringRule.BBH, about="reasoning, human speech"),
-                "advbench": BenchmarkPart(items=520, rule=ScoringRule.REFUSAL, about="harmful requests"),
-            }
-        ),
-        loader="live_eval.data.benchmarks.voicebench:find",
-        paper="Chen et al.: VoiceBench (arXiv 2410.17196)",
-    )
-
-
-def _big_bench_audio() -> BenchmarkSpec:
-    part = partial(BenchmarkPart, items=250, rule=ScoringRule.FINAL_ANSWER)
-    return BenchmarkSpec(
-        name="big-bench-audio",
-        title="Big Bench Audio",
-        source="https://huggingface.co/datasets/ArtificialAnalysis/big_bench_audio",
-        repository="ArtificialAnalysis/big_bench_audio",
-        revision="af7bb9c25b015792583ca4da3ee27ec62cb79fe6",
-        licence="MIT",
-        megabytes=530,
-        parts=MappingProxyType(
-            {
-                "formal_fallacies": part(about="valid or invalid"),
-                "navigate": part(about="yes or no"),
-                "object_counting": part(about="a number"),
-                "web_of_lies": part(about="yes or no"),
-            }
-        ),
-        loader="live_eval.data.benchmarks.big_bench_audio:find",
-        metadata="metadata.jsonl",
-        paper="Artificial Analysis: Big Bench Audio (2024), after Suzgun et al. (arXiv 2210.09261)",
-    )
-
-
-BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
-    {spec.name: spec for spec in (_voicebench(), _big_bench_audio())}
-)
-"""The known benchmarks by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +148,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     """
     data = placed.read(options)
     recorded = read_record(placed.spec)
-    notes = [placed.spec.licence_note, *data.notes]
+    notes = [placed.spec.licence_note, *filter(None, [placed.spec.unverified]), *data.notes]
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():
         changed = changed_files(recorded)
         if changed:

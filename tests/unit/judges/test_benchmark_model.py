@@ -35,6 +35,17 @@ def test_an_open_answer_is_rated_without_a_reference() -> None:
     assert "Reference" not in text
 
 
+def test_a_suggested_answer_or_a_hint_is_considered() -> None:
+    suggested = asked(turn(ScoringRule.GUIDED_RATING, "Oh no."))
+    assert 'Suggested answer: "Oh no."' in suggested
+    assert "What to consider: null" in suggested
+    one = turn(ScoringRule.GUIDED_RATING)
+    assert one.case.item is not None
+    item = replace(one.case.item, details={"hint": "the speaker's emotion: sad"})
+    text = asked(replace(one, case=replace(one.case, item=item)))
+    assert "emotion: sad" in text
+
+
 def test_an_answer_is_compared_with_its_reference() -> None:
     text = asked(turn(ScoringRule.REFERENCE, "Peru"))
     assert 'Reference answer: "Peru"' in text

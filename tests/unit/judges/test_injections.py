@@ -61,7 +61,10 @@ def arena(turn: JudgedTurn) -> ChatRequest:
 def benchmark(rule: ScoringRule) -> Callable[[JudgedTurn], ChatRequest]:
     def request(turn: JudgedTurn) -> ChatRequest:
         answer = f"answer {turn.case.text.removeprefix('words ')}" if turn.case.text else None
-        item = BenchmarkItem(benchmark="voicebench", part="sd-qa", rule=rule, answer=answer)
+        hint = f"hint {turn.case.text.removeprefix('words ')}" if turn.case.text else None
+        item = BenchmarkItem(
+            benchmark="voicebench", part="sd-qa", rule=rule, answer=answer, details={"hint": hint}
+        )
         return BenchmarkModel().request(replace(turn, case=replace(turn.case, item=item)))
 
     return request
@@ -78,6 +81,10 @@ BUILDERS: Mapping[str, tuple[Callable[[JudgedTurn], ChatRequest], str]] = {
     "benchmark_model with a reference": (
         benchmark(ScoringRule.REFERENCE),
         (PROMPTS / "benchmark_reference.md").read_text("utf-8"),
+    ),
+    "benchmark_model with a hint": (
+        benchmark(ScoringRule.GUIDED_RATING),
+        (PROMPTS / "benchmark_guided.md").read_text("utf-8"),
     ),
 }
 
@@ -103,6 +110,7 @@ def test_material_stays_in_its_strings(judge: str, text: str) -> None:
         "second_text": f"other {text}",
         "prompt": f"words {text}",
         "reference": f"answer {text}",
+        "hint": f"hint {text}",
     }
     found = material(prompt, template)
     assert found == {name: expected[name] for name in PLACE.findall(template)}

@@ -1,0 +1,158 @@
+"""List the known benchmarks, with source, licence, parts and loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+
+from live_eval.data.benchmarks.specification import BenchmarkPart, BenchmarkSpec
+from live_eval.types import ScoringRule
+
+__all__ = ["BENCHMARKS"]
+
+
+def _voicebench() -> BenchmarkSpec:
+    choice, rating = ScoringRule.CHOICE, ScoringRule.RATING
+    return BenchmarkSpec(
+        name="voicebench",
+        title="VoiceBench",
+        source="https://huggingface.co/datasets/hlt-lab/voicebench",
+        repository="hlt-lab/voicebench",
+        revision="b02edcef1330480be3a11bd6f7434ac32f05ad08",
+        licence="Apache-2.0",
+        megabytes=9_800,
+        parts=MappingProxyType(
+            {
+                "alpacaeval": BenchmarkPart(items=199, rule=rating, about="open questions"),
+                "alpacaeval_full": BenchmarkPart(
+                    items=636, rule=rating, about="open questions (in the leaderboard)"
+                ),
+                "commoneval": BenchmarkPart(items=200, rule=rating, about="open questions, human speech"),
+                "wildvoice": BenchmarkPart(items=1_000, rule=rating, about="open questions, human speech"),
+                "openbookqa": BenchmarkPart(items=455, rule=choice, about="science, four spoken options"),
+                "mmsu": BenchmarkPart(items=3_074, rule=choice, about="twelve domains, four spoken options"),
+                "sd-qa": BenchmarkPart(
+                    items=553, rule=ScoringRule.REFERENCE, about="facts, human speech of eleven regions"
+                ),
+                "mtbench": BenchmarkPart(items=46, rule=ScoringRule.NONE, about="two-turn questions"),
+                "ifeval": BenchmarkPart(
+                    items=345, rule=ScoringRule.INSTRUCTIONS, about="verifiable instructions"
+                ),
+                "bbh": BenchmarkPart(items=1_000, rule=ScoringRule.BBH, about="reasoning, human speech"),
+                "advbench": BenchmarkPart(items=520, rule=ScoringRule.REFUSAL, about="harmful requests"),
+            }
+        ),
+        loader="live_eval.data.benchmarks.voicebench:find",
+        paper="Chen et al.: VoiceBench (arXiv 2410.17196)",
+    )
+
+
+def _big_bench_audio() -> BenchmarkSpec:
+    part = partial(BenchmarkPart, items=250, rule=ScoringRule.FINAL_ANSWER)
+    return BenchmarkSpec(
+        name="big-bench-audio",
+        title="Big Bench Audio",
+        source="https://huggingface.co/datasets/ArtificialAnalysis/big_bench_audio",
+        repository="ArtificialAnalysis/big_bench_audio",
+        revision="af7bb9c25b015792583ca4da3ee27ec62cb79fe6",
+        licence="MIT",
+        megabytes=530,
+        parts=MappingProxyType(
+            {
+                "formal_fallacies": part(about="valid or invalid"),
+                "navigate": part(about="yes or no"),
+                "object_counting": part(about="a number"),
+                "web_of_lies": part(about="yes or no"),
+            }
+        ),
+        loader="live_eval.data.benchmarks.big_bench_audio:find",
+        metadata="metadata.jsonl",
+        paper="Artificial Analysis: Big Bench Audio (2024), after Suzgun et al. (arXiv 2210.09261)",
+    )
+
+
+_OPEN, _GUIDED = ScoringRule.RATING, ScoringRule.GUIDED_RATING
+_CHECKED, _UNSCORED = ScoringRule.REFERENCE, ScoringRule.NONE
+_URO_PARTS = (
+    ("basic/Repeat", 252, ScoringRule.REPETITION, "the user's words, repeated"),
+    ("basic/Summary", 118, _GUIDED, "summary of a story"),
+    ("basic/GaokaoEval", 303, _CHECKED, "English listening exam"),
+    ("basic/StoralEval", 201, _GUIDED, "moral of a story"),
+    ("basic/TruthfulEval", 470, _GUIDED, "facts"),
+    ("basic/Gsm8kEval", 582, _CHECKED, "mathematics"),
+    ("basic/MLC", 177, _CHECKED, "mathematics, logic, common sense"),
+    ("basic/AlpacaEval", 199, _OPEN, "open questions"),
+    ("basic/CommonEval", 200, _OPEN, "open questions"),
+    ("basic/WildchatEval", 349, _OPEN, "real conversations"),
+    ("basic/Repeat-zh", 127, ScoringRule.REPETITION, "the user's words, repeated"),
+    ("basic/LCSTS-zh", 119, _GUIDED, "summary"),
+    ("basic/HSK5-zh", 100, _CHECKED, "Chinese listening exam"),
+    ("basic/SQuAD-zh", 153, _CHECKED, "answers from a text"),
+    ("basic/OpenbookQA-zh", 189, _CHECKED, "single choice"),
+    ("basic/APE-zh", 190, _CHECKED, "mathematics"),
+    ("basic/MLC-zh", 145, _CHECKED, "mathematics, logic, common sense"),
+    ("basic/AlpacaEval-zh", 147, _OPEN, "open questions"),
+    ("basic/Claude-zh", 222, _OPEN, "open questions"),
+    ("basic/Wildchat-zh", 299, _OPEN, "real conversations"),
+    ("pro/CodeSwitching-en", 70, _GUIDED, "two languages in one question"),
+    ("pro/CodeSwitching-zh", 70, _GUIDED, "two languages in one question"),
+    ("pro/GenEmotion-en", 54, _UNSCORED, "an emotion in the voice"),
+    ("pro/GenEmotion-zh", 43, _UNSCORED, "an emotion in the voice"),
+    ("pro/GenStyle-en", 44, _GUIDED, "a style of words", "the requested style:"),
+    ("pro/GenStyle-zh", 39, _GUIDED, "a style of words", "the requested style:"),
+    ("pro/MLCpro-en", 91, _CHECKED, "mathematics, logic, common sense"),
+    ("pro/MLCpro-zh", 64, _CHECKED, "mathematics, logic, common sense"),
+    ("pro/Safety-en", 25, _GUIDED, "private matters", "the reply should refuse or avoid the question"),
+    ("pro/Safety-zh", 25, _GUIDED, "private matters", "the reply should refuse or avoid the question"),
+    ("pro/SRT-en", 43, _UNSCORED, "singing, reciting, tongue twisters"),
+    ("pro/SRT-zh", 25, _UNSCORED, "singing, reciting, tongue twisters"),
+    ("pro/UnderEmotion-en", 137, _GUIDED, "the speaker's emotion", "the speaker's emotion:"),
+    ("pro/UnderEmotion-zh", 79, _GUIDED, "the speaker's emotion", "the speaker's emotion:"),
+    ("pro/Multilingual", 1_108, _GUIDED, "answers in a given language", "the requested language:"),
+    ("pro/ClothoEval-en", 265, _CHECKED, "sounds"),
+    ("pro/MuChoEval-en", 311, _CHECKED, "music"),
+    ("pro/MtBenchEval-en", 190, _UNSCORED, "dialogues"),
+    ("pro/SpeakerAware-en", 55, _UNSCORED, "dialogues of several speakers"),
+    ("pro/SpeakerAware-zh", 49, _UNSCORED, "dialogues of several speakers"),
+)
+
+
+def _uro_bench() -> BenchmarkSpec:
+    parts = {}
+    for place, items, rule, about, *hint in _URO_PARTS:
+        name = place.partition("/")[2]
+        parts[name] = BenchmarkPart(
+            items=items,
+            rule=rule,
+            about=about,
+            file=f"{place}/test.jsonl",
+            language="zh" if name.endswith("-zh") else "en",
+            hint="".join(hint),
+        )
+    return BenchmarkSpec(
+        name="uro-bench",
+        title="URO-Bench",
+        source="https://huggingface.co/datasets/Honggao/URO-Bench",
+        licence="MIT (the code's licence; that of the data is unverified)",
+        megabytes=11_000,
+        parts=MappingProxyType(parts),
+        loader="live_eval.data.benchmarks.listed:find",
+        fields={
+            "id": ("id",),
+            "audio": ("source_wav",),
+            "text": ("source_text",),
+            "answer": ("target_text",),
+            "hint": ("emotion", "style", "requirement"),
+            "turns": ("dialogue",),
+        },
+        unverified="URO-Bench's fields are those that its evaluation code reads; the data were not seen",
+        by_hand="download URO-Bench-data.zip from its page and unpack it",
+        paper="Yan et al.: URO-Bench (arXiv 2502.17810)",
+    )
+
+
+BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
+    {spec.name: spec for spec in (_voicebench(), _big_bench_audio(), _uro_bench())}
+)
+"""The known benchmarks by name."""

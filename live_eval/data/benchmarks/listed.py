@@ -1,0 +1,159 @@
+"""Read benchmarks that list each part's items in a JSON file, with paths of recordings.
+
+A part's file (`BenchmarkPart.file`) is a list of objects or has one object per line; the benchmark's
+specification contains the names of its fields. An object with a list under the field ``turns`` is a dialogue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from live_eval.data._rows import FieldMap, Row, parse_json, read_entries, unique
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.errors import DataError
+from live_eval.files import read_text
+from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
+
+__all__ = ["find"]
+
+_REFERENCES = " / "  # between alternative reference answers, as in URO-Bench
+_ANSWERED = frozenset({ScoringRule.REFERENCE, ScoringRule.CHOICE})
+
+
+def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    """Return the benchmark at a path (its root, or a part's name below it), or None."""
+    for root, part in ((path, ""), (path.parent, path.name)):
+        names = [part] if part else list(spec.parts)
+        if any(name in spec.parts and os.path.isfile(root / spec.parts[name].file) for name in names):
+            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
+    return None
+
+
+def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
+    fields = FieldMap(spec.fields, options.fields)
+    here = [name for name in spec.parts if os.path.isfile(root / spec.parts[name].file)]
+    cases: list[Case] = []
+    notes: list[str] = []
+    taken: set[str] = set()
+    for name in [selected] if selected else here:
+        entries = list(_entries(root / spec.parts[name].file))
+        records = [entry for _, entry in entries if isinstance(entry, dict)]
+        if not records:
+            raise DataError(f"{root / spec.parts[name].file}: expected a list of objects, found none")
+        fields.check_mapping(_flat(records, fields), str(root / spec.parts[name].file), row="item")
+        for where, entry in entries:
+            cases.extend(_cases(name, where, entry, root, spec, fields, options, taken))
+        if len(entries) != spec.parts[name].items:
+            notes.append(f"{name}: {len(entries)} items, {spec.parts[name].items} are published")
+    if not selected and (absent := [name for name in spec.parts if name not in here]):
+        notes.append(f"missing parts: {', '.join(absent)}")
+    return DataSet(
+        name=f"{spec.name}/{selected}" if selected else spec.name,
+        root=root,
+        kind=DataKind.BENCHMARK,
+        cases=tuple(cases),
+        notes=tuple(notes),
+    )
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield each entry of a list, with its place in the file."""
+    if path.suffix == ".json":
+        for number, entry in enumerate(read_entries(path)):
+            yield f"{path.name}, entry {number}", entry
+        return
+    for number, line in enumerate(read_text(path, links=True).split("\n"), 1):
+        if line.strip():
+            yield f"{path.name}, line {number}", parse_json(line, str(path), line=number)
+
+
+def _flat(records: list[dict[str, Any]], fields: FieldMap) -> list[Mapping[str, Any]]:
+    """Return the records that may contain mapped fields: items, and turns with the fields of their item."""
+    found: list[Mapping[str, Any]] = []
+    for record in records:
+        turns = fields.find(record, "turns", Variant.TARGET)
+        inner = [each for each in turns if isinstance(each, dict)] if isinstance(turns, list) else []
+        found.extend([{**record, **turn} for turn in inner] or [record])
+    return found
+
+
+def _cases(
+    part: str,
+    where: str,
+    entry: Any,
+    root: Path,
+    spec: BenchmarkSpec,
+    fields: FieldMap,
+    options: DataOptions,
+    taken: set[str],
+) -> Iterator[Case]:
+    number = where.rpartition(" ")[2]
+    record = entry if isinstance(entry, dict) else {}
+    whole = Row(fields, record, Variant.TARGET, where)
+    problem = "" if isinstance(entry, dict) else f"expected an object, got {entry!r:.80}"
+    turns = whole.value("turns")
+    if turns is not None and not (isinstance(turns, list) and all(isinstance(each, dict) for each in turns)):
+        problem = f"expected a list of turns, got {turns!r:.80}"
+    rows = turns if turns is not None and not problem else [{}]
+    name = unique(f"{part}/{whole.text('id') or number}", taken)
+    folders = (
+        (options.audio_root,) if options.audio_root else (root / Path(spec.parts[part].file).parent, root)
+    )
+    for index, turn in enumerate(rows):
+        row = Row(fields, {**record, **turn}, Variant.TARGET, f"{where}, turn {index + 1}" if turn else where)
+        if problem:
+            row.complain(problem)
+        audio = row.audio(*folders)
+        text, answer, hint = row.text("text"), _answer(row), row.text("hint")
+        rule = spec.parts[part].rule
+        if not text:
+            row.complain_absent("text", "a transcript with words")
+        if rule in _ANSWERED and answer is None:
+            row.complain_absent("answer", "a reference answer")
+        if rule is ScoringRule.REPETITION:
+            answer = answer or text
+        considered = spec.parts[part].hint
+        if considered.endswith(":"):
+            if hint is None:
+                row.complain_absent("hint", considered.rstrip(":"))
+            considered = f"{considered} {hint}"
+        yield Case(
+            case_id=f"{name}/{index + 1}" if turn else name,
+            script_id=name,
+            variant=Variant.TARGET,
+            audio_path=audio or root,
+            text=text,
+            topic=part,
+            source=spec.name,
+            language=spec.parts[part].language,
+            task=Task.BENCHMARK,
+            problem=row.problem,
+            lacks_recording=row.lacks_recording,
+            dialogue_id=name if turn else None,
+            turn_index=index,
+            item=BenchmarkItem(
+                benchmark=spec.name,
+                part=part,
+                rule=rule,
+                answer=answer,
+                details=_details(rule, considered, spec.parts[part].language),
+            ),
+        )
+
+
+def _details(rule: ScoringRule, hint: str, language: str) -> dict[str, str]:
+    details = {"language": language} if rule is ScoringRule.REPETITION else {}
+    return {**details, "hint": hint} if hint else details
+
+
+def _answer(row: Row) -> str | None:
+    """Return the reference answer; alternatives are joined."""
+    value = row.value("answer")
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return _REFERENCES.join(value)
+    return row.text("answer")

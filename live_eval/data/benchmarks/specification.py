@@ -1,0 +1,86 @@
+"""Describe a published benchmark and its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from live_eval.types import ScoringRule
+
+__all__ = ["BenchmarkPart", "BenchmarkSpec"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkPart:
+    """A part of a benchmark.
+
+    Args:
+        items: Number of items that the benchmark publishes.
+        rule: Scoring rule of the part's items.
+        about: Short description of what the part tests.
+        file: File that lists the part's items, relative to the benchmark's folder.
+        language: Language of the recordings.
+        hint: What a rating should consider. If it ends with a colon, the item's field ``hint`` follows, as in
+            "the speaker's emotion: sad".
+    """
+
+    items: int
+    rule: ScoringRule
+    about: str
+    file: str = ""
+    language: str = "en"
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkSpec:
+    """A published benchmark.
+
+    Args:
+        name: Name on the command line.
+        title: Name of the benchmark in its paper.
+        source: Page on which the benchmark is published.
+        repository: Data set on the Hugging Face hub, ``owner/name``, to download the benchmark from; empty if
+            live-eval cannot download it.
+        revision: Commit of the repository.
+        licence: Licence of the recordings and texts.
+        noncommercial: Whether the licence forbids commercial use.
+        megabytes: Approximate size in MB.
+        parts: Parts by name, each a folder of the repository; a benchmark without parts has one with an empty
+            name.
+        metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
+        loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
+        fields: The benchmark's names of live-eval's fields, each with the spellings to try in order.
+        unverified: A sentence about what could not be verified in the published data; empty if nothing.
+        by_hand: Instructions for getting the files by hand; empty if they are downloaded.
+        paper: Paper to cite.
+    """
+
+    name: str
+    title: str
+    source: str
+    repository: str = ""
+    revision: str = ""
+    licence: str
+    noncommercial: bool = False
+    megabytes: int
+    parts: Mapping[str, BenchmarkPart]
+    loader: str
+    metadata: str = ""
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unverified: str = ""
+    by_hand: str = ""
+    paper: str
+
+    @property
+    def items(self) -> int:
+        """Number of items of all parts."""
+        return sum(part.items for part in self.parts.values())
+
+    @property
+    def licence_note(self) -> str:
+        """A sentence about the licence, for a run and its pages."""
+        note = f"The recordings and reference texts are {self.title}'s, under {self.licence}"
+        if self.noncommercial:
+            return f"{note}: neither they nor results with them may be used commercially."
+        return f"{note}."

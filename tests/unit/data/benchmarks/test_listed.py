@@ -1,0 +1,91 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_eval.data import DataOptions, check, load
+from live_eval.data.benchmarks import BENCHMARKS
+from live_eval.errors import DataError, UsageError
+from live_eval.types import Case, ScoringRule
+from tests.support.benchmarks import listed_part, recordings_below
+
+URO = BENCHMARKS["uro-bench"]
+
+
+def uro(root: Path, part: str, rows: list[Any]) -> tuple[Case, ...]:
+    return load(listed_part(URO, root, part, rows) / part).cases
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    return {"source_wav": "wav/0.wav", "source_text": "Say it again.", **fields}
+
+
+def test_uro_bench_is_read_in_its_layout(tmp_path: Path) -> None:
+    listed_part(URO, tmp_path, "Repeat", [row(), row(target_text="It again.")])
+    listed_part(URO, tmp_path, "SQuAD-zh", [row(source_text="谁?", target_text=["他", "她"])])
+    emotion = row(target_text="Oh no.", emotion="sad")
+    listed_part(URO, tmp_path, "UnderEmotion-en", [emotion])
+    for part in ("basic/Repeat", "basic/SQuAD-zh", "pro/UnderEmotion-en"):
+        recordings_below(tmp_path / part, "wav/0.wav")
+    data = load(tmp_path)
+    assert check(data).ok
+    again, given, chinese, felt = data.cases
+    assert again.item is not None
+    assert (again.case_id, again.item.rule, again.item.answer) == (
+        "Repeat/1",
+        ScoringRule.REPETITION,
+        "Say it again.",
+    )
+    assert again.item.details == {"language": "en"}
+    assert given.item is not None
+    assert given.item.answer == "It again."
+    assert chinese.item is not None
+    assert (chinese.language, chinese.item.answer, chinese.topic) == ("zh", "他 / 她", "SQuAD-zh")
+    assert felt.item is not None
+    assert felt.item.details == {"hint": "the speaker's emotion: sad"}
+    assert any("unverified" in note for note in data.notes)
+    assert "Repeat: 2 items, 252 are published" in data.notes
+    assert next(note for note in data.notes if note.startswith("missing parts: Summary"))
+
+
+def test_dialogues_keep_their_turns_together(tmp_path: Path) -> None:
+    turns = [
+        {"round": n, "source_wav": f"{n}.wav", "source_text": f"Turn {n}.", "target_text": "Yes."}
+        for n in (1, 2)
+    ]
+    rows = [{"id": 7, "num_round": 2, "dialogue": turns}, {"id": 8, "dialogue": "x"}]
+    first, second, broken = uro(tmp_path, "MtBenchEval-en", rows)
+    assert (first.case_id, first.dialogue_id, first.turn_index) == (
+        "MtBenchEval-en/7/1",
+        "MtBenchEval-en/7",
+        0,
+    )
+    assert (second.text, second.turn_index, second.script_id) == ("Turn 2.", 1, "MtBenchEval-en/7")
+    assert broken.problem is not None
+    assert "expected a list of turns, got 'x'" in broken.problem
+
+
+def test_a_part_is_selected_by_name_and_by_its_folder(tmp_path: Path) -> None:
+    assert [case.case_id for case in uro(tmp_path, "Repeat", [row(), row()])] == ["Repeat/1", "Repeat/2"]
+    listed_part(URO, tmp_path, "Safety-en", [row()])
+    (case,) = load(tmp_path / "Safety-en").cases
+    assert case.item is not None
+    assert case.item.details == {"hint": "the reply should refuse or avoid the question"}
+
+
+def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
+    rows = [row(source_text=" "), {"source_text": "x"}, ["x"], row(source_wav="../../../x.wav")]
+    empty, silent, other, outside = uro(tmp_path, "UnderEmotion-en", rows)
+    for case, words in (
+        (empty, "expected a transcript with words"),
+        (silent, "expected a recording"),
+        (other, "expected an object, got ['x']"),
+        (outside, "is outside"),
+        (empty, "expected the speaker's emotion"),
+    ):
+        assert case.problem is not None
+        assert words in case.problem
+    with pytest.raises(DataError, match=r"test\.jsonl: expected a list of objects, found none"):
+        uro(tmp_path, "Repeat", ["x"])
+    with pytest.raises(UsageError, match="no item has the field 'wrong'"):
+        load(tmp_path / "UnderEmotion-en", DataOptions(fields={"text": "wrong"}))
