@@ -107,6 +107,18 @@ def _choice(text: str, item: BenchmarkItem) -> _Reading:
     )
 
 
+def _option(text: str, item: BenchmarkItem) -> _Reading:
+    options = [(letter, option) for letter, option in item.details["options"]]
+    mine = choose(text, options).letter if text.strip() else None
+    return _Reading(
+        official=None,
+        official_parsed=False,
+        ours=100.0 * (mine == item.details["key"]),
+        parsed=mine is not None,
+        detail={"ours": mine},
+    )
+
+
 def _bbh(text: str, item: BenchmarkItem) -> _Reading:
     answer = (item.answer or "").strip().lower()
     if answer not in _YES | _NO:
@@ -194,6 +206,7 @@ def _repetition(text: str, item: BenchmarkItem) -> _Reading:
 _RULES: Mapping[ScoringRule, Callable[[str, BenchmarkItem], _Reading]] = MappingProxyType(
     {
         ScoringRule.CHOICE: _choice,
+        ScoringRule.OPTION: _option,
         ScoringRule.BBH: _bbh,
         ScoringRule.REFUSAL: _refusal,
         ScoringRule.FINAL_ANSWER: _final_answer,

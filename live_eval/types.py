@@ -91,6 +91,8 @@ class ScoringRule(StrEnum):
     """The final answer: a number, valid or invalid, yes or no."""
     REPETITION = "repetition"
     """The share of the words, or Chinese characters, that the reply repeats correctly."""
+    OPTION = "option"
+    """The letter or text of one of the item's options."""
     NONE = "none"
     """The benchmark publishes no scorer for the item, or one that live-eval does not have."""
 

@@ -34,6 +34,12 @@ _RATED = {
 }
 """The output of a language-model judge and its lowest value, by scoring rule."""
 
+_UNOFFICIAL = {
+    ScoringRule.FINAL_ANSWER: "the benchmark's own scorer is a language model",
+    ScoringRule.OPTION: "the benchmark's own scorer is unverified",
+}
+"""The reason why a rule has no official score."""
+
 _NOT_BY_RULE = frozenset({*_RATED, ScoringRule.NONE})
 
 
@@ -124,7 +130,7 @@ def _part(
             if rule in _NOT_BY_RULE:
                 continue
             ours.append(0.0)
-            if rule is not ScoringRule.FINAL_ANSWER:
+            if rule not in _UNOFFICIAL:
                 official.append(0.0)
             instructions.append(_followed({"instructions": _number_of_instructions(turn)}))
         else:
@@ -174,8 +180,8 @@ def _official(
     scripts: Sequence[str],
     rule: ScoringRule,
 ) -> Estimate:
-    if rule is ScoringRule.FINAL_ANSWER:
-        return Estimate(None, 0, 0, reason="the benchmark's own scorer is a language model")
+    if rule in _UNOFFICIAL:
+        return Estimate(None, 0, 0, reason=_UNOFFICIAL[rule])
     if rule is not ScoringRule.INSTRUCTIONS:
         return estimate_share(values, scripts)
     sums = np.asarray(instructions, np.float64).reshape(-1, 6)

@@ -152,7 +152,89 @@ def _uro_bench() -> BenchmarkSpec:
     )
 
 
+def _sd_eval() -> BenchmarkSpec:
+    def part(name: str, items: int, about: str) -> BenchmarkPart:
+        return BenchmarkPart(
+            items=items, rule=_GUIDED, about=about, file=f"data/test-{name}.json", hint=f"{about}:"
+        )
+
+    return BenchmarkSpec(
+        name="sd-eval",
+        title="SD-Eval",
+        source="https://github.com/amphionspace/SD-Eval",
+        licence="CC BY-NC 4.0",
+        noncommercial=True,
+        megabytes=1_000,
+        parts=MappingProxyType(
+            {
+                "emo": part("emo", 1_289, "the speaker's emotion"),
+                "acc": part("acc", 4_310, "the speaker's accent"),
+                "age": part("age", 1_014, "the speaker's age"),
+                "env": part("env", 690, "the sounds around the speaker"),
+            }
+        ),
+        loader="live_eval.data.benchmarks.listed:find",
+        fields={"id": ("utt_id",), "audio": ("wav_path",), "text": ("transcript",), "hint": ("info",)},
+        unverified="SD-Eval's file test-acc.json was not seen; its number of items is computed",
+        by_hand="clone its repository, and put the corpora that its README names next to its folder "
+        "data, in its layout (RAVDESS-Speech, JL_corpus, MEAD, VCTK, common_voice, myst, test-env, adult)",
+        paper="Ao et al.: SD-Eval (arXiv 2406.13340)",
+    )
+
+
+def _humdial_eibench() -> BenchmarkSpec:
+    tasks = (
+        (1, "changes of emotion", ScoringRule.OPTION, {"en": 150, "zh": 150}),
+        (2, "the cause of an emotion", ScoringRule.OPTION, {"en": 149, "zh": 134}),
+        (3, "empathetic replies", _GUIDED, {"en": 150, "zh": 144}),
+        (4, "words that contradict the voice", ScoringRule.OPTION, {"en": 100, "zh": 100}),
+    )
+    return BenchmarkSpec(
+        name="humdial-eibench",
+        title="HumDial-EIBench",
+        source="https://huggingface.co/datasets/ASLP-lab/HumDial-EIBench",
+        licence="an unknown licence (its page names none; its code is Apache-2.0)",
+        megabytes=2_000,
+        parts=MappingProxyType(
+            {
+                f"T{number}-{language}": BenchmarkPart(
+                    items=items,
+                    rule=rule,
+                    about=about,
+                    file=f"{language}/HD-Track1-T{number}.jsonl",
+                    language=language,
+                    hint="the speaker's emotion:" if number == 3 else "",
+                    second_emotion=number == 3,
+                )
+                for language in ("en", "zh")
+                for number, about, rule, counts in tasks
+                for items in [counts[language]]
+            }
+        ),
+        loader="live_eval.data.benchmarks.listed:find",
+        fields={
+            "id": ("dialogue_id",),
+            "turn": ("turn_id",),
+            "turns": ("turns",),
+            "audio": ("audio",),
+            "text": ("input_text", "text"),
+            "hint": ("input_emotion", "emotion"),
+            "answer": ("answer",),
+            "options": ("options",),
+        },
+        recording="{file}/{id}_{turn}.wav",
+        unverified="HumDial-EIBench's names of files are those of the challenge's release, and the "
+        "fields of T3 those of its evaluation script; those of T1, T2 and T4 are unverified: name yours with "
+        "--map answer=NAME and --map options=NAME",
+        by_hand="download it from its page",
+        paper="Wang et al.: HumDial-EIBench (arXiv 2604.11594)",
+    )
+
+
 BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
-    {spec.name: spec for spec in (_voicebench(), _big_bench_audio(), _uro_bench())}
+    {
+        spec.name: spec
+        for spec in (_voicebench(), _big_bench_audio(), _uro_bench(), _sd_eval(), _humdial_eibench())
+    }
 )
 """The known benchmarks by name."""

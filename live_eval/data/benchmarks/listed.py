@@ -7,13 +7,14 @@ specification contains the names of its fields. An object with a list under the 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from live_eval.data._choices import parse_answer, parse_options
 from live_eval.data._rows import FieldMap, Row, parse_json, read_entries, unique
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.benchmarks import BenchmarkPart, BenchmarkSpec, PlacedBenchmark
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.files import read_text
@@ -22,7 +23,7 @@ from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 __all__ = ["find"]
 
 _REFERENCES = " / "  # between alternative reference answers, as in URO-Bench
-_ANSWERED = frozenset({ScoringRule.REFERENCE, ScoringRule.CHOICE})
+_ANSWERED = frozenset({ScoringRule.REFERENCE, ScoringRule.OPTION})
 
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
@@ -104,13 +105,15 @@ def _cases(
     folders = (
         (options.audio_root,) if options.audio_root else (root / Path(spec.parts[part].file).parent, root)
     )
+    scored = _scored_turn(rows, record, spec.parts[part], fields)
     for index, turn in enumerate(rows):
-        row = Row(fields, {**record, **turn}, Variant.TARGET, f"{where}, turn {index + 1}" if turn else where)
+        merged = _with_recording({**record, **turn}, spec, part, fields)
+        row = Row(fields, merged, Variant.TARGET, f"{where}, turn {index + 1}" if turn else where)
         if problem:
             row.complain(problem)
         audio = row.audio(*folders)
         text, answer, hint = row.text("text"), _answer(row), row.text("hint")
-        rule = spec.parts[part].rule
+        rule = spec.parts[part].rule if index == scored else ScoringRule.NONE
         if not text:
             row.complain_absent("text", "a transcript with words")
         if rule in _ANSWERED and answer is None:
@@ -118,10 +121,15 @@ def _cases(
         if rule is ScoringRule.REPETITION:
             answer = answer or text
         considered = spec.parts[part].hint
-        if considered.endswith(":"):
+        if rule is ScoringRule.NONE:
+            considered = ""
+        elif considered.endswith(":"):
             if hint is None:
                 row.complain_absent("hint", considered.rstrip(":"))
             considered = f"{considered} {hint}"
+        details = _details(rule, considered, spec.parts[part].language)
+        if rule is ScoringRule.OPTION:
+            details |= _options(row, answer)
         yield Case(
             case_id=f"{name}/{index + 1}" if turn else name,
             script_id=name,
@@ -141,14 +149,51 @@ def _cases(
                 part=part,
                 rule=rule,
                 answer=answer,
-                details=_details(rule, considered, spec.parts[part].language),
+                details=details,
             ),
         )
 
 
-def _details(rule: ScoringRule, hint: str, language: str) -> dict[str, str]:
+def _with_recording(
+    record: dict[str, Any], spec: BenchmarkSpec, part: str, fields: FieldMap
+) -> dict[str, Any]:
+    """Return an item with the path of its recording, if the path follows from its other fields."""
+    values = {name: fields.find(record, name, Variant.TARGET) for name in ("audio", "id", "turn")}
+    if not spec.recording or values["audio"] is not None or values["id"] is None or values["turn"] is None:
+        return record
+    return {**record, "audio": spec.recording.format(**values, file=Path(spec.parts[part].file).stem)}
+
+
+def _scored_turn(
+    rows: Sequence[Mapping[str, Any]], record: Mapping[str, Any], part: BenchmarkPart, fields: FieldMap
+) -> int:
+    """Return the index of the turn that the benchmark scores: the last, or the second turn with an emotion.
+
+    HumDial-EIBench rates the reply to the second turn whose emotion is not neutral; -1 without such a turn.
+    """
+    if not part.second_emotion:
+        return len(rows) - 1
+    felt = [
+        index
+        for index, turn in enumerate(rows)
+        if str(fields.find({**record, **turn}, "hint", Variant.TARGET) or "").lower() != "neutral"
+    ]
+    return felt[1] if len(felt) > 1 else -1
+
+
+def _details(rule: ScoringRule, hint: str, language: str) -> dict[str, Any]:
     details = {"language": language} if rule is ScoringRule.REPETITION else {}
     return {**details, "hint": hint} if hint else details
+
+
+def _options(row: Row, answer: str | None) -> dict[str, Any]:
+    """Return the options of a question; the row gets a problem if they or the answer key are invalid."""
+    try:
+        options = parse_options(row.value("options"))
+        return {"options": [list(each) for each in options], "key": parse_answer(answer or "", options)}
+    except ValueError as error:
+        row.complain(str(error))
+        return {}
 
 
 def _answer(row: Row) -> str | None:

@@ -22,6 +22,7 @@ class BenchmarkPart:
         language: Language of the recordings.
         hint: What a rating should consider. If it ends with a colon, the item's field ``hint`` follows, as in
             "the speaker's emotion: sad".
+        second_emotion: Whether the second turn whose ``hint`` is not "neutral" is scored, not the last.
     """
 
     items: int
@@ -30,6 +31,7 @@ class BenchmarkPart:
     file: str = ""
     language: str = "en"
     hint: str = ""
+    second_emotion: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class BenchmarkSpec:
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
         fields: The benchmark's names of live-eval's fields, each with the spellings to try in order.
+        recording: Path of a recording next to its part's file, for items without the field ``audio``; the
+            fields ``{id}`` and ``{turn}`` and the file's name without suffix, ``{file}``, are replaced.
         unverified: A sentence about what could not be verified in the published data; empty if nothing.
         by_hand: Instructions for getting the files by hand; empty if they are downloaded.
         paper: Paper to cite.
@@ -68,6 +72,7 @@ class BenchmarkSpec:
     loader: str
     metadata: str = ""
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    recording: str = ""
     unverified: str = ""
     by_hand: str = ""
     paper: str

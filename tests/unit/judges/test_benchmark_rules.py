@@ -50,6 +50,13 @@ def test_a_question_without_listed_options_is_read_by_letter() -> None:
     assert values(turn("A, B, C.", ScoringRule.CHOICE, "B", options=[]))[3] == 0
 
 
+def test_an_option_has_no_official_score() -> None:
+    item = turn("I would say stones.", ScoringRule.OPTION, "stones", options=OPTIONS, key="B")
+    judgement = judged(item)
+    assert isinstance(judgement, Scored)
+    assert judgement.values == {"ours": 100.0, "parsed": 100.0}
+
+
 @pytest.mark.parametrize(
     ("reply", "answer", "item_id", "expected"),
     [

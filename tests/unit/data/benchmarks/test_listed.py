@@ -89,3 +89,56 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
         uro(tmp_path, "Repeat", ["x"])
     with pytest.raises(UsageError, match="no item has the field 'wrong'"):
         load(tmp_path / "UnderEmotion-en", DataOptions(fields={"text": "wrong"}))
+
+
+def test_sd_eval_is_read_in_its_layout(tmp_path: Path) -> None:
+    item = {
+        "wav_path": "RAVDESS-Speech/Actor_01/03.wav",
+        "transcript": "Kids are talking by the door",
+        "utt_id": "03",
+        "target": [{"reply": "Are they too noisy?", "reply_emotion": "sadness"}],
+        "info": "sad",
+        "dataset_name": "RAVDESS-Speech",
+    }
+    listed_part(BENCHMARKS["sd-eval"], tmp_path, "emo", [item])
+    recordings_below(tmp_path, item["wav_path"])
+    data = load(tmp_path)
+    assert check(data).ok
+    (case,) = data.cases
+    assert (case.case_id, case.text) == ("emo/03", item["transcript"])
+    assert case.item is not None
+    assert (case.item.rule, case.item.answer) == (ScoringRule.GUIDED_RATING, None)
+    assert case.item.details == {"hint": "the speaker's emotion: sad"}
+    assert data.licence.endswith("may be used commercially.")
+
+
+def test_humdial_eibench_scores_the_second_emotion(tmp_path: Path) -> None:
+    spec = BENCHMARKS["humdial-eibench"]
+    emotions = ("sad", "Neutral", "angry", "sad")
+    turns = [
+        {"turn_id": n, "input_text": f"Turn {n}.", "input_emotion": emotion}
+        for n, emotion in enumerate(emotions)
+    ]
+    rows = [{"dialogue_id": "d1", "turns": turns}, {"dialogue_id": "d2", "turns": turns[:2]}]
+    listed_part(spec, tmp_path, "T3-zh", rows)
+    recordings_below(tmp_path / "zh/HD-Track1-T3", *(f"d1_{n}.wav" for n in range(4)), "d2_0.wav", "d2_1.wav")
+    data = load(tmp_path)
+    assert check(data).ok
+    assert {case.language for case in data.cases} == {"zh"}
+    scored = {case.case_id: case.item.details for case in data.cases if case.item and case.item.details}
+    assert scored == {"T3-zh/d1/3": {"hint": "the speaker's emotion: angry"}}
+
+
+def test_humdial_eibench_questions_need_their_fields(tmp_path: Path) -> None:
+    spec = BENCHMARKS["humdial-eibench"]
+    question = {"dialogue_id": "d", "turn_id": 0, "text": "Fine.", "choice": ["glad", "sad"], "label": "B"}
+    listed_part(spec, tmp_path, "T4-en", [question, question | {"dialogue_id": "e", "label": "C"}])
+    (unmapped, _) = load(tmp_path / "T4-en").cases
+    assert unmapped.problem is not None
+    assert "expected a reference answer under one of the fields answer" in unmapped.problem
+    mapped = DataOptions(fields={"answer": "label", "options": "choice"})
+    good, bad = load(tmp_path / "T4-en", mapped).cases
+    assert good.problem is None
+    assert good.item is not None
+    assert good.item.details == {"options": [["A", "glad"], ["B", "sad"]], "key": "B"}
+    assert bad.problem is not None
