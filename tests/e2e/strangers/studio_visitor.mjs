@@ -160,7 +160,7 @@ async function use() {
     first: await text("#turn-table a.name"),
     rows: await page.locator("#turn-table tbody tr").count(),
   });
-  await page.getByRole("searchbox").fill("bus id_017");
+  await page.getByRole("searchbox", { name: "Search" }).fill("bus id_017");
   await page.locator("form output", { hasText: "1 of 130 turns" }).waitFor();
   tell({ type: "search", first: await text("#turn-table a.name"), address: page.url() });
 
