@@ -12,7 +12,14 @@ from live_eval.judging import JudgeKind, JudgeSpec, LeaderboardTable, OutputSpec
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
-__all__ = ["BoardColumn", "TableColumn", "leaderboard_columns", "prompt_scores", "score_definition"]
+__all__ = [
+    "BoardColumn",
+    "TableColumn",
+    "leaderboard_columns",
+    "prompt_scores",
+    "score_definition",
+    "score_heading",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +27,14 @@ class TableColumn:
     """A column of a table on the leaderboard.
 
     Args:
+        title: Short name, by which published values are found.
+        heading: Name on pages.
         scores: Scores that can fill the column; the first one that a run has is used.
         definition: What the values measure, in full sentences.
     """
 
     title: str
+    heading: str
     scores: tuple[str, ...] = ()
     definition: str = ""
     unit: str = ""
@@ -77,6 +87,7 @@ def leaderboard_columns() -> tuple[BoardColumn, ...]:
             continue
         columns[column.table, title] = BoardColumn(
             title=title,
+            heading=_heading(title, output),
             table=column.table,
             scores=(score,),
             definition=definition,
@@ -95,6 +106,16 @@ def leaderboard_columns() -> tuple[BoardColumn, ...]:
 def prompt_scores() -> tuple[str, ...]:
     """Return the scores that the paper uses to choose each model's prompt."""
     return tuple(score for column in leaderboard_columns() if column.picks_prompt for score in column.scores)
+
+
+def score_heading(output: OutputSpec) -> str:
+    """Return an output's short name: its title, or the title of its only column in the paper's tables."""
+    return _heading(output.columns[0].title, output) if len(output.columns) == 1 else output.title
+
+
+def _heading(title: str, output: OutputSpec) -> str:
+    """Return an output's title if it begins with the title of its column ("C1 context fit")."""
+    return output.title if output.title.startswith(f"{title} ") else title
 
 
 def score_definition(output: OutputSpec, judge: JudgeSpec, version: str = "") -> str:

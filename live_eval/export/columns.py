@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from live_eval.analysis.summary.score_table import ScoreColumn
+from live_eval.analysis.summary.vocal_sounds import DEFINITIONS_OF_A_TURN, TITLES_OF_A_TURN
 
 __all__ = ["TOKENS", "ExportColumn", "Kind", "export_columns"]
 
@@ -42,18 +43,6 @@ def _cue(of: str, whose: str) -> tuple[ExportColumn, ...]:
     )
 
 
-_LATENCIES = {
-    "connect": "dialling to session ready",
-    "endpointing": "end of the user's speech to the endpoint's report of it",
-    "first_byte": "end of the user's speech to the first audio of the reply",
-    "voice_to_voice": "end of the user's speech to the first audible sample of the reply",
-    "lead_silence": "`first_byte` to `voice_to_voice`",
-    "transcript": "end of the user's speech to the first text of the reply",
-    "barge_in_stop": "the user speaks over the reply to its last audible sample",
-    "voice_to_voice_from_last_word": "end of the last word to the first audible sample of the reply, for "
-    "turns whose cue is a sound of the speaker",
-    "voice_to_voice_from_last_sound": "`voice_to_voice` of these turns, under the name of their summary",
-}
 TOKENS = ("input_tokens", "output_tokens", "input_audio_tokens", "output_audio_tokens", "cached_tokens")
 _RESPONSE = (
     ExportColumn("response_id", "text", "identifier of the response"),
@@ -111,8 +100,14 @@ _FIRST = (
     ExportColumn("reply_text", "text", "the endpoint's transcript of the reply"),
     ExportColumn("chosen", "text", "letter of the option that the reply chooses"),
     ExportColumn("heard_text", "text", "the endpoint's transcript of the user's speech"),
-    *(ExportColumn(f"latency_ms.{name}", "number", f"{meaning}, ms") for name, meaning in _LATENCIES.items()),
-    *(ExportColumn(f"latency_reason.{name}", "text", f"why there is no `{name}`") for name in _LATENCIES),
+    *(
+        ExportColumn(f"latency_ms.{name}", "number", f"{title}, ms: {DEFINITIONS_OF_A_TURN[name]}")
+        for name, title in TITLES_OF_A_TURN.items()
+    ),
+    *(
+        ExportColumn(f"latency_reason.{name}", "text", f"why there is no {title}")
+        for name, title in TITLES_OF_A_TURN.items()
+    ),
     ExportColumn("lag_ms", "number", "error bar of the latencies, ms"),
     ExportColumn("flagged", "boolean", "whether the lag exceeds 20 ms"),
     ExportColumn("uncertain", "boolean", "whether the end of the user's speech is uncertain"),
@@ -154,7 +149,7 @@ def export_columns(scores: Sequence[ScoreColumn]) -> tuple[ExportColumn, ...]:
         *_FIRST,
         *(ExportColumn(f"scores.{score.name}", "number", _score_meaning(score)) for score in scores),
         *(
-            ExportColumn(f"score_reason.{score.name}", "text", f"why there is no {score.name}")
+            ExportColumn(f"score_reason.{score.name}", "text", f"why there is no {score.heading}")
             for score in scores
         ),
         *_LAST,
@@ -162,4 +157,8 @@ def export_columns(scores: Sequence[ScoreColumn]) -> tuple[ExportColumn, ...]:
 
 
 def _score_meaning(column: ScoreColumn) -> str:
-    return f"{column.title}, {column.unit}" if column.unit else column.title
+    return (
+        column.definition
+        if column.definition.startswith(column.heading)
+        else f"{column.heading}: {column.definition}"
+    )

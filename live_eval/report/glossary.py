@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
+from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.vocal_sounds import DEFINITIONS_OF_A_TURN, TITLES_OF_A_TURN
 from live_eval.recording import part_of, text_of
-from live_eval.timing import AUDIBLE_DBFS, LAG_BOUND_NS
+from live_eval.timing import LAG_BOUND_NS
 
 __all__ = [
     "CAMPAIGN_DEFINITIONS",
@@ -26,39 +28,20 @@ LAG_NOTE = (
     "percentiles are also given without flagged turns."
 )
 
-_LATENCIES = (
-    (
-        "end of speech",
-        "the last sample of the speaker's own voice in the recording, including breath, sigh and laughter, "
-        "excluding background; a sample is spoken when a microphone would have captured it",
-    ),
-    ("connect", "from dialling to the endpoint's session being ready"),
-    (
-        "endpointing",
-        "from the end of speech to the endpoint's report that speech stopped, or, with manual turns, to its "
-        "acceptance of the commit; the two are never pooled",
-    ),
-    ("first byte", "from the end of speech to the arrival of the first reply audio"),
-    (
-        "voice to voice",
-        "from the end of speech to the first audible sample of the reply, as heard by a listener without a "
-        f"jitter buffer: the first 10 ms window above {AUDIBLE_DBFS:.0f} dBFS that lasts 30 ms",
-    ),
-    ("lead silence", "from the first byte to the first audible sample"),
-    ("transcript", "from the end of speech to the arrival of the first reply text"),
+_END_OF_SPEECH = (
+    "end of speech",
+    "the last sample of the speaker's own voice in the recording, including breath, sigh and laughter, "
+    "excluding background; a sample is spoken when a microphone would have captured it",
 )
 
+
+def _latencies(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((TITLES_OF_A_TURN[name], DEFINITIONS_OF_A_TURN[name]) for name in names)
+
+
 DEFINITIONS = (
-    *_LATENCIES,
-    (
-        "voice to voice from last word",
-        "of turns whose cue is a sound of the speaker (sigh, breath, sob …): from the end of the last word "
-        "to the first audible sample of the reply, also if the end of speech is uncertain",
-    ),
-    (
-        "voice to voice from last sound",
-        "of the same turns: voice to voice, also if the end of speech is uncertain",
-    ),
+    _END_OF_SPEECH,
+    *_latencies(TITLES_OF_A_TURN),
     (
         "cue sensitivity",
         "how much replies differ between styles of a script, beyond their difference between repeats of one "
@@ -89,10 +72,6 @@ DEFINITIONS = (
         "better in one respect",
     ),
     (
-        "barge-in stop",
-        "from the moment the user begins to speak over the reply to its last audible sample",
-    ),
-    (
         "n, missing",
         "n is the number of captured turns in a percentile. For latencies measured from the end of speech, "
         "turns with an uncertain end are reported separately. Missing turns (failed or unanswered) have no "
@@ -121,7 +100,8 @@ DEFINITIONS = (
 )
 
 CAMPAIGN_DEFINITIONS = (
-    *_LATENCIES,
+    _END_OF_SPEECH,
+    *_latencies(name for name in LATENCIES if name != "barge_in_stop"),
     ("complete", "from the end of speech to the endpoint's report that the reply is complete"),
     ("start delay", "from the intended start of a session to dialling; open loop only"),
     (

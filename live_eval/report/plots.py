@@ -217,7 +217,8 @@ def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
                 f"dot c{(name.run or 0) % COLOURS}",
                 across.along(point.first),
                 up.along(point.second),
-                f"{name.text}: {point.name}, {across.title} {point.first:.4g}, {up.title} {point.second:.4g}",
+                f"{name.text}: {point.name}, {across.heading} {point.first:.4g}, "
+                f"{up.heading} {point.second:.4g}",
             )
             for name, found in levels
             for relation in found.relations
@@ -227,7 +228,7 @@ def level_plots(levels: Sequence[tuple[Cell, TaskLevels]]) -> list[Plot]:
             for point in relation.points
         )
         if dots:
-            title = f"{up.title} by {across.title}"
+            title = f"{up.heading} by {across.heading}"
             plots.append(Plot(title=title, dots=dots, across_ticks=_quarters(across), up_ticks=_quarters(up)))
     return plots
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.benchmark_parts import PartSummary
 from live_eval.analysis.summary.task_metrics import QuestionSummary, TaskSummary
-from live_eval.analysis.task_levels import TaskLevels
+from live_eval.analysis.task_levels import TaskLevels, related_columns
 from live_eval.report.cells import NONE, Cell, Table, interval, number
 from live_eval.report.tables import RunView, columns_of, run_cell
 from live_eval.text.wording import counted
@@ -186,12 +186,13 @@ def _of_replies(count: int, replies: int) -> str:
 
 def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
     columns = columns_of(runs, ["levels", "by"], ["correlation", "95 % interval", "n"])
+    headings = {column.title: column.heading for column in related_columns()}
     keys = dict.fromkeys(
         (each.first, each.second, each.unit) for _, found in levels for each in found.relations
     )
     rows = tuple(
         (
-            Cell(f"{key[0]} and {key[1]}"),
+            Cell(f"{headings[key[0]]} and {headings[key[1]]}"),
             Cell(key[2]),
             *run_cell(view, runs),
             *_with_interval(each.correlation),
@@ -206,12 +207,14 @@ def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunV
 
 
 def _cues(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:
-    headings = ("recognised", "n", "not recognised", "n", "difference", "95 % interval")
-    columns = columns_of(runs, ["replies"], headings)
+    columns = columns_of(
+        runs, ["replies"], ("recognised", "n", "not recognised", "n", "difference", "95 % interval")
+    )
+    headings = {column.title: column.heading for column in related_columns()}
     names = dict.fromkeys(each.measure for _, found in levels for each in found.cue_recognised)
     rows = tuple(
         (
-            Cell(name),
+            Cell(headings[name]),
             *run_cell(view, runs),
             *(
                 cell

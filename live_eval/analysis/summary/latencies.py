@@ -12,10 +12,11 @@ from live_eval.analysis.statistics.distribution import Distribution, distributio
 from live_eval.analysis.statistics.intervals import interval_json, quantile, rounded
 from live_eval.analysis.summary.observations import Observation, latency
 from live_eval.judging import TURN_FAILED
-from live_eval.timing import Latencies
+from live_eval.timing import AUDIBLE_DBFS, Latencies
 
 __all__ = [
     "LATENCIES",
+    "LATENCY_DEFINITIONS",
     "LATENCY_TITLES",
     "Lag",
     "LatencySummary",
@@ -40,6 +41,21 @@ LATENCY_TITLES: Mapping[str, str] = MappingProxyType(
 )
 """The latencies of a turn, in the order of docs/reference/latencies.md, with their titles."""
 LATENCIES = tuple(LATENCY_TITLES)
+LATENCY_DEFINITIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "connect": "from dialling to the endpoint's session being ready",
+        "endpointing": "from the end of speech to the endpoint's report that speech stopped, or, with manual "
+        "turns, to its acceptance of the commit; the two are never pooled",
+        "first_byte": "from the end of speech to the arrival of the first reply audio",
+        "voice_to_voice": "from the end of speech to the first audible sample of the reply, as heard by a "
+        f"listener without a jitter buffer: the first 10 ms window above {AUDIBLE_DBFS:.0f} dBFS that lasts "
+        "30 ms",
+        "lead_silence": "from the first byte to the first audible sample",
+        "transcript": "from the end of speech to the arrival of the first reply text",
+        "barge_in_stop": "from the moment the user begins to speak over the reply to its last audible sample",
+    }
+)
+"""The definitions of the latencies, for the glossary and for the columns of exports."""
 
 _NOT_FROM_VOICE_END = frozenset({"connect", "lead_silence", "barge_in_stop", "start_delay"})
 # Latencies from both possible ends of speech, for turns with a vocal sound.

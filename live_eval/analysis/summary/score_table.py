@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from live_eval.analysis.leaderboard_columns import BoardColumn, score_definition
+from live_eval.analysis.leaderboard_columns import BoardColumn, score_definition, score_heading
 from live_eval.analysis.statistics.intervals import Estimate, estimate_means, interval_json, rounded, share_of
 from live_eval.analysis.summary.observations import Observation
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
@@ -378,15 +378,13 @@ def _column(
     judge: str, version: str, output: str, spec: OutputSpec | None, judge_spec: JudgeSpec | None
 ) -> ScoreColumn:
     title = spec.title if spec else score_name(judge, output)
-    columns = spec.columns if spec else ()
-    named = columns[0].title if len(columns) == 1 else None
     return ScoreColumn(
         name=score_name(judge, output),
         judge=judge,
         version=version,
         output=output,
         title=title,
-        heading=title if named is None or title.startswith(f"{named} ") else named,
+        heading=score_heading(spec) if spec else title,
         definition=score_definition(spec, judge_spec, version) if spec and judge_spec else _UNKNOWN,
         unit=spec.unit if spec else "",
         higher_is_better=spec.higher_is_better if spec else None,

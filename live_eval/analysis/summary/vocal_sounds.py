@@ -10,7 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from live_eval.analysis.summary.latencies import LATENCY_TITLES, LatencySummary, summarise_values
+from live_eval.analysis.summary.latencies import (
+    LATENCY_DEFINITIONS,
+    LATENCY_TITLES,
+    LatencySummary,
+    summarise_values,
+)
 from live_eval.analysis.summary.observations import Observation
 from live_eval.data import VOCAL_SOUNDS
 from live_eval.judging import TURN_FAILED
@@ -18,6 +23,7 @@ from live_eval.timing import Latency
 from live_eval.types import Case, SpeechBoundaries
 
 __all__ = [
+    "DEFINITIONS_OF_A_TURN",
     "TITLES_OF_A_TURN",
     "VOCAL_SOUND_TITLES",
     "has_vocal_sound",
@@ -35,6 +41,16 @@ VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
 )
 TITLES_OF_A_TURN: Mapping[str, str] = MappingProxyType({**LATENCY_TITLES, **VOCAL_SOUND_TITLES})
 """The titles of all latencies, for every page, table and sentence."""
+_OF_SOUNDS = "of turns whose cue is a sound of the speaker (sigh, breath, sob …):"
+DEFINITIONS_OF_A_TURN: Mapping[str, str] = MappingProxyType(
+    {
+        **LATENCY_DEFINITIONS,
+        "voice_to_voice_from_last_word": f"{_OF_SOUNDS} from the end of the last word to the first audible "
+        "sample of the reply, also if the end of speech is uncertain",
+        _FROM_LAST_SOUND: f"{_OF_SOUNDS} voice to voice, also if the end of speech is uncertain",
+    }
+)
+"""The definitions of the same latencies."""
 
 _NO_WORD = "the end of the last word is unknown"
 _NO_SOUND = "the cue is no sound of the speaker"

@@ -18,6 +18,7 @@ from typing import Any
 
 from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn, leaderboard_columns
 from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.summary.score_table import JudgeFacts
@@ -166,11 +167,7 @@ _LATENCY_NOTE = (
     "Latencies cover all tasks and start at the measured end of the user's speech, as in live-eval show. "
     "The paper publishes none. To compare endpoints under equal load, use live-eval latency."
 )
-_LATENCIES = {
-    "voice to voice p50": ("voice_to_voice", "p50"),
-    "voice to voice p95": ("voice_to_voice", "p95"),
-    "first byte p50": ("first_byte", "p50"),
-}
+_LATENCIES = (("voice_to_voice", "p50"), ("voice_to_voice", "p95"), ("first_byte", "p50"))
 """The latency and percentile in each column."""
 _TABLES = (
     ("Understanding and reasoning", LeaderboardTable.UNDERSTANDING),
@@ -267,15 +264,20 @@ def _latencies(entries: Sequence[Entry]) -> BoardTable:
     """Return the latency table, with a row for every run."""
     rows = []
     for source, entry in zip(sources_of(entries, prompted=True), entries, strict=True):
-        summaries = [(entry.summary.latencies[name].measured, p) for name, p in _LATENCIES.values()]
+        summaries = [(entry.summary.latencies[name].measured, p) for name, p in _LATENCIES]
         cells = [BoardCell(found[p].value, found[p], entry.run.total, digits=0) for found, p in summaries]
         rows.append(BoardRow(source, tuple(cells)))
     meanings = defined_terms()
+    titles = [f"{LATENCY_TITLES[name]} {percentile}" for name, percentile in _LATENCIES]
     columns = [
         TableColumn(
-            title=title, unit="ms", higher_is_better=False, definition=meanings[name.replace("_", " ")]
+            title=title,
+            heading=title,
+            unit="ms",
+            higher_is_better=False,
+            definition=meanings[LATENCY_TITLES[name]],
         )
-        for title, (name, _) in _LATENCIES.items()
+        for title, (name, _) in zip(titles, _LATENCIES, strict=True)
     ]
     return BoardTable("Latency, ms", tuple(columns), tuple(rows), (_LATENCY_NOTE,))
 
@@ -347,7 +349,7 @@ def find_best(rivals: Sequence[Rival], *, higher_is_better: bool) -> Best:
 def _without_best(best: Mapping[BoardColumn, Best]) -> Iterator[str]:
     """Yield a note on each column without a best row."""
     for reason in dict.fromkeys(found.reason for found in best.values() if found.reason):
-        titles = ", ".join(column.title for column, found in best.items() if found.reason == reason)
+        titles = ", ".join(column.heading for column, found in best.items() if found.reason == reason)
         yield f"no row is bold in {titles}: {reason}"
 
 
@@ -387,7 +389,7 @@ def _map(column: BoardColumn, entries: Sequence[Entry]) -> HeatMap | None:
         if any(cell.value is not None for cell in row)
     }
     short = any(cell.n_of_turns for row in rows.values() for cell in row)
-    about = f"Accuracy by type: {column.title}" if column.task.asks else f"{column.title} by attribute"
+    about = f"Accuracy by type: {column.heading}" if column.task.asks else f"{column.heading} by attribute"
     return HeatMap(
         f"{about}, {column.unit}" if column.unit == "%" else about,
         column,
@@ -414,7 +416,7 @@ def _name_judges(columns: Iterable[tuple[BoardColumn, Iterable[JudgeFacts]]]) ->
     titles: dict[tuple[tuple[JudgeFacts, ...], str], list[str]] = {}
     for column, judges in columns:
         if different := tuple(dict.fromkeys(judges)):
-            titles.setdefault((different, JUDGES.get(column.title, "")), []).append(column.title)
+            titles.setdefault((different, JUDGES.get(column.title, "")), []).append(column.heading)
     apart = dict.fromkeys(judge for judges, paper in titles for judge in judges if paper or len(judges) > 1)
     letters = {judge: _letter(place) for place, judge in enumerate(apart)}
     parts = []

@@ -294,9 +294,9 @@ def _choose_prompts(entries: Sequence[Entry], column: BoardColumn) -> Chosen:
             else:
                 notes.append(
                     f"{label}the prompt {best[0]!r} is shown, the best of {', '.join(prompts)} by "
-                    f"{column.title}, as in the paper. Prompts are ranked by their mean over scripts, on the "
-                    "turns with a value under every prompt; the table shows means over turns. The best of "
-                    "several is biased upwards"
+                    f"{column.heading}, as in the paper. Prompts are ranked by their mean over scripts, on "
+                    "the turns with a value under every prompt; the table shows means over turns. The best "
+                    "of several is biased upwards"
                 )
         shown += [entry for entry in runs if entry.prompt in best] + others
     return Chosen(tuple(shown), tuple(notes))
@@ -307,9 +307,9 @@ def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str],
     prompts = list(dict.fromkeys(entry.prompt for entry in runs))
     series = [(entry.prompt, entry.series(column)) for entry in runs]
     if unscored := [prompt for prompt, found in series if found is None]:
-        return prompts, f"{column.title} is missing for {', '.join(dict.fromkeys(unscored))}"
+        return prompts, f"{column.heading} is missing for {', '.join(dict.fromkeys(unscored))}"
     if len({entry.judge(column) for entry in runs}) > 1:
-        return prompts, f"{column.title} is from different judges, judge models or judge versions"
+        return prompts, f"{column.heading} is from different judges, judge models or judge versions"
     # Average the runs of a prompt, so that each prompt counts once.
     of_prompt = {
         prompt: averaged([found for name, found in series if name == prompt and found is not None])
@@ -317,7 +317,7 @@ def _best_prompt(runs: Sequence[Entry], column: BoardColumn) -> tuple[list[str],
     }
     ranked = rank_prompts(of_prompt, {key: script for entry in runs for key, script in entry.scripts.items()})
     if ranked is None:
-        return prompts, f"no turn has {column.title} under every prompt"
+        return prompts, f"no turn has {column.heading} under every prompt"
     if len(ranked.best) > 1:
-        return prompts, f"the best means of {column.title} are equal"
+        return prompts, f"the best means of {column.heading} are equal"
     return list(ranked.best), ""

@@ -81,7 +81,7 @@ def table_in_words(table: BoardTable) -> dict[str, Any]:
         "title": table.title,
         "columns": [
             {
-                "title": column.title,
+                "title": column.heading,
                 "scores": column.scores,
                 "higher_is_better": column.higher_is_better,
                 "definition": column.definition,
@@ -146,7 +146,7 @@ def _markdown_mark(mark: str) -> str:
 
 
 def _markdown_table(table: BoardTable) -> str:
-    heads = [f"{column.title} {_arrow(column.higher_is_better)}" for column in table.columns]
+    heads = [f"{column.heading} {_arrow(column.higher_is_better)}" for column in table.columns]
     rows = [[markdown_text(_label(row.source)), *map(_markdown_cell, row.cells)] for row in table.rows]
     return _first_left(["model", *heads], rows)
 
@@ -180,7 +180,7 @@ def _markdown_map(heat_map: HeatMap) -> str:
 def _markdown_plots(plots: tuple[LevelPlot, ...]) -> str:
     rows = [
         [
-            f"{plot.up.title} by {plot.across.title}",
+            f"{plot.up.heading} by {plot.across.heading}",
             _figure(plot.correlation),
             str(len(plot.dots)),
             _figure(plot.published),
@@ -303,6 +303,7 @@ def _map_as_json(heat_map: HeatMap) -> dict[str, Any]:
 def _column_as_json(column: TableColumn) -> dict[str, Any]:
     return {
         "title": column.title,
+        "heading": column.heading,
         "task": column.task.value if isinstance(column, BoardColumn) else None,
         "unit": column.unit,
         "higher_is_better": column.higher_is_better,
@@ -376,7 +377,7 @@ def _latex(board: Board) -> str:
 
 
 def _latex_table(table: BoardTable) -> str:
-    heads = [_tex(f"{column.title} {_arrow(column.higher_is_better)}") for column in table.columns]
+    heads = [_tex(f"{column.heading} {_arrow(column.higher_is_better)}") for column in table.columns]
     lines = []
     for place, row in enumerate(table.rows):
         if row.published:

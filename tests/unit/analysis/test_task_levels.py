@@ -453,14 +453,14 @@ def test_levels_are_plotted_with_a_dot_for_each_attribute(tmp_path: Path) -> Non
     ]
     levels = relate_levels(summary_of(tmp_path / "run", turns))
     [plot] = level_plots([(Cell("mine", run=2), levels)])
-    assert (plot.title, len(plot.dots)) == ("C4 by understanding", len(cues))
+    assert (plot.title, len(plot.dots)) == ("C4 speech information relevance by understanding", len(cues))
     assert [dot.across for dot in plot.dots] == [100.0 * (number % 2 == 0) for number in range(len(cues))]
     assert [dot.up for dot in plot.dots] == pytest.approx([6.25 * number for number in range(len(cues))])
-    assert plot.dots[1].title == "mine: laughter, understanding 0, C4 1.25"
+    assert plot.dots[1].title == "mine: laughter, understanding 0, C4 speech information relevance 1.25"
     assert [tick.label for tick in plot.up_ticks] == ["1", "2", "3", "4", "5"]
     page = write_report([tmp_path / "run"])
     assert page is not None
-    assert "C4 by understanding" in page
+    assert "C4 speech information relevance by understanding" in page
 
 
 def test_a_run_of_conversation_alone_shows_no_tasks(tmp_path: Path) -> None:

@@ -102,10 +102,16 @@ def test_prompts_are_distinguished_by_text_and_data_by_hash(tmp_path: Path) -> N
         ("made-up", f"p.txt ({'b' * 12})"),
     ]
     words = build_board(paths[:2]).tables[2]
-    assert "every prompt has a row, since the best means of C4 are equal" in " ".join(words.notes)
+    assert (
+        "every prompt has a row, since the best means of C4 speech information relevance are equal"
+        in " ".join(words.notes)
+    )
     assert [prompt for _, prompt in ours([paths[0], paths[2]], 2)] == ["p.txt", "no"], "not of one data set"
     words = build_board([paths[0], paths[2]]).tables[2]
-    assert "no row is bold in C1, C2, C3, C4: the runs have different data or cases" in " ".join(words.notes)
+    assert (
+        "C3 colloquialism degree, C4 speech information relevance: the runs have different data or cases"
+        in " ".join(words.notes)
+    )
     assert not any(cell.best for row in words.rows for cell in row.cells)
     with pytest.raises(UsageError, match="got a duplicate"):
         build_board([paths[0], paths[0]])
@@ -123,7 +129,10 @@ def test_a_run_of_questions_does_not_affect_the_choice_of_prompts(
 def test_rows_of_different_cases_have_no_best(runs: Mapping[str, Path], tmp_path: Path) -> None:
     few = written(tmp_path / "few", prompt="basic", c4=4.0, conversations=4)
     words = build_board([runs["basic"], few]).tables[2]
-    assert "no row is bold in C1, C2, C3, C4: the runs have different data or cases" in " ".join(words.notes)
+    assert (
+        "C3 colloquialism degree, C4 speech information relevance: the runs have different data or cases"
+        in " ".join(words.notes)
+    )
     assert not any(cell.best for row in words.rows for cell in row.cells)
 
 
@@ -147,7 +156,7 @@ def test_every_prompt_has_a_row_without_scores_to_rank_them(runs: Mapping[str, P
     three = list(runs.values())
     assert [prompt for _, prompt in ours(three, 2)] == ["basic", "enhance"]
     notes = " ".join(build_board(three).tables[2].notes)
-    assert "every prompt has a row, since C4 is missing for no" in notes
+    assert "every prompt has a row, since C4 speech information relevance is missing for no" in notes
     assert "omitted, without values in this table" in notes
 
 
@@ -156,7 +165,7 @@ def test_heat_maps_by_type_and_by_attribute(runs: Mapping[str, Path]) -> None:
     by_type = maps["Accuracy by type: understanding, %"]
     assert by_type.rows == ("gender", "voice style")
     assert [row[0].value for row in by_type.cells] == [100.0, 0.0]
-    assert maps["C4 by attribute"].rows == ("laughter", "sigh")
+    assert maps["C4 speech information relevance by attribute"].rows == ("laughter", "sigh")
     assert "Accuracy by type: reasoning, %" not in maps
 
 
@@ -190,15 +199,23 @@ def test_judges_are_named_and_no_row_is_best_across_them(
     assert figure(same, 2, "C4", 1).best
     assert {figure(same, 2, "C4", row).mark for row in (0, 1)} == {"a"}, "not the judge of the published rows"
     assert figure(same, 0, "understanding").mark == "", "one judge, and the paper's was none"
-    assert "C1, C2, C3, C4: a) rubric by judge-model, version 1 (published: by GPT-4o)" in notes(same, 2)
+    assert (
+        "C4 speech information relevance: a) rubric by judge-model, version 1 (published: by GPT-4o)"
+        in notes(same, 2)
+    )
     assert "understanding: mcq, version 1" in notes(same, 0)
     apart = written(tmp_path / "apart", prompt="enhance", c4=3.5, **other)
     board = build_board([runs["basic"], apart])
     assert ours([runs["basic"], apart], 2) == [("made-up", "basic"), ("made-up", "enhance")]
-    assert "every prompt has a row, since C4 is from different judges" in notes(board, 2)
+    assert "every prompt has a row, since C4 speech information relevance is from different judges" in notes(
+        board, 2
+    )
     assert [figure(board, 2, "C4", row).mark for row in (0, 1)] == ["a", "b"]
     assert not any(figure(board, 2, "C4", row).best for row in (0, 1))
-    assert "no row is bold in C1, C2, C3, C4: the runs were scored by different judges" in notes(board, 2)
+    assert (
+        "C3 colloquialism degree, C4 speech information relevance: the runs were scored by different judges"
+        in notes(board, 2)
+    )
     named = f"b) rubric by {other.get('model', 'judge-model')}, version {other.get('version', '1')}"
     marked: Mapping[BoardFormat, str] = {
         "html": "<sup>b</sup>",

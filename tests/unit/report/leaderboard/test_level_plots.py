@@ -36,4 +36,4 @@ def test_levels_are_plotted_over_models_as_in_the_paper(runs: Mapping[str, Path]
         assert dot.up == pytest.approx(value, abs=0.06), "under the prompt that the table shows"
     page = render(board, "html")
     assert page.count('class="dot mine"') == 2, "with C4 and with VES; it was not asked to reason"
-    assert "| C4 by understanding | " in render(board, "md")
+    assert "| C4 speech information relevance by understanding | " in render(board, "md")

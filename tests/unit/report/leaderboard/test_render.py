@@ -25,7 +25,11 @@ def test_csv_has_every_value_with_its_interval(runs: Mapping[str, Path]) -> None
     [c4] = [row for row in found if row["figure"] == "C4" and row["published"] == "False"]
     assert float(c4["low"]) < float(c4["value"]) < float(c4["high"])
     assert (c4["n"], c4["turns"]) == ("9", "10")
-    [laughter] = [row for row in found if (row["table"], row["figure"]) == ("C4 by attribute", "laughter")]
+    [laughter] = [
+        row
+        for row in found
+        if (row["table"], row["figure"]) == ("C4 speech information relevance by attribute", "laughter")
+    ]
     assert (laughter["n"], laughter["turns"]) == ("4", "5"), "the turns that were put, in maps too"
     published = [row for row in found if row["published"] == "True"]
     assert len(published) == sum(len(figures) for figures in PUBLISHED.values())
@@ -56,7 +60,7 @@ def test_csv_has_the_same_keys_for_tables_and_maps(runs: Mapping[str, Path], tmp
     found = [row for row in csv.DictReader(io.StringIO(render(board, "csv"))) if row["run"]]
     assert {row["model"] for row in found} == {"made-up"}, "two of one name are told apart by their run"
     assert {row["published"] for row in found} == {"False"}
-    for table in ("Response: text", "C4 by attribute"):
+    for table in ("Response: text", "C4 speech information relevance by attribute"):
         assert {(row["run"], row["prompt"], row["tells_cue"]) for row in found if row["table"] == table} == {
             ("basic", "basic", "False"),
             ("again", "basic", "False"),
@@ -95,7 +99,9 @@ def test_a_hostile_model_name_is_escaped(runs: Mapping[str, Path]) -> None:
 
 def test_latex_numbers_runs_and_splits_wide_heat_maps(runs: Mapping[str, Path]) -> None:
     board = build_board([runs["basic"]])
-    [by_attribute] = [found for found in board.maps if found.title == "C4 by attribute"]
+    [by_attribute] = [
+        found for found in board.maps if found.title == "C4 speech information relevance by attribute"
+    ]
     [source] = by_attribute.columns
     assert source.run is not None
     wide = replace(
@@ -202,7 +208,7 @@ def test_a_table_for_a_script_has_the_page_s_numbers_and_definitions(runs: Mappi
     [table] = [each for each in board.tables if each.title == "Response: text"]
     made = table_in_words(table)
     [ours] = [row for row in made["rows"] if not row["published"]]
-    place = [column["title"] for column in made["columns"]].index("C4")
+    place = [column["title"] for column in made["columns"]].index("C4 speech information relevance")
     cell = table.rows[0].cells[place]
     assert ours["cells"][place]["value"] == f"{cell.value:.2f}"
     assert ours["cells"][place]["extras"][-1] == "n 9 of 10"
