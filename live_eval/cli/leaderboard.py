@@ -25,26 +25,38 @@ _FORMS = ("html", "md", "csv", "json", "latex")
 @_options.format_option(_FORMS)
 @_options.output_option("leaderboard.html for html, standard output for other formats")
 @click.option("--all-prompts", is_flag=True, help="Show every prompt, not only each model's best.")
+@click.option(
+    "--data", metavar="NAME", help="Compare with the published values of another benchmark (data list)."
+)
 @_options.json_option
 def command(
-    runs: tuple[Path, ...], form: str | None, output: Path | None, all_prompts: bool, as_json: bool
+    runs: tuple[Path, ...],
+    form: str | None,
+    output: Path | None,
+    all_prompts: bool,
+    data: str | None,
+    as_json: bool,
 ) -> None:
-    """Compare runs with the paper's published tables.
+    """Compare runs with the paper's published tables, or with another benchmark's.
 
     RUNS are folders of scored runs. A single run of `run --preset` stands for its runs with all prompts. The
     output has three tables (understanding and reasoning; the speech of responses; their text) with your runs,
     their intervals and the published rows, and breakdowns by question type and by attribute. Without --out
     and --format, the tables are also printed.
     """
-    from live_eval.report.leaderboard import build_board, render
+    from live_eval.report.leaderboard import build_benchmark_board, build_board, render
 
     if as_json and form not in (None, "json"):
         raise UsageError(f"expected either --json or --format {form}, got both")
     form = "json" if as_json else form
     wanted = _options.format_to_write(_FORMS, form, output)
-    if len(runs) == 1:
-        runs = _with_other_prompts(runs[0])
-    board = build_board(runs, all_prompts=all_prompts)
+    if data is not None and all_prompts:
+        raise UsageError("expected either --data or --all-prompts, got both")
+    if data is not None:
+        board = build_benchmark_board(runs, data)
+    else:
+        runs = _with_other_prompts(runs[0]) if len(runs) == 1 else runs
+        board = build_board(runs, all_prompts=all_prompts)
     text = render(board, cast("BoardFormat", wanted))
     if output is None and wanted == "html":
         print_board(board)

@@ -1,6 +1,7 @@
-"""Build leaderboards: the paper's three tables with rows for the user's runs, and heat maps."""
+"""Build leaderboards: published tables with rows for the user's runs, and heat maps."""
 
+from live_eval.report.leaderboard.benchmark import build_benchmark_board
 from live_eval.report.leaderboard.board import build_board
 from live_eval.report.leaderboard.render import BoardFormat, render
 
-__all__ = ["BoardFormat", "build_board", "render"]
+__all__ = ["BoardFormat", "build_benchmark_board", "build_board", "render"]

@@ -49,6 +49,7 @@ __all__ = [
     "Rival",
     "build_board",
     "find_best",
+    "latency_table",
     "tables_with_runs",
 ]
 
@@ -188,7 +189,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     """
     entries = read_entries(paths)
     return Board(
-        tables=(*_paper_tables(entries, all_prompts=all_prompts), _latencies(entries)),
+        tables=(*_paper_tables(entries, all_prompts=all_prompts), latency_table(entries)),
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),
@@ -260,7 +261,7 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 
 
-def _latencies(entries: Sequence[Entry]) -> BoardTable:
+def latency_table(entries: Sequence[Entry]) -> BoardTable:
     """Return the latency table, with a row for every run."""
     rows = []
     for source, entry in zip(sources_of(entries, prompted=True), entries, strict=True):

@@ -1,0 +1,171 @@
+"""Build a board for another benchmark: the values of runs by part, above the published values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from live_eval.analysis.leaderboard_columns import TableColumn
+from live_eval.analysis.statistics.intervals import Estimate, Interval
+from live_eval.analysis.summary.benchmark_parts import PartSummary
+from live_eval.data.benchmarks import BenchmarkSpec, benchmark_named
+from live_eval.data.benchmarks.published import OVERALL, PublishedTable, published_tables
+from live_eval.errors import UsageError
+from live_eval.judging import JudgeRole
+from live_eval.report.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, latency_table
+from live_eval.report.leaderboard.entries import Entry, Source, read_entries, sources_of
+from live_eval.types import ScoringRule
+
+__all__ = ["build_benchmark_board"]
+
+_NOTE = (
+    "The runs' values are by the benchmark's rule, or else by live-eval's or a language model's, with 95 % "
+    "intervals, resampled by script. Items that the endpoint failed to answer count as 0, or as the lowest "
+    "rating. Published values have no intervals."
+)
+_TO_PERCENT = 20
+_RATED = frozenset({ScoringRule.RATING, ScoringRule.GUIDED_RATING})
+
+
+def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
+    """Build a board for runs of a benchmark.
+
+    Raises:
+        UsageError: The benchmark is unknown, or no run has items of it.
+        StoreError: A folder contains no run.
+    """
+    spec, _ = benchmark_named(name)
+    entries = read_entries(paths)
+    parts = {entry: _parts(entry, spec) for entry in entries}
+    if not any(parts.values()):
+        raise UsageError(f"expected runs with items of {spec.name}, found none among {len(entries)}")
+    published = published_tables(spec.name) or [_unpublished(spec)]
+    listed = {part for table in published for part in table.columns}
+    found = {part for of_run in parts.values() for part in of_run}
+    tables = [_table(table, spec, parts) for table in published if found & set(table.columns)]
+    if others := [part for part in spec.parts if part in found - listed]:
+        tables.append(_table(replace(_unpublished(spec), columns=others), spec, parts))
+    return Board(
+        tables=(*tables, latency_table(entries)),
+        runs=tuple(entry.run for entry in entries),
+        maps=(),
+        plots=(),
+        notes=(_NOTE, spec.licence_note, *filter(None, [spec.unverified])),
+    )
+
+
+def _unpublished(spec: BenchmarkSpec) -> PublishedTable:
+    title = f"{spec.title}, without published values"
+    return PublishedTable(
+        benchmark=spec.name,
+        title=title,
+        source="",
+        judge="",
+        percent=False,
+        columns=list(spec.parts),
+        rows={},
+    )
+
+
+def _parts(entry: Entry, spec: BenchmarkSpec) -> Mapping[str, PartSummary]:
+    found = [part for task in entry.summary.tasks for part in task.parts if part.benchmark == spec.name]
+    return {part.part: part for part in found}
+
+
+def _table(
+    published: PublishedTable, spec: BenchmarkSpec, parts: Mapping[Entry, Mapping[str, PartSummary]]
+) -> BoardTable:
+    runs = [entry for entry, of_run in parts.items() if of_run.keys() & set(published.columns)]
+    rows = [
+        BoardRow(source, tuple(_cells(parts[entry], published, spec)))
+        for source, entry in zip(sources_of(runs, prompted=False), runs, strict=True)
+    ]
+    theirs = [
+        BoardRow(Source(model), tuple(BoardCell(value) for value in values))
+        for model, values in published.rows.items()
+    ]
+    columns = tuple(_column(name, published, spec) for name in published.columns)
+    used = [part for entry in runs for name, part in parts[entry].items() if name in published.columns]
+    notes = tuple(filter(None, _notes(published, runs, used)))
+    return BoardTable(published.title, columns, (*rows, *theirs), notes)
+
+
+def _column(name: str, published: PublishedTable, spec: BenchmarkSpec) -> TableColumn:
+    part = spec.parts.get(name)
+    rated = part is not None and part.rule in _RATED and not published.percent
+    about = "the mean over the columns; ratings × 20" if part is None else part.about
+    return TableColumn(title=name, unit="" if rated else "%", definition=f"{about[:1].upper()}{about[1:]}.")
+
+
+def _cells(
+    parts: Mapping[str, PartSummary], published: PublishedTable, spec: BenchmarkSpec
+) -> Iterator[BoardCell]:
+    whole: list[float | None] = []
+    for name in published.columns:
+        if name == OVERALL:
+            value = _mean(whole)
+            reason = "the mean over the parts has no interval"
+            yield BoardCell(value, None if value is None else Estimate(value, len(whole), 0, reason=reason))
+            continue
+        part = parts.get(name)
+        if part is None:
+            whole.append(None)
+            yield BoardCell(None)
+            continue
+        estimate = _estimate(part)
+        times = _TO_PERCENT if part.rule in _RATED else 1
+        whole.append(None if estimate.value is None else times * estimate.value)
+        shown = _times(estimate, times) if published.percent else estimate
+        yield BoardCell(shown.value, shown, max(spec.parts[name].items, part.items))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean if every part has a value."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _estimate(part: PartSummary) -> Estimate:
+    """Return a part's value: by the benchmark's rule, or else by a language model or our rule."""
+    if part.rated is not None:
+        return part.rated
+    return part.ours if part.official.value is None else part.official
+
+
+def _times(estimate: Estimate, times: float) -> Estimate:
+    found = estimate.interval
+    interval = None if found is None else Interval(found.low * times, found.high * times)
+    value = None if estimate.value is None else estimate.value * times
+    return replace(estimate, value=value, interval=interval)
+
+
+def _notes(published: PublishedTable, runs: Sequence[Entry], parts: Iterable[PartSummary]) -> Iterator[str]:
+    if published.rows:
+        yield f"Published values: {published.source}."
+    used = list(parts)
+    rated = list(dict.fromkeys(part.part for part in used if part.rated is not None))
+    models = sorted({model for entry in runs for model in _models(entry)})
+    if rated:
+        judge = f"the published judge is {published.judge}" if published.rows else "no judge is published"
+        yield (
+            f"Different judges in {', '.join(rated)}: {judge}; the runs' is "
+            f"{' and '.join(models) or 'a language model'}, once at temperature 0, with another prompt. "
+            "These values are not comparable."
+        )
+    ours = [part.part for part in used if part.rated is None and part.official.value is None and part.ours.n]
+    if ours and published.rows:
+        yield (
+            f"Different rules in {', '.join(dict.fromkeys(ours))}: published by {published.judge}; the runs' "
+            "values are by live-eval's rule."
+        )
+    if any(part.ours.n < part.items or (part.rated and part.rated.n < part.items) for part in used):
+        yield "n of N: some items have no score, so the mean may be biased."
+
+
+def _models(entry: Entry) -> Iterator[str]:
+    table = entry.summary.table
+    names = {column.judge for column in table.columns if column.role is JudgeRole.BENCHMARK_MODEL}
+    for judge in entry.summary.judges:
+        if judge.name in names:
+            yield from judge.models

@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from live_eval.cli import cli
+from live_eval.data.benchmarks.published import OVERALL
+from live_eval.errors import UsageError
+from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
+from live_eval.judging import Scored
+from live_eval.recording import RunWriter, ScoreStore
+from live_eval.report.leaderboard import build_benchmark_board
+from live_eval.types import ScoringRule
+from tests.support.records import TurnPlan, spoken_turn
+from tests.unit.analysis.summary.test_benchmark_parts import case
+
+PARTS = ("commoneval", "mmsu", "mtbench")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "mine"
+    with RunWriter.create(path, {}) as run, ScoreStore.open(path) as store:
+        for number in range(10):
+            items = zip(PARTS, (ScoringRule.RATING, ScoringRule.CHOICE, ScoringRule.NONE), strict=True)
+            rated, chosen, other = (case(part, number, rule) for part, rule in items)
+            for each in (rated, chosen, other):
+                run.commit(spoken_turn(each, TurnPlan(reply_text="x")))
+            rating = Scored({"rating": 4.0 + number % 2}, {"model": "gpt-x"})
+            store.put("benchmark_model", BENCHMARK_MODEL.version, rated.case_id, rating)
+            right = {
+                "official": 100.0 * (number < 8),
+                "ours": 50.0,
+                "official_parsed": 100.0,
+                "parsed": 100.0,
+            }
+            store.put("benchmark_rules", BENCHMARK_RULES.version, chosen.case_id, Scored(right))
+    return path
+
+
+def test_runs_are_above_the_published_rows(run: Path) -> None:
+    board = build_benchmark_board([run], "voicebench")
+    table, others, latency = board.tables
+    assert table.title == "VoiceBench"
+    mine, first = table.rows[:2]
+    values = dict(zip((column.title for column in table.columns), mine.cells, strict=True))
+    assert values["commoneval"].value == pytest.approx(4.5)
+    assert values["commoneval"].n_of_turns == "n 10 of 200"
+    assert values["mmsu"].value == pytest.approx(80)
+    assert values["bbh"].value is None
+    assert values[OVERALL].value is None
+    assert (first.source.name, first.cells[-1].value) == ("Whisper-v3-large+GPT-4o", 87.8)
+    assert any(note.startswith("Published values: https://github.com/MatthewCYM") for note in table.notes)
+    (warning,) = (note for note in table.notes if note.startswith("Different judges in commoneval"))
+    assert "gpt-4o-mini, three times" in warning
+    assert warning.endswith("not comparable.")
+    assert [column.title for column in others.columns] == ["mtbench"]
+    assert latency.title == "Latency, ms"
+
+
+def test_other_runs_are_refused_and_the_command_writes_every_format(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected runs with items of uro-bench, found none among 1"):
+        build_benchmark_board([run], "uro-bench")
+    for form in ("md", "csv", "json", "latex"):
+        found = CliRunner().invoke(cli, ["leaderboard", str(run), "--data", "voicebench", "--format", form])
+        assert found.exit_code == 0, found.output
+        assert "Kimi-Audio" in found.stdout
+    both = CliRunner().invoke(cli, ["leaderboard", str(run), "--data", "voicebench", "--all-prompts"])
+    assert isinstance(both.exception, UsageError)
+    page = tmp_path / "board.html"
+    found = CliRunner().invoke(cli, ["leaderboard", str(run), "--data", "voicebench/mmsu", "-o", str(page)])
+    assert found.exit_code == 0, found.output
+    assert "Kimi-Audio" in page.read_text("utf-8")
