@@ -56,8 +56,15 @@ def _paths(request: web.Request) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=8)
 def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...]) -> dict[str, Any]:
+    """Return a comparison's values, or the reason why the runs cannot be compared.
+
+    A refusal is an answer, not an HTTP error, which browsers would print to the console.
+    """
     runs = read_runs(paths)
-    compared = compare_runs(runs, common=common)
+    try:
+        compared = compare_runs(runs, common=common)
+    except UsageError as error:
+        return {"refused": str(error)}
     prompts = prompt_sensitivity(runs)
     return {
         **compared.as_json(),

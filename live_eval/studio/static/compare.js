@@ -37,12 +37,15 @@ async function showValues({ values, after }, runs, { query, titleOf, signal }) {
     const common = query.get("common") === "1";
     answer = await read("/api/compare", { query: { run: ids, common }, signal });
   } catch (error) {
-    if (signal.aborted) return;
+    if (!signal.aborted) fill(values, problem(error));
+    return;
+  }
+  if (answer.refused) {
     const retry = () => {
       location.hash = `#/compare/${ids.join("/")}?common=1`;
     };
-    const again = error.kind === "request" && !query.get("common") && button("Compare common cases", retry);
-    fill(values, problem(error), again);
+    const again = !query.get("common") && button("Compare common cases", retry);
+    fill(values, problem({ message: answer.refused }), again);
     return;
   }
   const { first, comparisons, headlines, correction, estimator } = answer;
