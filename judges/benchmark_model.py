@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from live_eval.judges._asking import (
     PROMPTS,
     PromptTemplate,
@@ -23,18 +25,23 @@ _PROMPTS = {
         "benchmark_guided.md",
         frozenset({"prompt", "hint", "reference", "reply_text"}),
     ),
+    ScoringRule.RUBRICS: (
+        "benchmark_rubrics.md",
+        frozenset({"conversation", "prompt", "reply_text", "rubrics"}),
+    ),
 }
 
 
 class BenchmarkModel:
-    """Rating of an open answer, 1 to 5, or agreement of an answer with a reference, 0 or 100.
+    """Rating of an open answer, 1 to 5, agreement with a reference, 0 or 100, or criteria met, 0 to 100.
 
     VoiceBench (Chen et al., arXiv 2410.17196) asks gpt-4o-mini three times at temperature 0.5 and uses the
     mean of the ratings, or the majority of the verdicts. This judge asks once at temperature 0, with prompts
     in our own words and the benchmark's anchors. The published value for questions with a reference is
     probably a mean that includes the PEDANTS classifier, which we do not run. URO-Bench rates open answers in
-    the same way, some of them with a suggested answer or by the speaker's emotion. Items with another scoring
-    rule are unscored.
+    the same way, some of them with a suggested answer or by the speaker's emotion. Audio MultiChallenge asks
+    o4-mini once per criterion; this judge asks about all criteria of an item at once. Items with another
+    scoring rule are unscored.
     """
 
     def __init__(self) -> None:
@@ -60,6 +67,10 @@ class BenchmarkModel:
                 "prompt": turn.case.text,
                 "reference": item.answer if item is not None else None,
                 "hint": hint if isinstance(hint, str) else None,
+                "conversation": "\n".join(
+                    f"User: {said}\nAssistant: {reply}" for said, reply in turn.earlier
+                ),
+                "rubrics": "\n".join(item.details.get("rubrics") or ()) if item is not None else None,
                 "reply_text": turn.reply_text,
             }
         )
@@ -69,7 +80,9 @@ class BenchmarkModel:
         """Return the rating or verdict in a response."""
         try:
             value = read_object(answer)
-            detail = {"explanation": read_words(value, "explanation")}
+            detail: dict[str, Any] = {"explanation": read_words(value, "explanation")}
+            if "met" in value:
+                return _met(value["met"], detail)
             if "correct" not in value:
                 return Scored({"rating": read_rating(value, "score")}, detail)
             if not isinstance(value["correct"], bool):
@@ -79,3 +92,10 @@ class BenchmarkModel:
             return Scored({"correct": 100.0 * value["correct"]}, detail)
         except UnreadableError as error:
             return Failed(str(error))
+
+
+def _met(verdicts: object, detail: dict[str, Any]) -> Judgement:
+    if not isinstance(verdicts, list) or not verdicts or not all(isinstance(each, bool) for each in verdicts):
+        raise UnreadableError(f"expected a list of true and false in met, got {str(verdicts)[:40]!r}")
+    met = 100.0 * sum(verdicts) / len(verdicts)
+    return Scored({"met": met, "passed": 100.0 * all(verdicts)}, {**detail, "criteria": len(verdicts)})

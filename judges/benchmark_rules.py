@@ -24,7 +24,9 @@ _YES = frozenset({"yes", "(b)"})
 _NO = frozenset({"no", "(a)"})
 _MOST_ERRORS = 0.5
 """URO-Bench counts a repetition with more errors as failed."""
-_BY_MODEL = frozenset({ScoringRule.RATING, ScoringRule.GUIDED_RATING, ScoringRule.REFERENCE})
+_BY_MODEL = frozenset(
+    {ScoringRule.RATING, ScoringRule.GUIDED_RATING, ScoringRule.REFERENCE, ScoringRule.RUBRICS}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,9 @@ class JudgeRole(StrEnum):
     followed.
     """
     BENCHMARK_MODEL = "benchmark model"
-    """Outputs `rating` (1 to 5) or `correct` (in %), for items of other benchmarks that a model rates."""
+    """Outputs `rating` (1 to 5), `correct` (in %), or `met` and `passed` (in %: criteria met, and whether all
+    are, with their number as the detail ``criteria``), for items of other benchmarks that a model rates.
+    """
     EMOTION = "emotion"
     """Detail ``reply``: a mapping whose ``probabilities`` contains each emotion's probability by name."""
     PROSODY = "prosody"
@@ -275,6 +277,8 @@ class JudgedTurn:
         heard_text: The endpoint's transcript of the user, or None.
         reference: Audio of the reference reply, or None.
         speaker: Audio that was streamed as the user, or None.
+        earlier: The user's words and the reply of each earlier turn of the dialogue, for items that are
+            judged in their context.
     """
 
     turn_id: str
@@ -284,6 +288,7 @@ class JudgedTurn:
     heard_text: str | None = None
     reference: Audio | None = None
     speaker: Audio | None = None
+    earlier: tuple[tuple[str, str], ...] = ()
     _resampled: dict[tuple[Need, int], Audio] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

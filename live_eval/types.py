@@ -91,6 +91,8 @@ class ScoringRule(StrEnum):
     """The final answer: a number, valid or invalid, yes or no."""
     REPETITION = "repetition"
     """The share of the words, or Chinese characters, that the reply repeats correctly."""
+    RUBRICS = "rubrics"
+    """A language model's verdict on each of several criteria."""
     OPTION = "option"
     """The letter or text of one of the item's options."""
     NONE = "none"

@@ -174,7 +174,7 @@ VES = _audio_model(
 
 BENCHMARK_MODEL = JudgeSpec(
     name="benchmark_model",
-    version="4",
+    version="5",
     title="open answers to other benchmarks' items, rated by a language model",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.benchmark_model:BenchmarkModel",
@@ -183,6 +183,8 @@ BENCHMARK_MODEL = JudgeSpec(
         OutputSpec(
             name="correct", title="agrees with the reference", unit="%", low=0.0, high=100.0, optional=True
         ),
+        OutputSpec(name="met", title="criteria met", unit="%", low=0.0, high=100.0, optional=True),
+        OutputSpec(name="passed", title="meets all criteria", unit="%", low=0.0, high=100.0, optional=True),
     ),
     needs=frozenset({Need.REPLY_TEXT, Need.SCRIPT_TEXT}),
     role=JudgeRole.BENCHMARK_MODEL,

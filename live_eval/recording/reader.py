@@ -180,6 +180,18 @@ class RunReader:
             row = self._row(turn_id)
             return self._decode(row, self._in("responses", "turn", [row["id"]]), retime=retime)
 
+    def earlier_texts(self, turn: TurnRecord) -> Iterator[tuple[str, str]]:
+        """Yield the user's words and the reply of each earlier turn of a dialogue; empty if missing."""
+        ids = self._fetch(
+            """SELECT turn_id FROM turns WHERE json_extract("case", '$.dialogue_id') = ? AND repeat = ?
+            AND json_extract("case", '$.turn_index') < ? ORDER BY json_extract("case", '$.turn_index')""",
+            turn.case.dialogue_id or "",
+            turn.repeat,
+            turn.case.turn_index,
+        )
+        for found in self.turns_of([turn_id for (turn_id,) in ids], finds_data=False):
+            yield found.case.text or "", found.reply_text or ""
+
     def replaced(self, turn_id: str) -> list[TurnRecord]:
         """Return the replaced attempts at a turn, oldest first.
 

@@ -173,11 +173,17 @@ def _by_model(part: PartSummary) -> Iterator[Cell]:
     if part.rated is None:
         yield from (Cell(NONE), Cell(NONE))
         return
-    digits, unit = (1, "%") if part.rule is ScoringRule.REFERENCE else (2, "of 5")
+    percent = part.rule in (ScoringRule.REFERENCE, ScoringRule.RUBRICS)
+    digits, unit = (1, "%") if percent else (2, "of 5")
     value = part.rated.value
     text = NONE if value is None else f"{number(value, digits)} {unit}"
-    yield Cell(text, strong=True, note=part.rated.reason if value is None else f"n {part.rated.n}")
+    yield Cell(text, strong=True, note=part.rated.reason if value is None else _by_model_note(part))
     yield Cell(interval(part.rated, digits), note=part.rated.reason)
+
+
+def _by_model_note(part: PartSummary) -> str:
+    n = f"n {part.rated.n}" if part.rated is not None else ""
+    return n if part.met is None else f"{n}; {number(part.met.value, 1)} % of the criteria are met"
 
 
 def _of_replies(count: int, replies: int) -> str:

@@ -52,7 +52,7 @@ from live_eval.scoring.judge_runner import (
 )
 from live_eval.scoring.llm import Budget
 from live_eval.scoring.llm.options import AUDIO_NEEDS
-from live_eval.types import Case
+from live_eval.types import Case, ScoringRule
 
 __all__ = [
     "AUDIO_NEEDS",
@@ -299,11 +299,16 @@ def read_turn(
             heard_text=turn.heard_text,
             reference=audio.get(Need.REFERENCE_AUDIO),
             speaker=audio.get(Need.SPEAKER_AUDIO),
+            earlier=tuple(run.earlier_texts(turn)) if _needs_context(turn.case) else (),
         ),
         turn.failure.kind.value if turn.failure is not None else None,
         broken,
         withheld,
     )
+
+
+def _needs_context(case: Case) -> bool:
+    return case.item is not None and case.item.rule is ScoringRule.RUBRICS
 
 
 def _read(run: RunReader, turn: TurnRecord, need: Need) -> Audio | None:

@@ -31,6 +31,7 @@ _RATED = {
     ScoringRule.RATING: ("rating", 1.0),
     ScoringRule.GUIDED_RATING: ("rating", 1.0),
     ScoringRule.REFERENCE: ("correct", 0.0),
+    ScoringRule.RUBRICS: ("passed", 0.0),
 }
 """The output of a language-model judge and its lowest value, by scoring rule."""
 
@@ -54,7 +55,8 @@ class PartSummary:
             own scorer is a language model.
         ours: Percentage by live-eval's rule; resampled by script.
         rated: Mean rating (1 to 5) or percentage of correct answers according to a language model; None if no
-            model rates the part.
+            model rates the part. For criteria, the percentage of items that meet all of theirs (APR).
+        met: Mean percentage of criteria that an item meets (ARS); None for other rules.
         failed: Number of turns without a reply due to the endpoint, which count as 0.
         excluded: Number of turns that failed for a reason unrelated to the model.
         unscored: Number of captured turns without a score.
@@ -70,6 +72,7 @@ class PartSummary:
     official: Estimate
     ours: Estimate
     rated: Estimate | None
+    met: Estimate | None
     failed: int
     excluded: int
     unscored: int
@@ -86,6 +89,7 @@ class PartSummary:
             "official": self.official.as_json(),
             "ours": self.ours.as_json(),
             "rated": None if self.rated is None else self.rated.as_json(),
+            "met": None if self.met is None else self.met.as_json(),
             "failed": self.failed,
             "excluded": self.excluded,
             "unscored": self.unscored,
@@ -96,14 +100,16 @@ class PartSummary:
 
 
 def summarise_parts(table: ScoreTable, turns: Sequence[Observation]) -> tuple[PartSummary, ...]:
-    """Summarise each part, in the order of the turns."""
+    """Summarise each part, in the order of the turns; earlier turns of scored dialogues are not items."""
     parts: dict[tuple[str, str, ScoringRule], list[Observation]] = {}
     for turn in turns:
         if turn.item is not None:
             parts.setdefault((turn.item.benchmark, turn.item.part, turn.item.rule), []).append(turn)
+    scored = {(benchmark, part) for benchmark, part, rule in parts if rule is not ScoringRule.NONE}
     return tuple(
         _part(table, of_part, benchmark, part or benchmark, rule)
         for (benchmark, part, rule), of_part in parts.items()
+        if rule is not ScoringRule.NONE or (benchmark, part) not in scored
     )
 
 
@@ -145,7 +151,8 @@ def _part(
         items=len(turns),
         official=_official(official, instructions, scripts, rule),
         ours=estimate_share(ours, scripts),
-        rated=_rated(table, turns, rule),
+        rated=_rated(table, turns, rule, *_RATED[rule]) if rule in _RATED else None,
+        met=_rated(table, turns, rule, "met", 0.0) if rule is ScoringRule.RUBRICS else None,
         failed=failed,
         excluded=sum(turn.is_excluded for turn in turns),
         unscored=len(reasons),
@@ -155,23 +162,27 @@ def _part(
     )
 
 
-def _rated(table: ScoreTable, turns: Sequence[Observation], rule: ScoringRule) -> Estimate | None:
-    """Return a language model's mean rating; an item without a reply gets the lowest value."""
-    if rule not in _RATED:
-        return None
-    output, lowest = _RATED[rule]
+def _rated(
+    table: ScoreTable, turns: Sequence[Observation], rule: ScoringRule, output: str, lowest: float
+) -> Estimate:
+    """Return the mean of a language model's output; an item without a reply gets the lowest value.
+
+    Verdicts on another number of criteria than the item has are excluded.
+    """
     values: list[float] = []
     scripts: list[str] = []
     for turn in turns:
         row = table.row(turn.turn_id, JudgeRole.BENCHMARK_MODEL) if turn.captured else None
         if row is not None and row.status == "scored" and output in row.values:
+            if rule is ScoringRule.RUBRICS and row.detail.get("criteria") != _number_of_criteria(turn):
+                continue
             values.append(row.values[output])
         elif turn.failed_by is FailureCause.ENDPOINT:
             values.append(lowest)
         else:
             continue
         scripts.append(turn.script_id)
-    return estimate_share(values, scripts) if output == "correct" else estimate_mean(values, scripts)
+    return estimate_mean(values, scripts) if output == "rating" else estimate_share(values, scripts)
 
 
 def _official(
@@ -199,6 +210,11 @@ def _followed(detail: Mapping[str, Any]) -> tuple[float, ...]:
     """Return 1, the number of instructions (all, strictly and loosely followed), and if all are followed."""
     count, strict, loose = (float(detail.get(name) or 0) for name in ("instructions", "strict", "loose"))
     return 1.0, count, strict, loose, float(strict == count), float(loose == count)
+
+
+def _number_of_criteria(turn: Observation) -> int:
+    listed = turn.item.details.get("rubrics") if turn.item is not None else None
+    return len(listed) if isinstance(listed, list) else 0
 
 
 def _number_of_instructions(turn: Observation) -> int:

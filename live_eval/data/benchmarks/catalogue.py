@@ -231,10 +231,42 @@ def _humdial_eibench() -> BenchmarkSpec:
     )
 
 
+def _audio_multichallenge() -> BenchmarkSpec:
+    part = partial(BenchmarkPart, rule=ScoringRule.RUBRICS)
+    revision = "90ea11040fd05f41cf433b90f97ada45d847c500"
+    return BenchmarkSpec(
+        name="audio-multichallenge",
+        title="Audio MultiChallenge",
+        source="https://huggingface.co/datasets/ScaleAI/audiomc",
+        licence="MIT",
+        megabytes=4_900,
+        parts=MappingProxyType(
+            {
+                "inference_memory": part(items=132, about="reasoning over earlier turns"),
+                "instruction_retention": part(items=120, about="instructions for the whole conversation"),
+                "self_coherence": part(items=83, about="consistency with its own replies"),
+                "voice_editing": part(items=117, about="corrections by the speaker"),
+            }
+        ),
+        loader="live_eval.data.benchmarks.audio_multichallenge:find",
+        unverified="Audio MultiChallenge's fields are those that other loaders read; the data were not seen",
+        by_hand=f"download the revision {revision} of its page with the publisher's client, and keep its "
+        "folder data",
+        paper="Audio MultiChallenge (arXiv 2512.14865)",
+    )
+
+
 BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
     {
         spec.name: spec
-        for spec in (_voicebench(), _big_bench_audio(), _uro_bench(), _sd_eval(), _humdial_eibench())
+        for spec in (
+            _voicebench(),
+            _big_bench_audio(),
+            _uro_bench(),
+            _sd_eval(),
+            _humdial_eibench(),
+            _audio_multichallenge(),
+        )
     }
 )
 """The known benchmarks by name."""

@@ -24,7 +24,7 @@ from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["KNOWN_FIELDS", "find"]
+__all__ = ["KNOWN_FIELDS", "complete_tables", "find", "tables_in"]
 
 KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
     "text": ("prompt", "prompts", "turns"),
@@ -63,16 +63,17 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
         if part and name not in spec.parts:
             continue
         parts = [name] if part else _parts_in(root, spec)
-        if any(_tables(root / each) for each in parts):
+        if any(tables_in(root / each) for each in parts):
             return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
     return None
 
 
 def _parts_in(root: Path, spec: BenchmarkSpec) -> list[str]:
-    return [name for name in spec.parts if _tables(root / name)]
+    return [name for name in spec.parts if tables_in(root / name)]
 
 
-def _tables(folder: Path) -> list[Path]:
+def tables_in(folder: Path) -> list[Path]:
+    """Return the tables in a folder, by name; empty if it does not exist."""
     if not os.path.isdir(folder):
         return []
     return sorted(path for path in folder.glob(f"*{TABLE_SUFFIX}") if _SHARD.fullmatch(path.stem))
@@ -85,7 +86,7 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     cases: list[Case] = []
     notes: list[str] = []
     for name in parts:
-        shards = _complete(root, name, split)
+        shards = complete_tables(root, name, split)
         found = list(_cases(shards, spec, fields))
         cases.extend(found)
         if name == _REGIONS:
@@ -100,14 +101,14 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     return DataSet(name=name, root=root, kind=DataKind.BENCHMARK, cases=tuple(cases), notes=tuple(notes))
 
 
-def _complete(root: Path, part: str, split: str) -> list[_Shard]:
+def complete_tables(root: Path, part: str, split: str) -> list[_Shard]:
     """Return the tables of a part, or of one of its splits.
 
     Raises:
         DataError: The split does not exist, or a table of the part is missing.
     """
     shards = []
-    for path in _tables(root / part):
+    for path in tables_in(root / part):
         found = _SHARD.fullmatch(path.stem)
         assert found is not None
         shards.append(_Shard(path, part, found["split"], int(found["number"]), int(found["count"])))

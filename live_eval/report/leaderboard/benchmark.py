@@ -95,7 +95,9 @@ def _column(name: str, published: PublishedTable, spec: BenchmarkSpec) -> TableC
     part = spec.parts.get(name)
     rated = part is not None and part.rule in _RATED and not published.percent
     about = "the mean over the columns; ratings × 20" if part is None else part.about
-    return TableColumn(title=name, unit="" if rated else "%", definition=f"{about[:1].upper()}{about[1:]}.")
+    return TableColumn(
+        title=name, heading=name, unit="" if rated else "%", definition=f"{about[:1].upper()}{about[1:]}."
+    )
 
 
 def _cells(

@@ -72,6 +72,20 @@ def test_other_answers_fail(answer: dict[str, Any]) -> None:
     assert isinstance(BenchmarkModel().parse(json.dumps(answer)), Failed)
 
 
+def test_criteria_are_judged_in_the_conversation() -> None:
+    one = turn(ScoringRule.RUBRICS)
+    assert one.case.item is not None
+    item = replace(one.case.item, details={"rubrics": ["Names Lima.", "Stays short."]})
+    text = asked(replace(one, case=replace(one.case, item=item), earlier=(("Be short.", "Sure."),)))
+    assert '"User: Be short.\\nAssistant: Sure."' in text
+    assert '"Names Lima.\\nStays short."' in text
+    judgement = BenchmarkModel().parse('{"explanation": "x", "met": [true, false, true, true]}')
+    assert isinstance(check_judgement(BENCHMARK_MODEL, judgement), Scored)
+    assert judgement == Scored({"met": 75.0, "passed": 0.0}, {"explanation": "x", "criteria": 4})
+    for bad in ('{"met": []}', '{"met": [1]}', '{"met": true}'):
+        assert isinstance(BenchmarkModel().parse(bad), Failed)
+
+
 def test_items_that_a_rule_scores_are_not_asked_about() -> None:
     judge = BenchmarkModel()
     assert isinstance(judge.unscorable(turn(ScoringRule.CHOICE, "A")), Unscored)

@@ -63,9 +63,14 @@ def benchmark(rule: ScoringRule) -> Callable[[JudgedTurn], ChatRequest]:
         answer = f"answer {turn.case.text.removeprefix('words ')}" if turn.case.text else None
         hint = f"hint {turn.case.text.removeprefix('words ')}" if turn.case.text else None
         item = BenchmarkItem(
-            benchmark="voicebench", part="sd-qa", rule=rule, answer=answer, details={"hint": hint}
+            benchmark="voicebench",
+            part="sd-qa",
+            rule=rule,
+            answer=answer,
+            details={"hint": hint, "rubrics": ["x", hint or ""]},
         )
-        return BenchmarkModel().request(replace(turn, case=replace(turn.case, item=item)))
+        about = replace(turn, case=replace(turn.case, item=item), earlier=((hint or "", "y"),))
+        return BenchmarkModel().request(about)
 
     return request
 
@@ -85,6 +90,10 @@ BUILDERS: Mapping[str, tuple[Callable[[JudgedTurn], ChatRequest], str]] = {
     "benchmark_model with a hint": (
         benchmark(ScoringRule.GUIDED_RATING),
         (PROMPTS / "benchmark_guided.md").read_text("utf-8"),
+    ),
+    "benchmark_model with criteria": (
+        benchmark(ScoringRule.RUBRICS),
+        (PROMPTS / "benchmark_rubrics.md").read_text("utf-8"),
     ),
 }
 
@@ -111,6 +120,8 @@ def test_material_stays_in_its_strings(judge: str, text: str) -> None:
         "prompt": f"words {text}",
         "reference": f"answer {text}",
         "hint": f"hint {text}",
+        "rubrics": f"x\nhint {text}",
+        "conversation": f"User: hint {text}\nAssistant: y",
     }
     found = material(prompt, template)
     assert found == {name: expected[name] for name in PLACE.findall(template)}

@@ -16,8 +16,10 @@ from live_eval.recording import (
     RUN_SCHEMA_VERSION,
     RunReader,
     RunWriter,
+    TurnRecord,
 )
-from tests.support.records import spoken_turn
+from live_eval.types import Case, Variant
+from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.recording.written import a_case, vars_of
 
 MANIFEST = {"endpoint": {"name": "reference", "model": "made-up", "key": "***"}, "seed": 7}
@@ -131,3 +133,26 @@ def test_a_turn_recorded_without_speech_boundaries_is_read(tmp_path: Path) -> No
         [turn] = read.turns()
         assert turn.trace.boundaries is None
         assert vars_of(turn.timing) == vars_of(read.turn(turn.turn_id, retime=True).timing)
+
+
+def test_the_earlier_texts_of_a_dialogue_are_in_order_and_of_the_same_repeat(tmp_path: Path) -> None:
+    def turn(index: int, dialogue: str, repeat: int = 0) -> TurnRecord:
+        case = Case(
+            case_id=f"{dialogue}/{index}",
+            script_id=dialogue,
+            variant=Variant.TARGET,
+            audio_path=Path("x.wav"),
+            text=f"said {index}",
+            dialogue_id=dialogue,
+            turn_index=index,
+        )
+        return spoken_turn(case, TurnPlan(reply_text=f"{dialogue} {index} {repeat}"), repeat=repeat)
+
+    with RunWriter.create(tmp_path / "run", {}) as run:
+        for index in (2, 0, 1):
+            run.commit(turn(index, "a"))
+            run.commit(turn(index, "b"))
+            run.commit(turn(index, "a", repeat=1))
+    with RunReader.open(tmp_path / "run") as reader:
+        last = next(each for each in reader.turns() if each.case.case_id == "a/2" and each.repeat == 1)
+        assert list(reader.earlier_texts(last)) == [("said 0", "a 0 1"), ("said 1", "a 1 1")]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from live_eval.analysis.summary.benchmark_parts import PartSummary
 from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.errors import FailureKind
-from live_eval.judges.specs import BENCHMARK_RULES
+from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
 from live_eval.judging import Scored, Unscored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.report.tables import RunView
@@ -15,6 +16,12 @@ from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.report.pages import summary_of
 
 LICENCE = "The recordings and reference texts are VoiceBench's, under Apache-2.0."
+
+
+def criteria(number: int, count: int) -> Case:
+    found = case("voice_editing", number, ScoringRule.RUBRICS)
+    assert found.item is not None
+    return replace(found, item=replace(found.item, details={"rubrics": ["x"] * count}))
 
 
 def case(part: str, number: int, rule: ScoringRule) -> Case:
@@ -154,3 +161,25 @@ def test_a_models_ratings_are_averaged(tmp_path: Path) -> None:
     cells = [[cell.text for cell in row] for row in benchmark_table([RunView(0, "run", summary)]).rows]
     assert cells[0][10] == "3.20 of 5"
     assert cells[1][10:] == ["50.0 %", "–"]
+
+
+def test_items_with_criteria_have_a_share_that_passes_and_a_share_of_criteria(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunWriter.create(path, {}) as run, ScoreStore.open(path) as store:
+        for number, (met, asked) in enumerate([(3, 3), (1, 3), (2, 2)]):
+            earlier = replace(case("voice_editing", 100 + number, ScoringRule.NONE))
+            run.commit(spoken_turn(earlier, TurnPlan(reply_text="x")))
+            each = criteria(number, 3)
+            run.commit(spoken_turn(each, TurnPlan(reply_text="x")))
+            values = {"met": 100.0 * met / asked, "passed": 100.0 * (met == asked)}
+            verdict = Scored(values, {"criteria": asked})
+            store.put("benchmark_model", BENCHMARK_MODEL.version, each.case_id, verdict)
+        lost = Failure(FailureKind.NO_RESPONSE, "x")
+        run.commit(spoken_turn(criteria(9, 3), TurnPlan(failure=lost, first_byte_ms=None)))
+    ((part,),) = (task.parts for task in summary_of(path).tasks)
+    assert part.rated is not None
+    assert part.met is not None
+    # the third item has verdicts on two of its three criteria, and the fourth has no reply
+    assert (part.items, part.rated.n) == (4, 3)
+    assert part.rated.value == pytest.approx(100 / 3)
+    assert part.met.value == pytest.approx((100 + 100 / 3) / 3)

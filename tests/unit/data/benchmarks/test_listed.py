@@ -92,7 +92,7 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
 
 
 def test_sd_eval_is_read_in_its_layout(tmp_path: Path) -> None:
-    item = {
+    item: dict[str, Any] = {
         "wav_path": "RAVDESS-Speech/Actor_01/03.wav",
         "transcript": "Kids are talking by the door",
         "utt_id": "03",

@@ -1,7 +1,8 @@
+import importlib
+
 import pytest
 
 from live_eval.judges.benchmark_rules import BenchmarkRules
-from live_eval.judges.text import _repetition
 from live_eval.judges.text._repetition import error_rate, official_error_rate
 from live_eval.judging import Scored, Unscored
 from live_eval.types import ScoringRule
@@ -49,7 +50,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(_repetition.importlib, "import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     (judgement,) = BenchmarkRules().score([turn("我", ScoringRule.REPETITION, "我", language="zh")])
     assert isinstance(judgement, Unscored)
     assert "[chinese]" in judgement.reason

@@ -1,0 +1,120 @@
+"""Read Audio MultiChallenge: Parquet tables with one conversation per row.
+
+The layout matches ``ScaleAI/audiomc`` on the Hugging Face hub: ``data/test-00000-of-00001.parquet`` with the
+columns ``id``, ``axis``, ``user_turn_N_audio``, ``user_turn_N_transcript``, ``assistant_turn_N_transcript``
+and ``rubric``, as several independent loaders read them. The benchmark gives its own assistant turns to the
+model and scores only the last reply. Here the earlier replies are the endpoint's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from live_eval.audio.parquet import TableRow, rows_of
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.benchmarks.voicebench import complete_tables, tables_in
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.errors import DataError
+from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
+
+__all__ = ["find"]
+
+_FOLDER = "data"
+_MOST_TURNS = 8
+_HISTORY = "own"
+_NOTE = (
+    "history: own. The dialogues continue from the endpoint's own replies, not from the published assistant "
+    "turns, so results are not comparable with published ones"
+)
+
+
+def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    """Return the benchmark at a path, its root or an axis below it; None for any other path."""
+    for root, part in ((path, ""), (path.parent, path.name)):
+        tables = tables_in(root / _FOLDER) if not part or part in spec.parts else []
+        if tables and "user_turn_1_transcript" in rows_of(tables[0], ["id"])[0]:
+            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
+    return None
+
+
+def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
+    cases: list[Case] = []
+    counts = dict.fromkeys(spec.parts, 0)
+    for shard in complete_tables(root, _FOLDER, ""):
+        for row, record in enumerate(rows_of(shard.path)[1]):
+            axis = str(record.get("axis") or "").lower()
+            counts[axis] = counts.get(axis, 0) + 1
+            if part in ("", axis):
+                cases.extend(_cases(shard.path, row, record, axis, spec))
+    if not cases:
+        raise DataError(f"{root / _FOLDER}: no conversation{f' has the axis {part}' if part else ''}")
+    notes = [
+        f"{axis}: {counts[axis]} items, {published.items} are published"
+        for axis, published in spec.parts.items()
+        if part in ("", axis) and counts[axis] != published.items
+    ]
+    return DataSet(
+        name=f"{spec.name}/{part}" if part else spec.name,
+        root=root,
+        kind=DataKind.BENCHMARK,
+        cases=tuple(cases),
+        notes=(_NOTE, *notes),
+    )
+
+
+def _cases(
+    table: Path, row: int, record: Mapping[str, Any], axis: str, spec: BenchmarkSpec
+) -> Iterator[Case]:
+    name = f"{axis or 'unknown'}/{record.get('id') or row}"
+    turns = [
+        (number, text)
+        for number in range(1, _MOST_TURNS + 1)
+        if isinstance(text := record.get(f"user_turn_{number}_transcript"), str) and text.strip()
+    ]
+    rubrics = _rubrics(record.get("rubric"))
+    problem = None
+    if axis not in spec.parts:
+        problem = f"expected one of {', '.join(spec.parts)} as axis, got {record.get('axis')!r:.40}"
+    elif not turns or [number for number, _ in turns] != list(range(1, len(turns) + 1)):
+        problem = "expected transcripts of consecutive user turns from 1"
+    elif not rubrics:
+        problem = f"expected rubrics, got {record.get('rubric')!r:.80}"
+    for index, (number, text) in enumerate(turns or [(1, "")]):
+        last = number == max(len(turns), 1)
+        reply = record.get(f"assistant_turn_{number}_transcript")
+        yield Case(
+            case_id=f"{name}/{number}",
+            script_id=name,
+            variant=Variant.TARGET,
+            audio_path=TableRow(table, f"user_turn_{number}_audio", row).path,
+            text=text or None,
+            topic=axis,
+            reference_text=reply if isinstance(reply, str) and not last else None,
+            source=spec.name,
+            task=Task.BENCHMARK,
+            problem=f"{table.name}, row {row}: {problem}" if problem else None,
+            dialogue_id=name,
+            turn_index=index,
+            item=BenchmarkItem(
+                benchmark=spec.name,
+                part=axis,
+                rule=ScoringRule.RUBRICS if last else ScoringRule.NONE,
+                details={"rubrics": rubrics, "history": _HISTORY} if last else {},
+            ),
+        )
+
+
+def _rubrics(value: Any) -> list[str]:
+    """Return the rubrics: a list, as a value or as JSON, or one per line."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = value.splitlines()
+    if not isinstance(value, list):
+        return []
+    return [each.strip() for each in value if isinstance(each, str) and each.strip()]
