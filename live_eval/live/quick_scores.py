@@ -12,7 +12,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 from live_eval.errors import LiveEvalError, UsageError
@@ -20,7 +19,7 @@ from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, score_name
 from live_eval.live.updates import QuickScores
 from live_eval.recording import ScoreReader
 from live_eval.registry import installed_judges, judge
-from live_eval.run.stop_signals import STOP_SIGNALS
+from live_eval.run.stop_signals import STOP_SIGNALS, end_with_parent
 from live_eval.scoring.judge_pool import JudgedBatch
 from live_eval.scoring.judge_runner import (
     JudgeOptions,
@@ -129,7 +128,7 @@ class QuickScorer:
         self._turn = asyncio.Lock()
         self._spent = Expense()  # kept across process restarts
         self._processes = multiprocessing.get_context("spawn")
-        self._abandoned = self._processes.Event()
+        self._abandoned = False
         self._pid: int | None = None
         self._process = self._new_process()
 
@@ -165,15 +164,18 @@ class QuickScorer:
 
     def abandon(self) -> None:
         """End the process immediately and discard the score in progress."""
-        self._abandoned.set()
+        self._abandoned = True
         self._kill()
 
     def close(self) -> None:
-        """End the process after the score in progress."""
+        """End the process, as `abandon` does, and wait for its end."""
+        self.abandon()
         self._process.shutdown(cancel_futures=True)
 
     def _submit(self, name: str, turn_id: str) -> Future[_Scored]:
         self._pid = self._pid or self._process.submit(os.getpid).result()
+        if self._abandoned:  # while the process started
+            self._kill()
         return self._process.submit(_scores_of, self._run, name, turn_id)
 
     def _restart(self) -> None:
@@ -187,7 +189,7 @@ class QuickScorer:
                 os.kill(self._pid, signal.SIGKILL)  # SIGKILL, since a judge may never return to Python
 
     def _new_process(self) -> ProcessPoolExecutor:
-        given = (_NICENESS, self._abandoned, self._options, self._spent)
+        given = (_NICENESS, self._options, self._spent)
         return ProcessPoolExecutor(1, self._processes, initializer=_initialise, initargs=given)
 
 
@@ -218,7 +220,8 @@ class _KeptJudges:
 _kept: list[_KeptJudges] = []  # used in the scoring process; at most one entry
 
 
-def _initialise(niceness: int, abandoned: Event, options: JudgeOptions, spent: Expense) -> None:
+def _initialise(niceness: int, options: JudgeOptions, spent: Expense) -> None:
+    end_with_parent()
     for number in STOP_SIGNALS:  # ignored here: the conversation handles them and ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -226,13 +229,7 @@ def _initialise(niceness: int, abandoned: Event, options: JudgeOptions, spent: E
     with contextlib.suppress(ImportError):  # judges' progress bars would leak a system semaphore
         tqdm = importlib.import_module("tqdm").tqdm
         tqdm.set_lock(threading.RLock())
-    threading.Thread(target=_exit_once, args=(abandoned,), daemon=True).start()
     _kept.append(_KeptJudges(options, spent))
-
-
-def _exit_once(abandoned: Event) -> None:
-    abandoned.wait()
-    os._exit(1)
 
 
 @dataclass(frozen=True, slots=True)

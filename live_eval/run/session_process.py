@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import pickle
-import signal
 import socket
 import struct
 import sys
@@ -25,6 +23,7 @@ from live_eval.errors import FailureKind, TurnError
 from live_eval.redaction import SECRETS, Redactor
 from live_eval.registry import load as load_object
 from live_eval.run.sessions import Cpu, SessionOrder, SessionResult, SessionRunner, local_runner
+from live_eval.run.stop_signals import end_with_parent
 from live_eval.session.event_loop import Priority, describe, run
 from live_eval.types import Failure
 
@@ -43,7 +42,6 @@ __all__ = [
 BEAT_S = 1.0
 """Interval between the process's `Alive` messages."""
 
-_DIE_WITH_PARENT = 1  # the value of PR_SET_PDEATHSIG, prctl(2)
 _LENGTH = struct.Struct("!Q")
 
 
@@ -146,8 +144,7 @@ class Pipe(asyncio.Protocol):
 def main() -> None:
     """Run sessions until the pipe on standard input is closed."""
     sys.excepthook = _print_redacted
-    if sys.platform == "linux":  # works even if this process is stuck
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    end_with_parent()
     run(_serve(socket.socket(fileno=sys.stdin.fileno())))
 
 

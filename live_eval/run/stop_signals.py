@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
+import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +27,7 @@ __all__ = [
     "StopSignals",
     "close_lost_terminal",
     "end_process",
+    "end_with_parent",
     "stop_signals",
     "stop_with_stdin",
 ]
@@ -35,6 +39,7 @@ STOP_SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)))
 _REPEAT_S = 1.0
 _GRACE_S = 3.0
 _SHOW_CURSOR = "\x1b[?25h"
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG, prctl(2)
 
 
 def stop_signals() -> list[signal.Signals]:
@@ -78,6 +83,26 @@ def stop_with_stdin() -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=wait, name="stop-with-stdin", daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Kill this process when its parent dies, even by SIGKILL. Call it first in a worker process.
+
+    On Linux, the kernel does so, even if a computation never returns to Python, and also when the parent's
+    thread that started the process ends. Elsewhere, this works for processes started by `multiprocessing`;
+    others must exit when a pipe from the parent is closed.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()
 
 
 def end_process(last_words: str, end: Callable[[int], object] = os._exit) -> None:

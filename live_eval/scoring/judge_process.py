@@ -6,24 +6,20 @@ outlives its parent.
 
 from __future__ import annotations
 
-import ctypes
-import signal
 import sys
 from multiprocessing.connection import Connection
 
 from live_eval.redaction import SECRETS
+from live_eval.run.stop_signals import end_with_parent
 from live_eval.scoring.judge_processes import JudgingSettings
 from live_eval.scoring.judge_runner import LoadedJudges
 
 __all__ = ["main"]
 
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
-
 
 def main() -> None:
     """Judge batches until the connection on standard input is closed."""
-    if sys.platform == "linux":  # end even during a long batch
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    end_with_parent()
     connection = Connection(sys.stdin.fileno())
     try:
         settings: JudgingSettings = connection.recv()

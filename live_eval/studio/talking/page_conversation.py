@@ -97,7 +97,7 @@ class _Page(abc.ABC):
             raise UsageError(str(error)) from None
 
     def stop(self) -> None:
-        """End the conversation; `run` returns once everything is stored."""
+        """End the conversation; `run` returns once every turn is stored, without waiting for scores."""
         self._stopped = True
         if self._live is not None:
             self._live.stop()
@@ -189,8 +189,9 @@ class _Page(abc.ABC):
         async for update in live.updates():
             await self._send(as_json(update))
             update = update.update if isinstance(update, FromEndpoint) else update
-            if self._left and isinstance(update, StateChanged) and update.state is State.SCORING:
-                live.stop()  # the page is closed, so missing scores are not needed
+            unwanted = self._left or self._stopped  # the page or the studio is closed
+            if unwanted and isinstance(update, StateChanged) and update.state is State.SCORING:
+                live.stop()
 
     async def _send(self, message: dict[str, Any]) -> None:
         if not self._connection.ended:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,25 @@ from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
 from live_eval.types import Case, Cue, Variant
 from tests.support.records import spoken_turn
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
+
+# The scoring process imports this program too. PyDLL keeps the interpreter's lock, so no thread can run.
+PARENT = """
+import asyncio, ctypes, os, sys
+from pathlib import Path
+from live_eval.live.quick_scores import QuickScorer
+from live_eval.scoring.judge_runner import LoadedJudges
+
+def hang(*_):
+    print(os.getpid(), flush=True)
+    ctypes.PyDLL(None).pause()
+
+LoadedJudges.judge = hang
+if __name__ == "__main__":
+    asyncio.run(QuickScorer(Path(sys.argv[1]), ["dnsmos"]).score("turn-0001", print))
+"""
 
 
 @pytest.fixture
@@ -57,7 +76,23 @@ async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: 
     (hung,) = await scored(scorer)
     assert "no score after 0.05 s" in hung.problems["dnsmos"]
     assert await scored(scorer) == []
-    await asyncio.to_thread(scorer.close)
+    async with asyncio.timeout(20):
+        await asyncio.to_thread(scorer.close)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_scoring_process_ends_when_its_parent_is_killed_even_if_a_judge_hangs(
+    run: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    command = [sys.executable, str(program), str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = Path("/proc") / parent.stdout.readline().strip() / "cmdline"
+        assert child.read_bytes()
+        parent.kill()
+    until(lambda: not child.exists() or not child.read_bytes(), within_s=5)  # it is gone, or a zombie
 
 
 async def test_a_judge_whose_budget_is_spent_says_so(run: Path) -> None:
