@@ -95,6 +95,8 @@ class ScoringRule(StrEnum):
     """A language model's verdict on each of several criteria."""
     OPTION = "option"
     """The letter or text of one of the item's options."""
+    TURN_TAKING = "turn-taking"
+    """The rules of ``live-eval duplex``."""
     NONE = "none"
     """The benchmark publishes no scorer for the item, or one that live-eval does not have."""
 

@@ -33,7 +33,17 @@ from live_eval.run.spread import default_processes
 from live_eval.session.limits import SessionLimits
 from live_eval.text.wording import alternatives, counted
 from live_eval.timing import TIMING_VERSION
-from live_eval.types import RUN_TASKS, AnchorKind, Case, Secret, SpeechKind, Task, TurnMode, Variant
+from live_eval.types import (
+    RUN_TASKS,
+    AnchorKind,
+    Case,
+    ScoringRule,
+    Secret,
+    SpeechKind,
+    Task,
+    TurnMode,
+    Variant,
+)
 
 __all__ = ["Job", "Plan", "data_facts", "make_live_plan", "make_plan"]
 
@@ -213,6 +223,11 @@ def make_plan(
     table = config.data
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
     data = load(locate(table.path), options)
+    if any(case.item is not None and case.item.rule is ScoringRule.TURN_TAKING for case in data.cases):
+        raise UsageError(
+            f"{data.name} measures turn-taking: use live-eval duplex {config.endpoint.name} --data "
+            f"{table.path}"
+        )
     data.check_syntax()
     prompt = _prompt(config)
     offered = _cases_of(data, config, prompt)

@@ -218,6 +218,7 @@ NAMESAKES = {
         ("live_eval/analysis/arena/outcome.py", "arena"),  # a key of the lines of `live-eval arena`
         ("live_eval/cli/__init__.py", "arena"),  # a command
         ("live_eval/data/benchmarks/audio_multichallenge.py", "rubric"),  # a column of a table
+        ("live_eval/data/benchmarks/full_duplex.py", "transcription.json"),  # a file
         ("live_eval/data/manifest.py", "transcription"),  # a column of a manifest
         ("live_eval/judging.py", "prosody"),  # a role of judges
         ("live_eval/judging.py", "transcription"),  # a role of judges

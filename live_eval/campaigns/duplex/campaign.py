@@ -131,7 +131,12 @@ class DuplexCampaign(Campaign):
         plans = self._plans.values()
         notes = [note for plan in plans for note in plan.notes if note not in plan.data.notes]
         if self._data is not None:
-            notes = [_unused(self._data, self._probes), note_on_pauses(self._probes), *notes]
+            notes = [
+                self._data.licence,
+                _unused(self._data, self._probes),
+                note_on_pauses(self._probes),
+                *notes,
+            ]
         return list(filter(None, notes))
 
     # -- Execution ---------------------------------------------------------------------------------------

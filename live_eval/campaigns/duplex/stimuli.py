@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.turn_taking.trial import Trial
-from live_eval.audio import Audio, float_to_int16, resample, write_flac
+from live_eval.audio import Audio, float_to_int16, read_audio, resample, write_flac
 from live_eval.errors import UsageError
 from live_eval.files import atomic_text, atomic_write, private_folder
 from live_eval.impair.noises import pink_noise
@@ -108,12 +108,14 @@ class Recorded:
 
     Args:
         boundaries: Speech boundaries; None to let the run detect them.
+        excerpt: Whether the utterance is only the stretch between the boundaries.
     """
 
     path: Path
     text: str = ""
     boundaries: SpeechBoundaries | None = None
     parts: tuple[SpokenPart, ...] = ()
+    excerpt: bool = False
 
 
 Piece: TypeAlias = Say | Gap | Noise | Recorded
@@ -282,7 +284,12 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording unchanged, and return its manifest columns; a missing file fails its turn."""
+    """Copy a recording unchanged, and return its manifest columns; a missing file fails its turn.
+
+    Of an excerpt, only the audible stretch within its boundaries is written.
+    """
+    if recorded.excerpt and recorded.boundaries is not None and recorded.path.is_file():
+        return _cut(recorded, recorded.boundaries, folder)
     name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:
@@ -292,6 +299,19 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
         return {"audio": name, **_boundary_columns(found.onset_ns, found.voice_end_ns, parts)}
     columns = _boundary_columns(parts[0].onset_ns, parts[-1].end_ns, parts) if parts else {}
     return {"audio": name, **columns}
+
+
+def _cut(recorded: Recorded, bounds: SpeechBoundaries, folder: Path) -> dict[str, Any]:
+    audio = resample(read_audio(recorded.path).audio, RATE_HZ)
+    begin, end = (round(at * RATE_HZ / 1e9) for at in (bounds.onset_ns, bounds.voice_end_ns))
+    pcm = float_to_int16(audio.samples[begin:end])
+    if not (stretches := audible_stretches(pcm, RATE_HZ)):
+        raise UsageError(f"{recorded.path}: expected speech from sample {begin} to {end}, got silence")
+    pcm = pcm[stretches[0][0] : stretches[-1][1]]
+    key = zlib.crc32(repr((str(recorded.path), begin, end)).encode())
+    name = f"own-{key:08x}-{recorded.path.stem}.flac"
+    write_flac(folder / name, pcm, RATE_HZ)
+    return {"audio": name, **_boundary_columns(0, _ns(len(pcm)), ())}
 
 
 def _boundary_columns(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:

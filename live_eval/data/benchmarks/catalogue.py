@@ -256,6 +256,76 @@ def _audio_multichallenge() -> BenchmarkSpec:
     )
 
 
+def _full_duplex_bench() -> BenchmarkSpec:
+    part = partial(BenchmarkPart, rule=ScoringRule.TURN_TAKING)
+    parts = (
+        ("v1_0", "candor_pause_handling", 216, "pauses of people"),
+        ("v1_0", "synthetic_pause_handling", 137, "synthetic pauses"),
+        ("v1_0", "candor_turn_taking", 119, "ends of turns"),
+        ("v1_0", "synthetic_user_interruption", 200, "interruptions"),
+        ("v1_5", "user_interruption", 200, "interruptions"),
+        ("v1_5", "user_backchannel", 99, "backchannels"),
+        ("v1_5", "talking_to_other", 100, "speech to others"),
+        ("v1_5", "background_speech", 100, "speech of others"),
+    )
+    return BenchmarkSpec(
+        name="full-duplex-bench",
+        title="Full-Duplex-Bench v1.0 and v1.5",
+        source="https://github.com/DanielLin94144/Full-Duplex-Bench",
+        licence="CC BY-NC 4.0",
+        noncommercial=True,
+        megabytes=1_000,
+        parts=MappingProxyType(
+            {name: part(items=items, about=about, file=f"{at}/{name}") for at, name, items, about in parts}
+        ),
+        loader="live_eval.data.benchmarks.full_duplex:find",
+        unverified="Full-Duplex-Bench's layout is that of its description; the data were not seen, and "
+        "icc_backchannel is not read, because it measures backchannels of the endpoint",
+        by_hand="follow v1_v1.5/dataset/README.md in its repository, and keep the folders v1_0 and v1_5",
+        paper="Lin et al.: Full-Duplex-Bench (arXiv 2503.04721), v1.5 (arXiv 2507.23159)",
+    )
+
+
+def _humdial_fdbench() -> BenchmarkSpec:
+    scenes = (
+        ("ask", 300, "follow-up questions over the reply"),
+        ("deny", 300, "denials over the reply"),
+        ("repeat", 300, "requests to repeat"),
+        ("shift", 300, "changes of topic"),
+        ("wait", 300, "requests to stop"),
+        ("backchannel", 300, "backchannels"),
+        ("pause", 300, "pauses"),
+        ("talk_to_others", 100, "speech to others"),
+        ("others_talk_to_user_after", 150, "speech of others after the question"),
+    )
+    return BenchmarkSpec(
+        name="humdial-fdbench",
+        title="HumDial-FDBench",
+        source="https://huggingface.co/datasets/ASLP-lab/HumDial-FDBench",
+        licence="Apache-2.0 (the code's licence; that of the data is unverified)",
+        megabytes=5_000,
+        parts=MappingProxyType(
+            {
+                f"{scene}-{language}": BenchmarkPart(
+                    items=items,
+                    rule=ScoringRule.TURN_TAKING,
+                    about=about,
+                    file=f"test/{'cn' if language == 'zh' else language}_test_nondev/{scene}",
+                    language=language,
+                )
+                for language in ("en", "zh")
+                for scene, items, about in scenes
+            }
+        ),
+        loader="live_eval.data.benchmarks.full_duplex:find",
+        unverified="HumDial-FDBench's layout is that of another implementation; the data were not seen. The "
+        "first speech segment is taken as the user's question and the last as the event; "
+        "others_talk_to_user_before is not read, and half of the 600 items of both are counted",
+        by_hand="download it from its page, and keep the folder test",
+        paper="HumDial-FDBench (arXiv 2604.21406)",
+    )
+
+
 BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
     {
         spec.name: spec
@@ -266,6 +336,8 @@ BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
             _sd_eval(),
             _humdial_eibench(),
             _audio_multichallenge(),
+            _full_duplex_bench(),
+            _humdial_fdbench(),
         )
     }
 )

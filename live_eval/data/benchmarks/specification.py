@@ -18,7 +18,7 @@ class BenchmarkPart:
         items: Number of items that the benchmark publishes.
         rule: Scoring rule of the part's items.
         about: Short description of what the part tests.
-        file: File that lists the part's items, relative to the benchmark's folder.
+        file: File that lists the part's items, or folder with them, relative to the benchmark's folder.
         language: Language of the recordings.
         hint: What a rating should consider. If it ends with a colon, the item's field ``hint`` follows, as in
             "the speaker's emotion: sad".

@@ -150,7 +150,8 @@ def inner_parts(
 def _with_parts(cases: Sequence[Case], cache: BoundaryCache) -> Iterator[Case]:
     """Yield a session's cases, with parts added to those that are not judged by their pauses."""
     for case in cases:
-        if not case.parts and (case is not cases[-1] or _over_reply(case.anchor)):
+        cut = case.item is not None and case.item.details.get("excerpt")
+        if not case.parts and not cut and (case is not cases[-1] or _over_reply(case.anchor)):
             parts = _found_parts(case, cache, _FLUENT_MS)
             yield replace(case, parts=parts) if len(parts) > 1 else case
         else:
@@ -186,15 +187,19 @@ def _annotated(case: Case) -> bool:
 
 
 def _named(cases: Sequence[Case]) -> str:
-    """Return the name of a session's condition: the expected behaviour and its timing."""
+    """Return the name of a session's condition: a benchmark's part, or the behaviour and its timing."""
     last = cases[-1]
+    if last.item is not None:
+        return last.item.part
     rule = rule_of(cases)
     what = rule.value if rule in (Rule.ANSWER, Rule.PAUSE, Rule.INTERRUPTION) else last.speech.value
     return f"{what}, {last.anchor}" if last.anchor is not None else what
 
 
 def _line(case: Case) -> Line:
-    recorded = Recorded(case.audio_path, case.text or "", case.boundaries, case.parts)
+    excerpt = case.item is not None and bool(case.item.details.get("excerpt"))
+    parts = () if excerpt else case.parts
+    recorded = Recorded(case.audio_path, case.text or "", case.boundaries, parts, excerpt)
     return Line(pieces=(recorded,), speech=case.speech, anchor=case.anchor, reply=case.reference_text or "")
 
 

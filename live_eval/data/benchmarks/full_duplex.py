@@ -1,0 +1,227 @@
+"""Read Full-Duplex-Bench (v1.0, v1.5) and HumDial-FDBench as dialogues for ``live-eval duplex``.
+
+Both play one recording with events at fixed times. Here an overlapping utterance begins `AFTER` the reply
+becomes audible, so that it overlaps the reply of every endpoint, and pauses are where the data annotate them.
+An utterance that is a stretch of a longer recording has that stretch as its boundaries and the detail
+``excerpt``. The layouts are those of the publishers' descriptions; the data were not seen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from live_eval.data._rows import parse_json
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.errors import DataError
+from live_eval.files import read_text
+from live_eval.types import (
+    Anchor,
+    BenchmarkItem,
+    Case,
+    ScoringRule,
+    SpeechBoundaries,
+    SpeechKind,
+    SpokenPart,
+    Task,
+    Variant,
+)
+
+__all__ = ["AFTER", "find"]
+
+AFTER = Anchor.parse("reply_audible+1000ms")
+"""The start of an overlapping utterance."""
+
+
+class _Utterance(NamedTuple):
+    """An utterance of an item: a whole recording, or a stretch of one from `begin` to `end` in seconds."""
+
+    file: str
+    text: str = ""
+    begin: float | None = None
+    end: float | None = None
+    speech: SpeechKind = SpeechKind.TURN
+    parts: Sequence[tuple[float, float]] = ()
+
+
+def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    """Return the benchmark at a path, its root or a part's name below it; None for any other path."""
+    for root, part in ((path, ""), (path.parent, path.name)):
+        names = [part] if part else list(spec.parts)
+        if any(name in spec.parts and os.path.isdir(root / spec.parts[name].file) for name in names):
+            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
+    return None
+
+
+def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
+    here = [name for name in spec.parts if os.path.isdir(root / spec.parts[name].file)]
+    cases: list[Case] = []
+    notes = ["for live-eval duplex; overlapping utterances begin 1 s after the reply becomes audible"]
+    for name in [selected] if selected else here:
+        folder = root / spec.parts[name].file
+        items = sorted(folder.glob("*.wav") if spec.name == _HUMDIAL else folder.iterdir())
+        items = [item for item in items if item.is_dir() or item.suffix == ".wav"]
+        items = [item for item in items if not item.name.startswith((".", "clean_"))]
+        if not items:
+            raise DataError(f"{folder}: expected the items of {spec.title}, found none")
+        for item in items:
+            cases.extend(_item(name, item, spec))
+        if len(items) != spec.parts[name].items:
+            notes.append(f"{name}: {len(items)} items, {spec.parts[name].items} are published")
+    if not selected and (absent := [name for name in spec.parts if name not in here]):
+        notes.append(f"missing parts: {', '.join(absent)}")
+    return DataSet(
+        name=f"{spec.name}/{selected}" if selected else spec.name,
+        root=root,
+        kind=DataKind.BENCHMARK,
+        cases=tuple(cases),
+        notes=tuple(notes),
+    )
+
+
+_HUMDIAL = "humdial-fdbench"
+
+
+def _item(part: str, item: Path, spec: BenchmarkSpec) -> Iterator[Case]:
+    name = f"{part}/{item.stem if item.suffix == '.wav' else item.name}"
+    utterances: Sequence[_Utterance] = [_Utterance(item.name)]
+    problem = None
+    try:
+        utterances = _humdial(part, item) if spec.name == _HUMDIAL else _READERS[part](item)
+    except DataError as error:
+        problem = str(error)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        problem = f"{item}: unexpected annotations: {type(error).__name__}: {error}"
+    folder = item if item.is_dir() else item.parent
+    for index, said in enumerate(utterances):
+        cut = said.begin is not None and said.end is not None
+        yield Case(
+            case_id=f"{name}/{index + 1}" if len(utterances) > 1 else name,
+            script_id=name,
+            variant=Variant.TARGET,
+            audio_path=folder / said.file,
+            text=said.text or None,
+            topic=part,
+            source=spec.name,
+            language=spec.parts[part].language,
+            task=Task.BENCHMARK,
+            problem=problem,
+            boundaries=_boundaries(said.begin, said.end) if cut else None,
+            parts=tuple(SpokenPart(_ns(begin), _ns(end)) for begin, end in said.parts),
+            dialogue_id=name if len(utterances) > 1 else None,
+            turn_index=index,
+            speech=said.speech,
+            anchor=AFTER if index else None,
+            item=BenchmarkItem(
+                benchmark=spec.name,
+                part=part,
+                rule=ScoringRule.TURN_TAKING,
+                details={"excerpt": True} if cut else {},
+            ),
+        )
+
+
+def _boundaries(begin: float | None, end: float | None) -> SpeechBoundaries:
+    return SpeechBoundaries(onset_ns=_ns(begin or 0), voice_end_ns=_ns(end or 0), method="annotation")
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def _json(path: Path) -> Any:
+    return parse_json(read_text(path, links=True), str(path))
+
+
+def _words(item: Path) -> list[tuple[float, float]]:
+    """Return the times of the words in ``transcription.json``, a list of words or of speakers' words."""
+    found: list[tuple[float, float]] = []
+    for entry in _json(item / "transcription.json"):
+        for word in entry.get("item", [entry]):
+            begin, end = map(float, word["timestamp"])
+            found.append((begin, end))
+    return sorted(found)
+
+
+def _stretch(entry: Mapping[str, Any]) -> tuple[float, float]:
+    begin, end = map(float, entry["timestamp"])
+    if not 0 <= begin < end:
+        raise ValueError(f"expected a stretch in order, got {begin} to {end}")
+    return begin, end
+
+
+def _pauses(item: Path) -> list[_Utterance]:
+    """Return an utterance with the annotated pauses."""
+    words = _words(item)
+    bounds = [words[0][0]]
+    for entry in _json(item / "pause.json"):
+        bounds += _stretch(entry)
+    bounds.append(max(end for _, end in words))
+    parts = [(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2)]
+    if any(begin >= end for begin, end in parts):
+        raise ValueError("expected every pause between words")
+    return [_Utterance("input.wav", parts=parts)]
+
+
+def _turn_end(item: Path) -> list[_Utterance]:
+    """Return an utterance up to the annotated end of the turn."""
+    end, _ = _stretch(_json(item / "turn_taking.json")[0])
+    return [_Utterance("input.wav", begin=0.0, end=end, parts=[(0.0, end)])]
+
+
+def _interruption(item: Path) -> list[_Utterance]:
+    said = _json(item / "interrupt.json")[0]
+    return [
+        _Utterance("context.wav", str(said["context"])),
+        _Utterance("interrupt.wav", str(said["interrupt"])),
+    ]
+
+
+def _overlap(item: Path, speech: SpeechKind) -> list[_Utterance]:
+    said = _json(item / "metadata.json")
+    begin, end = _stretch({"timestamp": said["timestamps"]})
+    return [
+        _Utterance("input.wav", str(said["context_text"]), 0.0, begin),
+        _Utterance("input.wav", str(said["current_turn_text"]), begin, end, speech),
+    ]
+
+
+_READERS: Mapping[str, Callable[[Path], Sequence[_Utterance]]] = MappingProxyType(
+    {
+        "candor_pause_handling": _pauses,
+        "synthetic_pause_handling": _pauses,
+        "candor_turn_taking": _turn_end,
+        "synthetic_user_interruption": _interruption,
+        "user_interruption": partial(_overlap, speech=SpeechKind.TURN),
+        "user_backchannel": partial(_overlap, speech=SpeechKind.BACKCHANNEL),
+        "talking_to_other": partial(_overlap, speech=SpeechKind.NON_DIRECTED),
+        "background_speech": partial(_overlap, speech=SpeechKind.NON_DIRECTED),
+    }
+)
+
+
+def _humdial(part: str, item: Path) -> list[_Utterance]:
+    """Return the first speech segment, and the last as the event; for pauses, all segments."""
+    scene = part.rpartition("-")[0]
+    segments = [
+        (float(each["xmin"]), float(each["xmax"]), str(each.get("text") or ""))
+        for each in _json(item.with_suffix(".json"))["speech_segments"]
+    ]
+    if len(segments) < 2:
+        raise ValueError(f"expected at least 2 speech segments, got {len(segments)}")
+    if scene == "pause":
+        text = " ".join(text for _, _, text in segments)
+        return [_Utterance(item.name, text, parts=[(begin, end) for begin, end, _ in segments])]
+    (begin, end, text), last = segments[0], segments[-1]
+    speech = {"backchannel": SpeechKind.BACKCHANNEL}.get(
+        scene, SpeechKind.NON_DIRECTED if "others" in scene else SpeechKind.TURN
+    )
+    return [
+        _Utterance(item.name, text, begin, end),
+        _Utterance(item.name, last[2], last[0], last[1], speech),
+    ]
