@@ -11,6 +11,7 @@ from live_eval.live.updates import (
     FromEndpoint,
     HeardChanged,
     LatencyMeasured,
+    MicrophoneChanged,
     QuickScores,
     SpeechDetected,
     State,
@@ -126,6 +127,8 @@ def in_words(update: Update) -> str:
                 f"echo: the microphone picks up the reply after {update.delay_ms:.0f} ms. Use headphones, or "
                 "half-duplex (key h, --half-duplex)"
             )
+        case MicrophoneChanged(problem):
+            return f"{problem} The endpoint hears silence" if problem else "the microphone works again"
         case Xruns():
             counts = {
                 "at the microphone": update.input,

@@ -27,6 +27,7 @@ from live_eval.live.updates import (
     EchoDetected,
     LatencyMeasured,
     Levels,
+    MicrophoneChanged,
     QuickScores,
     SpeechDetected,
     State,
@@ -107,7 +108,7 @@ class LiveScreen:
                 self._state = update.state
                 if update.failure is not None or update.state in _TOLD:
                     self._transcript.append((None, in_words(update)))
-            case Xruns() | EchoDetected():
+            case Xruns() | EchoDetected() | MicrophoneChanged():
                 self._notes[type(update)] = in_words(update)
             case _:
                 line = in_words(update)

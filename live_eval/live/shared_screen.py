@@ -21,6 +21,7 @@ from live_eval.live.updates import (
     FromEndpoint,
     HeardChanged,
     Levels,
+    MicrophoneChanged,
     SpeechDetected,
     StateChanged,
     TranscriptPiece,
@@ -90,7 +91,7 @@ class SharedScreen:
                     self._say(place, update.side)
             case StateChanged() if update.failure is not None:
                 self._said.append(Text(plain(f"{standing.label}: {in_words(update)}"), style="yellow"))
-            case Xruns() | EchoDetected():
+            case Xruns() | EchoDetected() | MicrophoneChanged():
                 self._notes[type(update)] = in_words(update)
 
     def _say(self, place: int, side: AudioSide) -> None:

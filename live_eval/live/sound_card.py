@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ _REAL_TIME = 2  # higher than the priority of the event loop; see `live_eval.ses
 _SETTLES_NS = 3_000_000_000
 _STALLED_NS = 400_000_000
 _GONE_NS = 5_000_000_000
+_REOPEN_NS = 1_000_000_000
 _CLOSES_S = 2.0
 
 
@@ -47,13 +49,15 @@ class _Stream:
         self.device = device
         self.xruns = 0
         self.stream: Any = None
+        self._open_stream: Callable[[], Any] = lambda: None
         self._problem = ""
         self._called_ns = time.monotonic_ns()
         self._started_ns = 0
         self._stopping = False
 
-    def start(self) -> None:
-        """Start PortAudio's stream."""
+    def start(self, open_stream: Callable[[], Any]) -> None:
+        """Open and start PortAudio's stream."""
+        self._open_stream, self.stream = open_stream, open_stream()
         # PulseAudio may take seconds until its first callback.
         self._called_ns = self._started_ns = time.monotonic_ns() + _SETTLES_NS
         self.stream.start()
@@ -67,6 +71,7 @@ class _Stream:
     def called(self, *, lost: bool) -> int:
         """Record a PortAudio callback and return its time."""
         self._called_ns = time.monotonic_ns()
+        self._problem = ""
         self.xruns += lost
         return self._called_ns
 
@@ -103,6 +108,16 @@ class _Stream:
             self._stopping = False
         self._started_ns = time.monotonic_ns()
         self.xruns += 1
+
+    def reopen(self) -> None:
+        """Open the device again after a `problem`; the problem remains until the device sends audio."""
+        if time.monotonic_ns() - self._started_ns < _REOPEN_NS:
+            return
+        self.close()
+        with contextlib.suppress(sounddevice().PortAudioError), _real_time():
+            self.start(self._open_stream)
+        self._started_ns = time.monotonic_ns()
+        self._stopping = False
 
 
 class SoundCard:
@@ -144,16 +159,21 @@ class SoundCard:
 
     @property
     def problem(self) -> str:
-        """The devices' failure, such as an unplugged device; empty while the devices work."""
-        return next((each.problem for each in self._streams if each.problem), "")
+        """The output device's failure; empty while it works."""
+        return self._output.problem
+
+    @property
+    def microphone_problem(self) -> str:
+        """The microphone's failure, such as an unplugged device; empty while it works."""
+        return self._input.problem if self._input is not None else ""
 
     @property
     def stalled(self) -> bool:
-        """Whether a stream is stalled and needs `restart`."""
-        return any(each.stalled for each in self._streams)
+        """Whether a stream is stalled or the microphone is lost, so `restart` is needed."""
+        return any(each.stalled for each in self._streams) or bool(self.microphone_problem)
 
     def restart(self) -> None:
-        """Restart stalled streams, in a thread because the sound system may hang."""
+        """Restart stalled streams and reopen a lost microphone, in a thread as the sound system may hang."""
         if self._restarting is None or not self._restarting.is_alive():
             self._restarting = threading.Thread(target=self._restart, daemon=True)
             self._restarting.start()
@@ -161,6 +181,8 @@ class SoundCard:
     def _restart(self) -> None:
         for each in self._streams:
             each.restart()
+        if self._input is not None and self._input.problem:
+            self._input.reopen()
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """See `AudioSink.play`."""
@@ -197,23 +219,27 @@ class SoundCard:
                 "dtype": "int16",
                 "latency": _LATENCY_S if granted else _LATENCY_WITHOUT_REAL_TIME_S,
             }
-            self._output.stream = portaudio.OutputStream(
-                **settings,
-                device=self.loudspeaker.number,
-                channels=min(2, self.loudspeaker.outputs),
-                callback=self._requested,
-                finished_callback=self._output.finished,
+            self._output.start(
+                functools.partial(
+                    portaudio.OutputStream,
+                    **settings,
+                    device=self.loudspeaker.number,
+                    channels=min(2, self.loudspeaker.outputs),
+                    callback=self._requested,
+                    finished_callback=self._output.finished,
+                )
             )
             if self._input is not None:
-                self._input.stream = portaudio.InputStream(
-                    **settings,
-                    device=self._input.device.number,
-                    channels=1,
-                    callback=self._captured,
-                    finished_callback=self._input.finished,
+                self._input.start(
+                    functools.partial(
+                        portaudio.InputStream,
+                        **settings,
+                        device=self._input.device.number,
+                        channels=1,
+                        callback=self._captured,
+                        finished_callback=self._input.finished,
+                    )
                 )
-            for each in self._streams:
-                each.start()
 
     def close(self) -> None:
         """Close the devices; abandon devices that the sound system does not close in time."""

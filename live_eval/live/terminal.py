@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
+import numpy as np
+
+from live_eval.clock import SystemClock
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.sound_card import SoundCard
-from live_eval.live.updates import State, StateChanged, Update
+from live_eval.live.updates import MicrophoneChanged, State, StateChanged, Update
 
 __all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_keys"]
 
@@ -29,6 +32,7 @@ _CHOICES = {
 _PLACES: Mapping[str, int | None] = {"0": None, **{str(place + 1): place for place in range(4)}}
 _MOST_BYTES = 1024
 _POLL_S = 0.005
+_SILENCE_NS = 10_000_000
 
 
 class Screen(Protocol):
@@ -144,7 +148,8 @@ async def converse(
 ) -> None:
     """Run a conversation on a sound card until it is stopped.
 
-    If keys cannot be read, the user cannot reconnect, so the conversation ends with its first session.
+    While the microphone is lost, the endpoint hears silence. If keys cannot be read, the user cannot
+    reconnect, so the conversation ends with its first session.
 
     Args:
         manual: Whether a key ends the user's turn.
@@ -152,7 +157,7 @@ async def converse(
             automatically.
 
     Raises:
-        UsageError: A device has stopped; earlier turns are kept.
+        UsageError: The output device has stopped; earlier turns are kept.
         LiveEvalError: The endpoint failed, and the user cannot reconnect because keys cannot be read.
     """
     problem = failure = ""
@@ -167,9 +172,17 @@ async def converse(
 
     async def listen() -> None:
         nonlocal problem
+        clock, lost, silent_ns = SystemClock(), "", 0
+        block = np.zeros(card.rate_hz * _SILENCE_NS // 1_000_000_000, np.int16)
         while not problem:
             for pcm, at_ns in card.blocks():
                 conversation.push(pcm, at_ns)
+            if lost != (lost := card.microphone_problem):
+                screen.show(MicrophoneChanged(lost))
+                silent_ns = clock.now_ns()
+            while lost and silent_ns + _SILENCE_NS <= clock.now_ns():
+                silent_ns += _SILENCE_NS
+                conversation.push(block, silent_ns)
             conversation.count_device_xruns(card.input_xruns, card.output_xruns)
             if card.stalled:
                 card.restart()

@@ -266,6 +266,17 @@ class Xruns:
 
 
 @dataclass(frozen=True, slots=True)
+class MicrophoneChanged:
+    """The microphone was lost, or works again.
+
+    Args:
+        problem: Why it was lost; empty if it works again.
+    """
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeardChanged:
     """The user now hears another endpoint.
 
@@ -328,6 +339,7 @@ Update: TypeAlias = (
     | TakeChecked
     | EchoDetected
     | Xruns
+    | MicrophoneChanged
     | HeardChanged
     | StandingChanged
     | Voted

@@ -248,6 +248,23 @@ def test_a_conversation_follows_its_output_device_and_ends_without_one(tmp_path:
         assert len(list(reader.turns())) >= 2
 
 
+def test_the_conversation_continues_while_the_microphone_is_unplugged(
+    sound: VirtualSound, tmp_path: Path
+) -> None:
+    talk = Talk("reference", "--out", tmp_path / "run")
+    talk.until("ready")
+    sound.unplug("microphone")
+    sound.end_captures()
+    talk.until("has stopped: was it unplugged\\? The endpoint hears silence")
+    time.sleep(3)
+    sound.plug_in_microphone()
+    talk.until("the microphone works again")
+    time.sleep(1)
+    sound.speak(SAMPLE / MEETING)
+    talk.until("^turn 1: voice to voice")
+    assert talk.end() == 0
+
+
 def test_one_microphone_reaches_two_endpoints(sound: VirtualSound, tmp_path: Path) -> None:
     command = [*LIVE_EVAL, "endpoint", "--port", "0", "--reply-audio", str(SAMPLE / PHONE)]
     with served(command, r"(ws://[\d.:]+/v1)", tmp_path) as url:

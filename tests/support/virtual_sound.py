@@ -18,11 +18,14 @@ from live_eval.errors import UsageError
 __all__ = ["VirtualSound", "serve_virtual_sound"]
 
 _PROGRAMS = ("pulseaudio", "pactl", "paplay", "parec")
+_MICROPHONE = (
+    "module-null-sink sink_name=microphone rate=48000 channels=1",
+    "module-remap-source master=microphone.monitor source_name=into_microphone",
+)
 _MODULES = (
     "module-native-protocol-unix",
     "module-null-sink sink_name=loudspeaker rate=48000 channels=1",
-    "module-null-sink sink_name=microphone rate=48000 channels=1",
-    "module-remap-source master=microphone.monitor source_name=into_microphone",
+    *_MICROPHONE,
     "module-remap-source master=loudspeaker.monitor source_name=next_to_loudspeaker",
 )
 _START_S = 10.0
@@ -62,6 +65,18 @@ class VirtualSound:
             number, _, arguments = line.partition("\t")
             if any(f"sink_name={sink} " in arguments for sink in sinks):
                 self._pactl("unload-module", number)
+
+    def plug_in_microphone(self) -> None:
+        """Give back the microphone that `unplug` has taken away."""
+        for module in _MICROPHONE:
+            self._pactl("load-module", *module.split())
+
+    def end_captures(self) -> None:
+        """End the streams that capture from a source, as the loss of the last source does."""
+        self._pactl("load-module", "module-cli-protocol-unix")
+        for line in self._pactl("list", "short", "source-outputs").splitlines():
+            command = ["pacmd", "kill-source-output", line.split()[0]]
+            subprocess.run(command, env=self._all(), check=True)
 
     def _pactl(self, *arguments: str) -> str:
         command = ["pactl", *arguments]

@@ -12,6 +12,7 @@ from live_eval.live.updates import (
     HeardChanged,
     LatencyMeasured,
     Levels,
+    MicrophoneChanged,
     QuickScores,
     RecordStored,
     SpeechDetected,
@@ -60,6 +61,8 @@ def as_json(update: Update) -> dict[str, Any]:
             text = f"Microphone: {counted(late, 'frame')} late"
             text += f", audio dropped {counted(dropped, 'time')}" if dropped else ""
             return {"type": "note", "about": "lost", "text": f"{text}."}
+        case MicrophoneChanged():
+            return {"type": "note", "about": "microphone", "text": in_words(update)}
         case EchoDetected(delay_ms):
             advice = "use headphones, or mute the microphone during replies"
             return {
