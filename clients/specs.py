@@ -433,6 +433,9 @@ REFERENCE = _websocket(
     dialect=OPENAI.dialect,
     transcription_model="whisper-tiny.en",
     greets=False,
+    input_audio_tokens_per_s=0,
+    output_audio_tokens_per_s=0,
+    reply_speed=100,  # all chunks at once
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
 )

@@ -123,8 +123,9 @@ class ClientSpec:
         greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
             the first sessions of a run wait for a greeting.
         input_audio_tokens_per_s: Tokens that the service counts per second of the user's audio, for cost
-            estimates; None if unknown, or if the service counts another unit.
+            estimates; None if unknown, or if the service counts another unit; 0 if it counts no tokens.
         output_audio_tokens_per_s: Tokens per second of a reply, or None.
+        reply_speed: Seconds of reply audio that the service sends per second, or None if unknown.
         limits: Other limits, for users.
         docs_url: URL of the vendor's documentation.
         verified: Date of the last test against the vendor's service, or None.
@@ -155,6 +156,7 @@ class ClientSpec:
     greets: bool | None = None
     input_audio_tokens_per_s: float | None = None
     output_audio_tokens_per_s: float | None = None
+    reply_speed: float | None = None
     limits: str = ""
     docs_url: str = ""
     verified: str | None = None

@@ -43,8 +43,8 @@ class Assumptions:
             recording.
         answer: Seconds of an answer to a multiple-choice question.
         latency: Seconds from the end of a recording to the reply, including the time to connect.
-        speed: Seconds of reply audio received per second. A turn ends when its reply has been received or, in
-            a dialogue, heard by the user.
+        speed: Seconds of reply audio received per second; 1 if the endpoint does not specify it. A turn ends
+            when its reply has been received or, in a dialogue, heard by the user.
         boundaries: Seconds to find the speech boundaries of a recording; later runs reuse them.
         words: Words per second of speech.
         input_tokens: Tokens per second of the user's audio.
@@ -55,7 +55,7 @@ class Assumptions:
     reply: float = 8.0
     answer: float = 3.0
     latency: float = 1.5
-    speed: float = 1.0
+    speed: float | None = None
     boundaries: float = 1.0
     words: float = 2.5
     input_tokens: float | None = None
@@ -63,10 +63,11 @@ class Assumptions:
     judge_tokens: float = float(OUTPUT_TOKENS)
 
     def of_endpoint(self, spec: ClientSpec) -> Assumptions:
-        """Return the assumptions, with missing tokens per second taken from the endpoint's specification."""
+        """Return the assumptions, with missing values taken from the endpoint's specification."""
         into, out = self.input_tokens, self.output_tokens
         return replace(
             self,
+            speed=self.speed or spec.reply_speed or 1.0,
             input_tokens=spec.input_audio_tokens_per_s if into is None else into,
             output_tokens=spec.output_audio_tokens_per_s if out is None else out,
         )
@@ -162,6 +163,8 @@ def estimate_run(
         "the endpoint's input_tokens and output_tokens per second of audio are unknown"
         if tokens is None
         else unpriced([tokens], price)
+        if any(asdict(tokens).values())
+        else ""
     )
     return RunEstimate(
         turns=len(jobs),
@@ -172,7 +175,7 @@ def estimate_run(
         input_minutes=sum(turn.input_s for turn in turns) / 60,
         output_minutes=sum(turn.reply_s for turn in turns) / 60,
         tokens=tokens,
-        usd=None if tokens is None or price is None or reason else price.cost(tokens),
+        usd=None if tokens is None or reason else price.cost(tokens) if price is not None else 0.0,
         reason=reason,
         judges=tuple(_judge(spec, options, turns, assumed) for spec in judges),
         assumptions=assumed,
@@ -261,7 +264,7 @@ def _busy_s(session: Sequence[_Turn], assumed: Assumptions, pause_s: float) -> f
     return (
         sum(turn.input_s + assumed.latency for turn in session)
         + sum(turn.reply_s + pause_s for turn in heard)
-        + last.reply_s / assumed.speed
+        + last.reply_s / (assumed.speed or 1.0)
     )
 
 
@@ -269,6 +272,8 @@ def _tokens(sessions: Iterable[Sequence[_Turn]], assumed: Assumptions, *, speaks
     """Return the endpoint's tokens; in a dialogue, each turn counts all earlier turns as input."""
     if assumed.input_tokens is None or (assumed.output_tokens is None and speaks):
         return None
+    if not assumed.input_tokens and not assumed.output_tokens:
+        return Tokens()
     total = dict.fromkeys(("input", "output", "audio_input", "audio_output"), 0.0)
     for session in sessions:
         text = float(_text_tokens(session[0].job.case.instructions))

@@ -92,21 +92,22 @@ def print_estimate(estimate: RunEstimate) -> None:
         "audio in": _time(estimate.input_minutes),
         "audio out": _time(estimate.output_minutes),
         "tokens": _tokens(estimate.tokens),
-        "cost": f"US$ {estimate.usd:,.2f}" if estimate.usd is not None else f"unknown: {_reason(estimate)}",
+        "cost": _cost(estimate),
     }
     print_details(rows, {name: name for name in rows})
     console = output_console()
-    if estimate.judges:
+    judges = [judge for judge in estimate.judges if judge.turns]
+    if judges:
         console.print()
         table = plain_table("judge", "turns", "calls", "tokens in, out", "US$", "on one core")
-        for judge in estimate.judges:
+        for judge in judges:
             table.add_row(*_judge_cells(judge))
         print_table(console, table)
-        costs = [judge.usd for judge in estimate.judges if judge.calls]
+        costs = [judge.usd for judge in judges if judge.calls]
         total = None if None in costs else sum(filter(None, costs))  # for mypy
         if costs:
             console.print(f"cost of the judges: {'unknown' if total is None else f'US$ {total:,.2f}'}")
-        for judge in estimate.judges:
+        for judge in judges:
             if judge.reason:
                 console.print(f"{judge.name}: {judge.reason} (--prices)", markup=False)
     console.print("\nassumed (change with --assume KEY=NUMBER):")
@@ -116,9 +117,11 @@ def print_estimate(estimate: RunEstimate) -> None:
     console.print(f"not included: {', '.join(_NOT_INCLUDED)}")
 
 
-def _reason(estimate: RunEstimate) -> str:
-    flag = "--price" if estimate.tokens is not None else "--assume"
-    return f"{estimate.reason} ({flag})"
+def _cost(estimate: RunEstimate) -> str:
+    if estimate.usd is None:
+        flag = "--price" if estimate.tokens is not None else "--assume"
+        return f"unknown: {estimate.reason} ({flag})"
+    return f"US$ {estimate.usd:,.2f}"
 
 
 def _judge_cells(judge: JudgeEstimate) -> list[str]:
@@ -136,6 +139,8 @@ def _judge_cells(judge: JudgeEstimate) -> list[str]:
 def _tokens(tokens: Tokens | None) -> str:
     if tokens is None:
         return "unknown"
+    if not (tokens.input or tokens.output):
+        return "none: the endpoint counts no tokens"
     return (
         f"{tokens.input:,} in ({tokens.audio_input:,} audio), "
         f"{tokens.output:,} out ({tokens.audio_output:,} audio)"

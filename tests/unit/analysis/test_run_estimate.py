@@ -14,7 +14,7 @@ from live_eval.registry import judge
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.scoring.judge_runner import judge_options
-from live_eval.scoring.llm.budget import Price
+from live_eval.scoring.llm.budget import Price, Tokens
 
 PRICE = Price(input=4, output=16, audio_input=32, audio_output=64)
 ASSUMED = Assumptions(reply=6, answer=2, latency=1, words=1, judge_tokens=100)
@@ -74,9 +74,11 @@ def test_an_unknown_price_or_rate_leaves_the_cost_unknown(data: Path) -> None:
     assert (without.usd, without.reason) == (None, "the price of the model is unknown")
     text_only = estimated(plan_of(data), price=Price(input=1, output=1))
     assert (text_only.usd, text_only.reason) == (None, "the price of input audio is unknown (audio_input)")
-    local = estimated(plan_of(data, endpoint={"name": "reference"}))
-    assert (local.tokens, local.usd) == (None, None)
-    assert "tokens per second of audio are unknown" in local.reason
+    unknown = estimated(plan_of(data, endpoint={"name": "moshi"}))
+    assert (unknown.tokens, unknown.usd) == (None, None)
+    assert "tokens per second of audio are unknown" in unknown.reason
+    free = estimated(plan_of(data, endpoint={"name": "reference"}), price=None)
+    assert (free.tokens, free.usd, free.reason) == (Tokens(), 0, "")
 
 
 def test_replies_as_text_have_no_audio(data: Path) -> None:

@@ -41,11 +41,19 @@ def test_an_estimate_needs_no_key_and_starts_nothing() -> None:
 
 
 def test_an_unknown_price_is_said_and_json_has_the_same_values() -> None:
-    done = run("openai", "--estimate", "--judges", "")
+    done = run("openai", "--estimate", "--judges", "none")
     assert "unknown: the price of the model is unknown (--price)" in done.stdout
-    as_json = json.loads(run("openai", "--estimate", "--judges", "", "--json").stdout)
+    as_json = json.loads(run("openai", "--estimate", "--judges", "none", "--json").stdout)
     assert (as_json["usd"], as_json["reason"]) == (None, "the price of the model is unknown")
     assert as_json["assumptions"]["input_tokens"] == 10
+
+
+def test_the_built_in_endpoint_costs_nothing() -> None:
+    done = run("reference", "--estimate", "--judges", "bleu,mcq")
+    assert "tokens     none: the endpoint counts no tokens" in done.stdout
+    assert "cost       US$ 0.00" in done.stdout
+    assert "speed=100: " in done.stdout
+    assert "mcq" not in done.stdout, "it has no turn to score"
 
 
 def test_the_turns_of_a_resumed_run_are_those_not_recorded() -> None:
