@@ -142,7 +142,7 @@ async def run_against(attack: Attack, folder: Path) -> tuple[Measured, str]:
         command = (
             *(sys.executable, "-m", "live_eval", "run", "--endpoint", dialect, *mode),
             *("--base-url", f"{scheme}://127.0.0.1:{port}/v1", "--data", str(data), "--out", str(out)),
-            *("--retries", "0", "--patience", "0", "--word-times", "off", "--judges", "", *LIMITS),
+            *("--retries", "0", "--patience", "0", "--word-times", "off", "--judges", "none", *LIMITS),
         )
         found = await measured(command, within_s=WITHIN_S)
     return found, outcome(out, found)

@@ -50,8 +50,8 @@ def span_of(path: Path) -> Span:
 
 
 def played(base_url: str, out: Path, flags: tuple[str, ...]) -> Span:
-    command = (sys.executable, "-m", "live_eval", "run", "--base-url", base_url, *PLAY, *flags)
-    quiet = ("--judges", "", "--no-report", "--out", str(out))
+    command = (sys.executable, "-m", "live_eval", "run", "reference", "--base-url", base_url, *PLAY, *flags)
+    quiet = ("--judges", "none", "--no-report", "--out", str(out))
     done = subprocess.run([*command, *quiet], capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(done.args)} ended with status {done.returncode}:\n{done.stderr}")

@@ -96,7 +96,7 @@ do not reveal it. They are written for this project and are under its licence (A
 here**: the voice is the one of the bundled sample, and so are the styles (see the README there). Rain is
 mixed at 10 dB under the neutral take in `clean_audio`, sample for sample.
 
-`live-eval run --data sample-dialogues` plays them.
+`live-eval run reference --data sample-dialogues` plays them.
 """
 
 

@@ -35,6 +35,8 @@ _NAMES = {
 }
 _ON_OFF = ("data.neutral_rule",)
 _REPEATABLE = ("impair.specs",)
+_WITHOUT_DEFAULT = ("endpoint.name",)
+"""Keys whose default applies only in a run file."""
 _WITHOUT_VALUE = {"cluster.ray": ("[ADDRESS]", "auto")}
 """Flags with an optional value: the metavar and the default value."""
 
@@ -52,7 +54,8 @@ def _row(key: str, field: FieldInfo) -> dict[str, Any]:
     flag = _NAMES.get(key, "--" + key.partition(".")[2].replace("_", "-"))
     description = field.description or ""
     default = field.get_default(call_default_factory=True)
-    shown = f" Default: {_shown(default)}." if default not in (None, "", (), {}) else ""
+    has_default = default not in (None, "", (), {}) and key not in _WITHOUT_DEFAULT
+    shown = f" Default: {_shown(default)}." if has_default else ""
     help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
     return {"flag": flag, **_form(key, field), "help": help_text}
 

@@ -209,7 +209,11 @@ def _parsed(key: str, value: Any, before: dict[str, Any]) -> Any:
         case "specs":
             return list(value)
         case "list":
-            return [part.strip() for part in value.split(",") if part.strip()]
+            parts = [part.strip() for part in value.split(",") if part.strip()]
+            if not parts:
+                more = ", or none" if key == "judges.names" else ""
+                raise UsageError(f"{FLAGS[key]} {value!r}: expected a list A,B,…{more}")
+            return parts
         case _:
             return value
 

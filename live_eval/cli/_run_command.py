@@ -164,6 +164,11 @@ def _request(
     target: str | None, flags: dict[str, Any], trusted: Sequence[str], preset: str | None
 ) -> _Request:
     """Return the checked settings of an endpoint or a run file; raise an error for unknown names."""
+    if target is None and flags["endpoint__name"] is None and not flags["output__retry_failed"]:
+        raise UsageError(
+            "expected an ENDPOINT or a RUNFILE; `live-eval run reference` needs no key, "
+            "`live-eval endpoints` lists the others"
+        )
     runfile = _run_file(target, flags)
     values = _run_values(runfile, flags, trusted)
     named = "names" in overlay(values, flags).get("judges", {})

@@ -101,7 +101,9 @@ class _Table(BaseModel):
 class EndpointTable(_Table):
     """``[endpoint]``: the endpoint and its session settings."""
 
-    name: str = Field(REFERENCE, description="an endpoint of `live-eval endpoints`")
+    name: str = Field(
+        REFERENCE, description="an endpoint of `live-eval endpoints`; in a run file, reference by default"
+    )
     base_url: str | None = Field(None, description="base URL, if not the vendor's")
     model: str | None = Field(None, description="the model, if not the endpoint's default")
     voice: str | None = Field(None, description="the voice, if not the endpoint's default")
@@ -405,6 +407,8 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mappi
     about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
     shown = MASK if keys[-1:] and keys[-1].endswith(_KEY_SOURCES) else repr(mistake["input"])
     if (flag := flags.get(".".join(keys[:2]))) is not None:
+        if isinstance(mistake["input"], list) and all(isinstance(each, str) for each in mistake["input"]):
+            shown = repr(",".join(mistake["input"]))
         return f"{flag} {'.'.join(keys[2:]) + ' ' if keys[2:] else ''}{shown}: {expectation(mistake)}"
     return f"{where}{key} = {shown}: {expectation(mistake)}{about}"
 

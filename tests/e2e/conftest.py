@@ -158,7 +158,7 @@ def run_turns(tmp_path: Path) -> Runs:
 
     def run(*flags: str | Path, times: int = 1, folder: str = "run") -> list[TurnRecord]:
         out = tmp_path / folder
-        usual = ("--limit", "1", "--word-times", "off", "--judges", "", "--no-report", "--retries", "0")
+        usual = ("--limit", "1", "--word-times", "off", "--judges", "none", "--no-report", "--retries", "0")
         count = ("--repeat", str(times), "--concurrency", str(times))
         command = [sys.executable, "-m", "live_eval", "run", *usual, *count, "--out", out, *flags]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)

@@ -196,7 +196,8 @@ def test_no_command_leaks_a_canary(tmp_path: Path, capsys: pytest.CaptureFixture
 def record(live_eval: Commands, pool: ThreadPoolExecutor, data: Path) -> None:
     """Record `RUNS` with endpoints that answer, fail, refuse, or do not exist; score one."""
     common = (
-        *("--data", str(data), "--word-times", "off", "--judges", "", "--retries", "0", "--patience", "0"),
+        *("--data", str(data), "--word-times", "off", "--judges", "none", "--retries", "0"),
+        *("--patience", "0"),
         *("--concurrency", "1", "--record-wire", *live_eval.key_from),
     )
     manual = ("--turn-mode", "manual")
@@ -244,7 +245,7 @@ def record(live_eval: Commands, pool: ThreadPoolExecutor, data: Path) -> None:
             given=ENDPOINT,
             fails=True,
         )
-    live_eval("run", "--key-from", CANARIES["key"], fails=True)
+    live_eval("run", "reference", "--key-from", CANARIES["key"], fails=True)
     for pasted in (CANARIES["key"], CANARIES["pasted"]):
         paste_keys(live_eval, pasted)
 
@@ -253,6 +254,8 @@ def paste_keys(live_eval: Commands, key: str) -> None:
     """Give a key where the name of its variable is expected."""
     somewhere = (
         "run",
+        "--endpoint",
+        "reference",
         "--base-url",
         "ws://127.0.0.1:9/v1",
         "--limit",

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 def test_ctrl_c_ends_cleanly_and_resume_continues(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    usual = ("--limit", "5", "--word-times", "off", "--judges", "", "--no-report")
-    command = ["run", *usual, "--concurrency", "1", "--out", str(out)]
+    usual = ("--limit", "5", "--word-times", "off", "--judges", "none", "--no-report")
+    command = ["run", "reference", *usual, "--concurrency", "1", "--out", str(out)]
     process = subprocess.Popen([*LIVE_EVAL, *command], stderr=subprocess.PIPE, text=True)
     database = out / "run.sqlite"
     deadline = time.monotonic() + 120

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "sample"
-    live_eval("run", "--limit", "4", "--out", out)
+    live_eval("run", "reference", "--limit", "4", "--out", out)
     return out
 
 
@@ -74,7 +74,7 @@ def test_the_run_holds_no_key(tmp_path: Path, sample_run: Path, monkeypatch: pyt
 def test_every_recording_of_the_echomind_demo_is_captured(echomind_demo: Path, tmp_path: Path) -> None:
     out = tmp_path / "echomind"
     data = echomind_demo / "data_synthesis"
-    live_eval("run", "--data", data, "--neutral-rule", "off", "--out", out, "--no-report")
+    live_eval("run", "reference", "--data", data, "--neutral-rule", "off", "--out", out, "--no-report")
     summary = shown(out)
     assert summary["turns"].items() >= {"total": 24, "captured": 24, "failed": 0}.items()
     assert summary["scores"]["wer_heard.normalized"]["n"] == 24

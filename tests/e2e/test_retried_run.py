@@ -20,7 +20,9 @@ def test_failed_turns_are_run_and_scored_again_with_the_settings_of_the_run(tmp_
     ready = r'"base_url": "(ws://127.0.0.1:\d+/v1)"'
     with served([*endpoint, "--port", "0"], ready, logs) as base_url:
         pass
-    live_eval("run", "--base-url", base_url, *USUAL, "--turn-mode", "manual", "--out", out, status=3)
+    live_eval(
+        "run", "reference", "--base-url", base_url, *USUAL, "--turn-mode", "manual", "--out", out, status=3
+    )
     assert shown(out)["failures"] == {"connection_refused": 2}
     port = base_url.rpartition(":")[2].partition("/")[0]
     with served([*endpoint, "--port", port], ready, logs):
@@ -30,6 +32,8 @@ def test_failed_turns_are_run_and_scored_again_with_the_settings_of_the_run(tmp_
     with RunReader.open(out) as run:
         assert all(len(run.replaced(turn.turn_id)) == 1 for turn in run.turns())
         assert run.ended
-    live_eval("run", "--base-url", base_url, *USUAL, "--turn-mode", "manual", "--out", out, "--resume")
+    live_eval(
+        "run", "reference", "--base-url", base_url, *USUAL, "--turn-mode", "manual", "--out", out, "--resume"
+    )
     (listed,) = json.loads(live_eval("runs", "list", out, "--json"))["folders"]
     assert (listed["state"], listed["failed"]) == ("finished", 0)

@@ -67,7 +67,7 @@ def test_no_canary_leaks(
 
     live_eval(
         *("run", "--endpoint", "openai-webrtc", "--base-url", base_url.replace("ws:", "http:")),
-        *("--key-variable", "CANARY_KEY", "--data", str(speech), "--retries", "0", "--judges", ""),
+        *("--key-variable", "CANARY_KEY", "--data", str(speech), "--retries", "0", "--judges", "none"),
         *("--ice-servers", f"turn:me:{CANARIES['turn']}@turn.example:3478", "--word-times", "off"),
         *("--out", str(tmp_path / "webrtc")),
         status=3,

@@ -47,7 +47,7 @@ async def test_one_model_over_both_transports_is_one_paired_table(tmp_path: Path
             ("openai-webrtc", endpoint.base_url.replace("ws:", "http:")),
         ):
             where = ["--endpoint", name, "--base-url", base_url, "--out", str(tmp_path / name)]
-            how = ["--data", str(manifest), "--word-times", "off", "--judges", "", "--no-report"]
+            how = ["--data", str(manifest), "--word-times", "off", "--judges", "none", "--no-report"]
             await asyncio.to_thread(live_eval, "run", *where, *how, "--concurrency", "4")
     runs = [str(tmp_path / "reference"), str(tmp_path / "openai-webrtc")]
     found: dict[str, Any] = json.loads(await asyncio.to_thread(live_eval, "compare", *runs, "--json"))

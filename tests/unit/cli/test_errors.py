@@ -45,7 +45,7 @@ from live_eval.recording import RunWriter
         ("runs prun", "unknown command 'prun' (did you mean gc?); expected one of delete, gc, list"),
         (
             "run reference --judges none,wer_heard",
-            "--judges ['none', 'wer_heard']: none cannot be combined with other judges",
+            "--judges 'none,wer_heard': none cannot be combined with other judges",
         ),
         ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),

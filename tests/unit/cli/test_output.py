@@ -139,7 +139,7 @@ def test_an_early_interrupt_has_the_status_of_an_interrupt(monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     monkeypatch.setattr("live_eval.cli._run_command.make_plan", interrupted)
-    done = CliRunner().invoke(cli, ["run"])
+    done = CliRunner().invoke(cli, ["run", "reference"])
     assert (done.exit_code, done.stderr) == (130, "Interrupted.\n")
 
 
@@ -163,7 +163,7 @@ def test_a_run_that_stops_says_how_to_continue(
 
     monkeypatch.setattr("live_eval.cli._run_command.run_loop", stopped)
     out = tmp_path / "run"
-    done = CliRunner().invoke(cli, ["run", "--limit", "1", "--out", str(out)])
+    done = CliRunner().invoke(cli, ["run", "reference", "--limit", "1", "--out", str(out)])
     message = done.stderr if status is not None else str(done.exception)
     assert f"{said}, rerun with --out {out} --resume" in message
     assert done.exit_code == (status or 1)

@@ -187,7 +187,7 @@ def test_runs_of_several_prompts_are_resumed_where_they_were_begun(
         "--limit",
         "1",
         "--judges",
-        "",
+        "none",
         "--no-report",
         "--out",
         "mine",

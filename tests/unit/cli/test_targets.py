@@ -51,3 +51,18 @@ def test_an_address_is_passed_with_a_flag(arguments: list[str], expected: str) -
 def test_a_campaign_has_no_run_file(command: str) -> None:
     done = CliRunner().invoke(cli, [command, "a.toml"])
     assert str(done.exception) == "a.toml: expected an endpoint, not a run file; pass its settings as flags"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "expected an ENDPOINT or a RUNFILE; `live-eval run reference` needs no key"),
+        (["--base-url", "ws://host/v1"], "expected an ENDPOINT or a RUNFILE"),
+        (["reference", "--judges", ""], "--judges '': expected a list A,B,…, or none"),
+        (["reference", "--cue", " , "], "--cue ' , ': expected a list A,B,…"),
+        (["reference", "--judges", "none,bleu"], "--judges 'none,bleu': none cannot be combined"),
+    ],
+)
+def test_a_run_needs_a_target_and_lists_are_not_empty(flags: list[str], message: str) -> None:
+    done = CliRunner().invoke(cli, ["run", *flags])
+    assert str(done.exception).startswith(message)
