@@ -9,6 +9,7 @@ from live_eval.dialect import ClientSpec, Emulation, TransportKind
 from live_eval.types import TurnMode
 
 __all__ = [
+    "ASSEMBLYAI",
     "AZURE",
     "DEEPGRAM",
     "ELEVENLABS",
@@ -322,6 +323,21 @@ ELEVENLABS = _websocket(
     limits="endpoint.extra.agent_id names the agent, which sets model, voice, prompt and formats; its input "
     "must be PCM at 16 kHz; a reply ends after 1.5 s of silence",
     docs_url="https://elevenlabs.io/docs/agents-platform/api-reference/agents-platform/websocket",
+    emulation=Emulation(base_path="/v1"),
+)
+
+ASSEMBLYAI = _websocket(
+    name="assemblyai",
+    title="AssemblyAI Voice Agent",
+    dialect=f"{_DIALECTS}.assemblyai:AssemblyAiAgent",
+    base_url="wss://agents.assemblyai.com/v1",
+    transcription_model="built-in",
+    key_variable="ASSEMBLYAI_API_KEY",
+    turn_modes=(TurnMode.SERVER_VAD,),
+    session_limit_s=3 * _HOUR_S,
+    greets=False,
+    limits="endpoint.extra.agent_id selects a stored agent",
+    docs_url="https://www.assemblyai.com/docs/voice-agents/voice-agent-api",
     emulation=Emulation(base_path="/v1"),
 )
 

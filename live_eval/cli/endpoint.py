@@ -204,7 +204,7 @@ def command(
 
     \b
     openai, openai-beta, openai-live    ws://127.0.0.1:8765/v1
-    deepgram, elevenlabs                ws://127.0.0.1:8765/v1
+    assemblyai, deepgram, elevenlabs    ws://127.0.0.1:8765/v1
     ultravox                            ws://127.0.0.1:8765/api
     gemini-live, moshi                  ws://127.0.0.1:8765
     openai-webrtc                       http://127.0.0.1:8765/v1

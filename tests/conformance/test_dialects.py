@@ -105,6 +105,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "pipecat_websocket": sent_to_pipecat,
     "deepgram": sent_raw,
     "ultravox": sent_raw,
+    "assemblyai": lambda message: pybase64.b64decode(orjson.loads(message)["audio"], validate=True),
     "elevenlabs": sent_to_elevenlabs,
     "vonage": sent_raw,
     "hume": lambda message: pybase64.b64decode(orjson.loads(message)["data"], validate=True),

@@ -63,6 +63,10 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.RATE_LIMIT: "none is documented",
         Situation.INCOMPLETE: "it never says so",
     },
+    "assemblyai": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.INCOMPLETE: "it never says so",
+    },
     "ultravox": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.RATE_LIMIT: "it is refused when the call is created",

@@ -79,7 +79,7 @@ async def test_a_client_that_stamps_50_ms_late_is_50_ms_off(
 @pytest.mark.parametrize(
     ("endpoint", "told"),
     [
-        ("hume", "does not emulate 'hume'; expected one of: deepgram, elevenlabs, fastrtc-webrtc"),
+        ("hume", "does not emulate 'hume'; expected one of: assemblyai, deepgram, elevenlabs"),
         ("moshi", "moshi runs one session at a time, but 6 were requested"),
     ],
 )

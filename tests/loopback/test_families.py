@@ -41,6 +41,7 @@ class Family:
         lossy: Whether its audio codec is lossy.
         continuous: Whether its turns are found by energy.
         error_is_fatal: Whether the endpoint's errors end the connection.
+        takes_model: Whether a client can ask for a model.
         reports_errors: Whether the endpoint has a message for errors.
         closed: The failure if the endpoint closes the connection during a reply.
         expired: The failure at the session's duration limit; a service without a message for it just closes.
@@ -51,6 +52,7 @@ class Family:
     lossy: bool = False
     continuous: bool = False
     error_is_fatal: bool = False
+    takes_model: bool = True
     reports_errors: bool = True
     closed: FailureKind = FailureKind.CLOSED
     expired: FailureKind = FailureKind.SESSION_EXPIRED
@@ -64,6 +66,7 @@ FAMILIES = (
     Family(spec=client("moshi"), base="", lossy=True, continuous=True),
     Family(spec=client("deepgram"), expired=FailureKind.CLOSED),
     Family(spec=client("elevenlabs")),
+    Family(spec=client("assemblyai"), takes_model=False),
     Family(spec=client("ultravox"), base="/api", reports_errors=False, expired=FailureKind.CLOSED),
 )
 WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if TurnMode.MANUAL in family.spec.turn_modes)
@@ -129,7 +132,7 @@ async def hold(
     parameters = "&".join(f"{name}={value}" for name, value in (query or {}).items())
     settings = EndpointSettings(
         base_url=f"{served.origin}{family.base}?{parameters}",
-        model="live-eval-reference",
+        model="live-eval-reference" if family.takes_model else None,
         turn_mode=mode,
         key=Secret(key) if key else None,
     )

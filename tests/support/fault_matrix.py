@@ -83,6 +83,7 @@ _GROUPS = {
         "gemini-live",
         "deepgram",
         "elevenlabs",
+        "assemblyai",
         "ultravox",
         "moshi",
     ),

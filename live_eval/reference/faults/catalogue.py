@@ -98,7 +98,7 @@ class FaultName(StrEnum):
 
 
 _JSON = ("openai", "openai-beta", "openai-live", "gemini-live")
-_SOCKETS = (*_JSON, "deepgram", "elevenlabs", "ultravox", "moshi")
+_SOCKETS = (*_JSON, "deepgram", "elevenlabs", "assemblyai", "ultravox", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ALL = (*_SOCKETS, *_TRACKS)
@@ -107,6 +107,7 @@ _TURNS = (
     "openai-beta",
     "gemini-live",
     "deepgram",
+    "assemblyai",
     "ultravox",
     "openai-webrtc",
 )  # dialects whose messages mark the end of a reply
@@ -270,7 +271,8 @@ _LIST = (
     FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
         kind=_K.MALFORMED_AUDIO,
-        kinds=_each((*_JSON, "elevenlabs"), _K.MALFORMED_MESSAGE) | _each(("deepgram", "ultravox"), None)),
+        kinds=_each((*_JSON, "elevenlabs", "assemblyai"), _K.MALFORMED_MESSAGE)
+        | _each(("deepgram", "ultravox"), None)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
         kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),

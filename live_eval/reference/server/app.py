@@ -20,6 +20,7 @@ from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
 from live_eval.reference.faults.catalogue import FaultLayer
 from live_eval.reference.faults.handshake import ConnectionFaults
+from live_eval.reference.protocols.assemblyai import ASSEMBLYAI_CONFIG, AssemblyAiProtocol
 from live_eval.reference.protocols.deepgram import DEEPGRAM_CONFIG, DeepgramProtocol
 from live_eval.reference.protocols.elevenlabs import (
     ELEVENLABS_CONFIG,
@@ -167,6 +168,12 @@ ROUTES = (
         config=ELEVENLABS_CONFIG,
         parameters=ELEVENLABS_PARAMETERS,
         subprotocols=("convai",),
+    ),
+    Route(
+        dialect="assemblyai",
+        path="/v1/ws",
+        protocol=lambda engine, opening: AssemblyAiProtocol(engine),
+        config=ASSEMBLYAI_CONFIG,
     ),
     Route(
         dialect="ultravox",

@@ -39,7 +39,7 @@ def test_an_address_suits_the_client_and_is_in_the_help(name: str) -> None:
 
 def test_a_service_without_emulation_is_refused() -> None:
     with pytest.raises(
-        UsageError, match="does not emulate 'hume'; expected one of: deepgram, elevenlabs, fastrtc-webrtc"
+        UsageError, match="does not emulate 'hume'; expected one of: assemblyai, deepgram, elevenlabs"
     ):
         emulation_of("hume")
 
