@@ -29,7 +29,7 @@ BLOCK = RATE_HZ // 100
 
 
 class Card:
-    """A sound card whose user speaks once."""
+    """A sound card whose user speaks once; its microphone is lost from 1 to 2 s."""
 
     rate_hz = RATE_HZ
     microphone = loudspeaker = SimpleNamespace(name="simulated")
@@ -43,11 +43,16 @@ class Card:
         self._began_s = time.monotonic()
         self._at = 0
 
+    @property
+    def microphone_problem(self) -> str:
+        return "it is lost." if 1 < time.monotonic() - self._began_s < 2 else ""
+
     def blocks(self) -> Iterator[tuple[NDArray[np.int16], int]]:
         while self._at < (time.monotonic() - self._began_s) * RATE_HZ:
             piece = self._pcm[self._at : self._at + BLOCK]
             self._at += BLOCK
-            yield np.pad(piece, (0, BLOCK - len(piece))), time.monotonic_ns()
+            if not self.microphone_problem:
+                yield np.pad(piece, (0, BLOCK - len(piece))), time.monotonic_ns()
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         pass
@@ -125,6 +130,11 @@ def test_one_person_talks_to_two_endpoints_and_one_that_is_dead(endpoint: str) -
     )
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
+    lost, again = (
+        lines.index("it is lost. The endpoint hears silence"),
+        lines.index("the microphone works again"),
+    )
+    assert lost < again < lines.index("you speak")
     assert lines.count("you speak") == 1
     assert any(line.startswith("quick: turn 1: voice to voice") for line in lines)
     assert any(line.startswith("slow: turn 1: voice to voice") for line in lines)
