@@ -71,7 +71,7 @@ async def echo(told: Connection, kind: str) -> None:
             track = PacketEcho()
             connection.addTrack(track)
             receiver = connection.getTransceivers()[0].receiver
-            RtcTap(receiver, SystemClock().now_ns, track.packets.put_nowait)
+            RtcTap(receiver.transport, SystemClock().now_ns).listen(receiver, track.packets.put_nowait)
         await connection.setLocalDescription()
         return web.Response(text=connection.localDescription.sdp)
 

@@ -79,6 +79,7 @@ class Signaller:
         self._address = address
         self._dial = dial
         self._signalling: Signalling = dial.signalling
+        self._check = AnswerCheck(address, dial.signalling.channel)
         self._clock = clock
 
     async def offer(self, sdp: str) -> Answer:
@@ -157,16 +158,29 @@ class Signaller:
             try:
                 value = orjson.loads(body)
             except orjson.JSONDecodeError:
-                raise self._no_answer("expected a JSON object with 'sdp'", text) from None
+                raise self._check.failure("expected a JSON object with 'sdp'", text) from None
             sdp = value.get("sdp") if isinstance(value, dict) else None
             if not isinstance(sdp, str):
                 kind = FailureKind.BUSY if _BUSY in text else FailureKind.SDP_REFUSED
-                raise self._no_answer("expected a JSON object with 'sdp'", text, kind)
+                raise self._check.failure("expected a JSON object with 'sdp'", text, kind)
             name = value.get("pc_id")
             text, pc_id = sdp, name if isinstance(name, str) else None
-        return Answer(text, self._codec_of(text), pc_id)
+        return Answer(text, self._check.codec_of(text), pc_id)
 
-    def _codec_of(self, sdp: str) -> Codec:
+
+class AnswerCheck:
+    """Check the answers of an endpoint.
+
+    Args:
+        address: The endpoint's address, for messages.
+        channel: Label of the data channel that the endpoint must accept, or None.
+    """
+
+    def __init__(self, address: Address, channel: str | None) -> None:
+        self._address = address
+        self._channel = channel
+
+    def codec_of(self, sdp: str) -> Codec:
         """Return the best codec that an answer accepts.
 
         Raises:
@@ -180,20 +194,20 @@ class Signaller:
                 f"expected a session description of at most {_SDP_CHARACTERS} characters, and at most "
                 f"{_MOST_LINES} lines of a kind, got {len(sdp)} characters with {found}"
             )
-            raise self._no_answer(why, sdp)
+            raise self.failure(why, sdp)
         try:
             media = SessionDescription.parse(sdp).media
         except Exception as error:  # aiortc's parser raises many exception types for malformed lines
             why = f"expected a session description (SDP; {type(error).__name__}: {error})"
-            raise self._no_answer(why, sdp) from None
+            raise self.failure(why, sdp) from None
         audio = next((section for section in media if section.kind == "audio"), None)
         if audio is None:
-            raise self._no_answer("expected a session description with an audio section", sdp)
-        if self._signalling.channel is not None and not any(
+            raise self.failure("expected a session description with an audio section", sdp)
+        if self._channel is not None and not any(
             section.kind == "application" and section.port for section in media
         ):
-            why = f"expected a session description that accepts the data channel {self._signalling.channel!r}"
-            raise self._no_answer(why, sdp)
+            why = f"expected a session description that accepts the data channel {self._channel!r}"
+            raise self.failure(why, sdp)
         accepted = {codec.mimeType.lower() for codec in audio.rtp.codecs}
         best = next((codec for name, codec in RTC_CODECS.items() if name in accepted), None)
         if best is None or audio.port == 0:
@@ -203,9 +217,8 @@ class Signaller:
             raise self._address.failure(FailureKind.SDP_REFUSED, why)
         return best
 
-    def _no_answer(
-        self, expected: str, came: str, kind: FailureKind = FailureKind.SDP_REFUSED
-    ) -> ConnectError:
+    def failure(self, expected: str, came: str, kind: FailureKind = FailureKind.SDP_REFUSED) -> ConnectError:
+        """Return the failure of a session with an unusable answer."""
         begin = " ".join(self._address.hide(came).split())[:_SHOWN_CHARACTERS]
         return self._address.failure(kind, f"{expected}, got: {begin or '(nothing)'}")
 

@@ -21,7 +21,7 @@ from live_eval.clients.transports._stamping import StampingTransport
 from live_eval.clients.transports._webrtc_signalling import Answer, Signaller, configuration
 from live_eval.clients.transports._webrtc_track import UserTrack
 from live_eval.clock import Clock
-from live_eval.dialect import Dial, Message
+from live_eval.dialect import Dial, Message, Signalling
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.impair import ImpairedLayer, Impairment
 from live_eval.sockets.datagrams import stamped_datagrams
@@ -48,6 +48,9 @@ class WebRtcTransport(StampingTransport):
         impairment: Impairment of the setup requests, and of datagrams after ICE, DTLS and the data channel
             handshake have completed; or None.
     """
+
+    schemes = ("https", "http")
+    """The schemes of the signalling."""
 
     def __init__(self, clock: Clock, *, impairment: Impairment | None = None) -> None:
         super().__init__(clock)
@@ -86,7 +89,7 @@ class WebRtcTransport(StampingTransport):
             ConnectError: The connection could not be opened. The message contains the host and path, but no
                 query, header or secret.
         """
-        address = Address(dial, ("https", "http"))
+        address = Address(dial, self.schemes)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._open(dial, address)
@@ -155,25 +158,8 @@ class WebRtcTransport(StampingTransport):
         if dial.signalling is None:
             raise RuntimeError("WebRTC requires a dialect with Dial.signalling")
         self._step_ns = self._clock.now_ns()
-        connection = self._connection = RTCPeerConnection(configuration(dial.signalling.ice_servers))
-        self._track = UserTrack()
-        transceiver = connection.addTransceiver(self._track, direction="sendrecv")
-        capable = transceiver.receiver.getCapabilities("audio")
-        assert capable is not None
-        ours = [codec for codec in capable.codecs if codec.mimeType.lower() in RTC_CODECS]
-        transceiver.setCodecPreferences(ours)
-        self._tap = RtcTap(transceiver.receiver, self._clock.now_ns, self._on_packet)
-        connection.on("iceconnectionstatechange", self._on_state)
-        connection.on("connectionstatechange", self._on_state)
-        if dial.signalling.channel is not None:
-            self._channel = connection.createDataChannel(dial.signalling.channel)
-            self._channel.on("message", self._on_message)
-            self._channel.on("open", self._on_state)
-            self._channel.on("close", self._on_channel_closed)
-        with stamped_datagrams(self._stamps, self._damage):
-            await connection.setLocalDescription()
+        offer = await self._describe(dial.signalling, "sendrecv")
         self._moved_on("answer")
-        offer = connection.localDescription.sdp
         async with await http_session(address, self._clock, self._on_signalling) as http:
             signaller = Signaller(http, address, dial, self._clock)
             answer = await signaller.offer(offer)
@@ -184,6 +170,29 @@ class WebRtcTransport(StampingTransport):
         await self._until_up(address)
         if self._damage is not None:
             self._damage.begin()
+
+    async def _describe(self, signalling: Signalling, direction: str) -> str:
+        """Create the connection, and return the offer with its candidates."""
+        connection = self._connection = RTCPeerConnection(configuration(signalling.ice_servers))
+        track = self._track = UserTrack()
+        transceiver = connection.addTransceiver(track, direction=direction)
+        capable = transceiver.receiver.getCapabilities("audio")
+        assert capable is not None
+        ours = [codec for codec in capable.codecs if codec.mimeType.lower() in RTC_CODECS]
+        transceiver.setCodecPreferences(ours)
+        self._tap = RtcTap(transceiver.receiver.transport, self._clock.now_ns)
+        self._tap.listen(transceiver.receiver, self._on_packet)
+        connection.on("iceconnectionstatechange", self._on_state)
+        connection.on("connectionstatechange", self._on_state)
+        if signalling.channel is not None:
+            self._channel = connection.createDataChannel(signalling.channel)
+            self._channel.on("message", self._on_message)
+            self._channel.on("open", self._on_state)
+            self._channel.on("close", self._on_channel_closed)
+        with stamped_datagrams(self._stamps, self._damage):
+            await connection.setLocalDescription()
+        sdp: str = connection.localDescription.sdp
+        return sdp
 
     async def _accept(self, answer: Answer, address: Address) -> None:
         """Apply the answer; aiortc then connects by itself."""

@@ -112,59 +112,55 @@ def _ignore(packet: RtpPacket) -> None:
 
 
 class RtcTap:
-    """Intercepts the packets of one receiver.
+    """Intercepts the packets of one connection.
 
-    Create the tap when the receiver's transport is known, but before the first packet arrives: with the
-    receiver for an offerer that bundles all media, right after setting the answer for any other offerer, and
-    right after setting the offer for an answerer.
+    Create the tap, and call `listen`, when the transport is known, but before the first packet arrives: with
+    the receiver for an offerer that bundles all media, right after setting the answer for any other offerer,
+    and right after setting the offer for an answerer.
 
     Args:
-        receiver: Receiver of the audio track.
+        transport: Transport of the media and the data channel.
         now_ns: Monotonic clock.
-        heard: Called with each packet in arrival order; packets of an unknown codec have no payload.
     """
 
-    def __init__(
-        self, receiver: RTCRtpReceiver, now_ns: Callable[[], int], heard: Callable[[RtpPacket], None]
-    ) -> None:
+    def __init__(self, transport: RTCDtlsTransport, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
         self.stamps = StampKind.KERNEL
         """The source of the timestamps: `KERNEL` if the kernel has stamped every datagram so far."""
-        self._heard = heard
-        self._last_codec: Codec | None = None
+        self._listeners: list[_Listener] = []
         self._connecting: set[asyncio.Task[Any]] = set()
         self.at_ns = now_ns()
         """The arrival time of the current datagram, which may belong to a data channel."""
         self.path_lost = False
         """Whether the connection ended because the network path was lost, not because the peer closed it."""
-        # Mangled names of the receiver's payload types and statistics for reports.
-        self._codecs: dict[int, Any] = vars(receiver)["_RTCRtpReceiver__codecs"]
-        self._streams: dict[int, StreamStatistics] = vars(receiver)["_RTCRtpReceiver__remote_streams"]
-        ice = receiver.transport.transport
+        ice = transport.transport
         self._queue = ice._connection.data_received
         self._next = ice._recv
         self._connect = ice.start
-        self._receive = receiver.receive
-        self._stop_decoder = receiver._handle_disconnect
         vars(ice._connection).update(data_received=self._datagram)
         vars(ice).update(_recv=self._datagram_handled, start=self._connected)
-        vars(receiver).update(receive=self._received, _handle_rtp_packet=self._packet)
+
+    def listen(self, receiver: RTCRtpReceiver, heard: Callable[[RtpPacket], None]) -> None:
+        """Intercept the packets of a receiver on this transport.
+
+        Args:
+            receiver: Receiver of an audio track.
+            heard: Called with each packet in arrival order; packets of an unknown codec have no payload.
+        """
+        self._listeners.append(_Listener(self, receiver, heard))
 
     async def settled(self) -> None:
         """Wait for aiortc's setup tasks, which aiortc itself does not await, and stop reporting packets."""
         if self._connecting:
             await asyncio.wait(self._connecting)
-        self._heard = _ignore
+        for listener in self._listeners:
+            listener.heard = _ignore
 
     async def _connected(self, parameters: RTCIceParameters) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connecting.add(task)
         await self._connect(parameters)
-
-    async def _received(self, parameters: RTCRtpReceiveParameters) -> None:
-        await self._receive(parameters)
-        await asyncio.to_thread(self._stop_decoder)  # otherwise, the thread would wait forever
 
     def _datagram(self, data: bytes, component: int) -> None:
         if not isinstance(data, StampedDatagram):  # the datagram arrived through a relay
@@ -183,6 +179,25 @@ class RtcTap:
         if data.stamp.kind is StampKind.USER:
             self.stamps = StampKind.USER
         return data
+
+
+class _Listener:
+    """Report the packets of one receiver with the arrival times of the tap."""
+
+    def __init__(self, tap: RtcTap, receiver: RTCRtpReceiver, heard: Callable[[RtpPacket], None]) -> None:
+        self._tap = tap
+        self.heard = heard
+        self._last_codec: Codec | None = None
+        # Mangled names of the receiver's payload types and statistics for reports.
+        self._codecs: dict[int, Any] = vars(receiver)["_RTCRtpReceiver__codecs"]
+        self._streams: dict[int, StreamStatistics] = vars(receiver)["_RTCRtpReceiver__remote_streams"]
+        self._receive = receiver.receive
+        self._stop_decoder = receiver._handle_disconnect
+        vars(receiver).update(receive=self._received, _handle_rtp_packet=self._packet)
+
+    async def _received(self, parameters: RTCRtpReceiveParameters) -> None:
+        await self._receive(parameters)
+        await asyncio.to_thread(self._stop_decoder)  # otherwise, the thread would wait forever
 
     async def _packet(self, packet: WirePacket, arrival_time_ms: int) -> None:
         codec = self._codecs.get(packet.payload_type)
@@ -206,9 +221,9 @@ class RtcTap:
             self._hear(packet, b"", self._last_codec)
 
     def _hear(self, packet: WirePacket, payload: bytes, codec: Codec) -> None:
-        self._heard(
+        self.heard(
             RtpPacket(
-                at_ns=self.at_ns,
+                at_ns=self._tap.at_ns,
                 sequence=packet.sequence_number,
                 timestamp=packet.timestamp,
                 payload=payload,

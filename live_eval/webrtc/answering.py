@@ -10,13 +10,9 @@ import asyncio
 import contextlib
 import re
 from collections import deque
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from aiortc import (
-    MediaStreamTrack,
     RTCConfiguration,
     RTCDataChannel,
     RTCIceCandidate,
@@ -26,21 +22,19 @@ from aiortc import (
 )
 from aiortc.rtcdtlstransport import X509_DIGEST_ALGORITHMS
 from aiortc.sdp import SessionDescription, candidate_from_sdp
-from av import Packet
 
-from live_eval.audio.codecs import OPUS_RATE_HZ, Decoder, samples_in
-from live_eval.audio.rtp import RtpPacket, RtpTrack
+from live_eval.audio.codecs import OPUS_RATE_HZ
 from live_eval.audio.rtp_tap import RtcTap, keep_no_packets, take_apart
 from live_eval.clock import Clock
-from live_eval.errors import AudioError, LiveEvalError
+from live_eval.errors import LiveEvalError
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
 from live_eval.webrtc.media import InputPacket
+from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
 
 __all__ = ["OfferError", "RtcConnection"]
 
-_TIME_BASE = Fraction(1, OPUS_RATE_HZ)
 _OPUS = RTCRtpCodecCapability(mimeType="audio/opus", clockRate=OPUS_RATE_HZ, channels=2)
 _UNSENT_MESSAGES = 1_000
 _FAREWELL_NS = 500_000_000
@@ -58,14 +52,12 @@ class RtcConnection:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._peer = RTCPeerConnection(RTCConfiguration(iceServers=[]))
-        self._track = _ReplyTrack(clock)
+        self._track = ReplyTrack(clock)
         self._tap: RtcTap | None = None
         self._channel: RTCDataChannel | None = None
         self._unsent: deque[str] = deque(maxlen=_UNSENT_MESSAGES)
         self._messages: asyncio.Queue[Arrival | None] = asyncio.Queue()
-        self._speech: asyncio.Queue[InputPacket | None] = asyncio.Queue()
-        self._placing = RtpTrack()
-        self._decoder: Decoder | None = None
+        self._speech = SpeechPackets()
         self._changed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._was_up = self._taken_apart = False
@@ -92,7 +84,8 @@ class RtcConnection:
             for other in self._peer.getTransceivers():
                 if other is not transceiver:
                     other.direction = "inactive"
-            self._tap = RtcTap(transceiver.receiver, self._clock.now_ns, self._heard)
+            self._tap = RtcTap(transceiver.receiver.transport, self._clock.now_ns)
+            self._tap.listen(transceiver.receiver, self._speech.add)
             with stamped_datagrams(ArrivalStamps(self._clock)):
                 await self._peer.setLocalDescription()
         except OfferError:
@@ -212,7 +205,7 @@ class RtcConnection:
         self._changed.set()
         if self.ended:
             self._messages.put_nowait(None)
-            self._speech.put_nowait(None)
+            self._speech.end()
         elif self._peer.connectionState == "connected":
             self._was_up = True
 
@@ -224,23 +217,7 @@ class RtcConnection:
 
     async def say(self, packet: bytes, timestamp: int) -> int | None:
         """Send 20 ms of Opus immediately, through aiortc's sender; return the send time."""
-        leaving = _Leaving(packet, timestamp, asyncio.get_running_loop().create_future())
-        self._track.packets.put_nowait(leaving)
-        return await leaving.left_ns
-
-    def _heard(self, packet: RtpPacket) -> None:
-        samples = samples_in(packet.payload, packet.codec)
-        placed = self._placing.push(packet, samples)
-        if placed is None:
-            return
-        if self._decoder is None:
-            self._decoder = Decoder(packet.codec)
-        try:
-            pcm = self._decoder.decode(packet.payload)
-        except AudioError:
-            pcm = np.zeros(samples, np.int16)
-        lost = bytes(2 * placed.concealed_samples)
-        self._speech.put_nowait(InputPacket(lost + pcm.astype("<i2", copy=False).tobytes(), packet.at_ns))
+        return await self._track.say(packet, timestamp)
 
 
 def _check_encrypted(offer: str) -> None:
@@ -257,29 +234,3 @@ def _check_encrypted(offer: str) -> None:
                 f"section {section.kind!r}: expected the lines 'a=setup:' and 'a=fingerprint:' with {known}, "
                 f"got fingerprints: {', '.join(given)[:100] or 'none'}"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaving:
-    packet: bytes
-    timestamp: int
-    left_ns: asyncio.Future[int]
-
-
-class _ReplyTrack(MediaStreamTrack):
-    """A track whose encoded packets aiortc's sender sends immediately, without re-encoding."""
-
-    kind = "audio"
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self.packets: asyncio.Queue[_Leaving] = asyncio.Queue()
-
-    async def recv(self) -> Packet[Any]:
-        leaving = await self.packets.get()
-        packet: Packet[Any] = Packet(leaving.packet)
-        packet.pts, packet.time_base = leaving.timestamp, _TIME_BASE
-        if not leaving.left_ns.cancelled():
-            leaving.left_ns.set_result(self._clock.now_ns())
-        return packet

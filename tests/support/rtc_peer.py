@@ -81,7 +81,8 @@ class Peer:
         connection.on("track", lambda track: self.on_track(connection, track))
         await connection.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
         transceiver = connection.getTransceivers()[0]
-        self.taps.append(RtcTap(transceiver.receiver, SystemClock().now_ns, self.heard[-1].put_nowait))
+        self.taps.append(RtcTap(transceiver.receiver.transport, SystemClock().now_ns))
+        self.taps[-1].listen(transceiver.receiver, self.heard[-1].put_nowait)
         if self.codecs:
             capable = RTCRtpReceiver.getCapabilities("audio")
             assert capable is not None

@@ -23,7 +23,7 @@ COVERED = {
     "loopback/clients/transports/test_webrtc.py": "audio/ rtp_tap",
     "loopback/pytest_plugin/test_plugin.py": "pytest_plugin/ endpoint_tester",
     "loopback/reference/server/test_signalling.py": (
-        "reference/faults/ handshake reference/server/ authentication webrtc/ answering"
+        "reference/faults/ handshake reference/server/ authentication webrtc/ answering packets"
     ),
     "loopback/run/test_processes.py": "run/ session_process session_workers",
     "loopback/run/test_runner.py": "run/ recordings session_attempt sessions",

@@ -33,7 +33,7 @@ from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
 from live_eval.webrtc.answering import OfferError, RtcConnection
 
-__all__ = ["WebRtcSessions"]
+__all__ = ["WebRtcSessions", "with_faults"]
 
 _CONNECT_NS = 30_000_000_000
 _GOING_AWAY = 1001
@@ -345,7 +345,7 @@ class _FaultyConnection(RtcConnection):
         if self._faults.has(FaultName.NO_CHANNEL) and self._peer.sctp is not None:
             ignored: Any = self._peer.sctp
             ignored._handle_data = _ignore
-        return self._with_fault(answer)
+        return with_faults(answer, self._faults)
 
     async def close(self, code: int, reason: str) -> None:
         """Override `RtcConnection.close`; with `FaultName.CLOSE_CHANNEL`, close only the data channel."""
@@ -362,17 +362,18 @@ class _FaultyConnection(RtcConnection):
             return None
         return await super().say(packet, round(timestamp * self._pace))
 
-    def _with_fault(self, answer: str) -> str:
-        """Apply the session's fault to the answer."""
-        if self._faults.has(FaultName.NO_CODEC):
-            return _OPUS_LINE.sub(r"a=rtpmap:\1 L16/44100/2", answer)
-        if self._faults.has(FaultName.BAD_FINGERPRINT):
-            return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
-        if self._faults.has(FaultName.BAD_CANDIDATES):
-            # Send wrong credentials, since our connectivity checks would still reach the client.
-            answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
-            return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
-        return answer
+
+def with_faults(answer: str, faults: FaultScript) -> str:
+    """Apply the session's fault to its answer."""
+    if faults.has(FaultName.NO_CODEC):
+        return _OPUS_LINE.sub(r"a=rtpmap:\1 L16/44100/2", answer)
+    if faults.has(FaultName.BAD_FINGERPRINT):
+        return _FINGERPRINT.sub(lambda found: f"{found[1]}{'00' if found[2] != '00' else '11'}:", answer)
+    if faults.has(FaultName.BAD_CANDIDATES):
+        # Send wrong credentials, since our connectivity checks would still reach the client.
+        answer = re.sub(r"^(a=ice-(?:ufrag|pwd):).", r"\g<1>0", answer, flags=re.MULTILINE)
+        return _CANDIDATE.sub("", answer).replace(_END, _DEAD_CANDIDATE + _END)
+    return answer
 
 
 async def _ignore(data: bytes) -> None:
