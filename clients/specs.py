@@ -18,6 +18,7 @@ __all__ = [
     "GEMINI_LIVE",
     "GLM",
     "HUME",
+    "LIVEKIT",
     "MOSHI",
     "OPENAI",
     "OPENAI_BETA",
@@ -394,6 +395,26 @@ FASTRTC_WEBRTC = replace(
     sessions=1,
     limits="one caller at a time by default",
     docs_url="https://fastrtc.org",
+)
+
+LIVEKIT = _webrtc(
+    name="livekit",
+    title="An agent in a LiveKit room",
+    dialect=f"{_DIALECTS}.livekit:LiveKitAgent",
+    transport="live_eval.clients.transports.livekit:LiveKitTransport",
+    key_variable="LIVEKIT_API_SECRET",
+    packages=("livekit",),
+    extra="livekit",
+    key_id_variable="LIVEKIT_API_KEY",
+    base_url_variable="LIVEKIT_URL",
+    line="the agent may adjust gain and remove noise",
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    takes_instructions=False,
+    limits="needs the extra livekit; LIVEKIT_URL and LIVEKIT_API_KEY name the server and the key; replies "
+    "are detected by their energy; the agent's automatic gain control (on by default) and noise cancellation "
+    "change the audio before its model; endpoint.extra.agent_name dispatches a named agent",
+    docs_url="https://docs.livekit.io/agents",
+    emulation=Emulation(lossy_input=True),
 )
 
 # -- Phone lines -----------------------------------------------------------------------------

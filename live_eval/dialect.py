@@ -110,11 +110,15 @@ class ClientSpec:
         voice: Default voice, or None.
         transcription_model: Default model for input transcription, or None.
         key_variable: Environment variable with the API key, or None if no key is needed.
+        packages: Packages that must be importable.
+        extra: Extra that installs `packages`, or None.
+        key_id_variable: Environment variable with the key's name (`EndpointSettings.key_id`), or None.
+        base_url_variable: Environment variable with the URL of the user's service, or None.
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
         frame_ms: Length of a user audio frame.
-        line: Encoding and band of the audio in both directions if they alter it, such as "8 kHz µ-law"; empty
-            for wideband audio.
+        line: Encoding and band of the audio in both directions if they alter it, such as "8 kHz µ-law", or
+            other changes before the model; empty for wideband audio.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
         session_limit_s: Session length after which the service ends a session, or None.
@@ -145,6 +149,10 @@ class ClientSpec:
     voice: str | None = None
     transcription_model: str | None = None
     key_variable: str | None = None
+    packages: tuple[str, ...] = ()
+    extra: str | None = None
+    key_id_variable: str | None = None
+    base_url_variable: str | None = None
     input_rate_hz: int = 24_000
     output_rate_hz: int = 24_000
     frame_ms: int = 20
@@ -178,6 +186,7 @@ class EndpointSettings:
         max_output_tokens: Maximum length of a reply in tokens, or None for no limit.
         extra: Additional session settings in the vendor's spelling.
         ice_servers: STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
+        key_id: Name of the key, for services that issue a key in two parts; or None.
     """
 
     base_url: str
@@ -193,6 +202,7 @@ class EndpointSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     ice_servers: Sequence[str] = ()
     key: Secret | None = None
+    key_id: str | None = None
 
 
 class SdpBody(StrEnum):
@@ -204,11 +214,14 @@ class SdpBody(StrEnum):
     """SDP in the part ``sdp`` of ``multipart/form-data``."""
     JSON = "json"
     """SDP in the member ``sdp`` of a JSON object that also has a ``type``."""
+    MESSAGE = "message"
+    """SDP in a message over a WebSocket at `Dial.url`, which stays open for further descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signalling:
-    """Signalling of a WebRTC connection: POST the offer to `Dial.url` with `Dial.headers`.
+    """Signalling of a WebRTC connection: POST the offer to `Dial.url` with `Dial.headers`, or send it as a
+    message (`SdpBody.MESSAGE`).
 
     Args:
         fields: Additional members of the JSON object, or parts of the form (objects as JSON).
@@ -251,6 +264,7 @@ class Dial:
         keepalive: Whether to send pings, to which some services respond too late.
         signalling: Signalling of a WebRTC connection; None for other transports.
         lookup: Request that returns the parameters of the WebSocket to connect to; None to connect to `url`.
+        signed: Return headers that depend on the time, in nanoseconds since the Unix epoch; None for none.
     """
 
     url: str = field(repr=False)
@@ -259,6 +273,7 @@ class Dial:
     keepalive: bool = True
     signalling: Signalling | None = None
     lookup: Lookup | None = None
+    signed: Callable[[int], Mapping[str, str]] | None = field(default=None, repr=False)
 
 
 # -- Actions: what the session must do next ------------------------------------------------------------

@@ -174,15 +174,15 @@ def missing_requirements(
         choices: The user's option values for a judge, by name; other options have their defaults.
     """
     missing: list[str | None] = []
+    packages = dict.fromkeys(spec.packages)
     if isinstance(spec, JudgeSpec):
         values = {option.name: (choices or {}).get(option.name, option.default) for option in spec.options}
-        packages = dict.fromkeys(spec.packages)
         for option in spec.options:
             packages |= dict.fromkeys(option.packages.get(values[option.name], ()))
-        absent = [name for name in packages if importlib.util.find_spec(name) is None]
-        if absent:
-            hint = f" ({install_command(spec.extra)})" if spec.extra else ""
-            missing.append(f"package {', '.join(absent)}{hint}")
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    if absent:
+        hint = f" ({install_command(spec.extra)})" if spec.extra else ""
+        missing.append(f"package {', '.join(absent)}{hint}")
     if spec.key_variable and not has_key(spec.key_variable):
         missing.append(f"API key (set {spec.key_variable})")
     if isinstance(spec, JudgeSpec):

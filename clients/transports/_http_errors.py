@@ -22,7 +22,7 @@ from live_eval.http.dates import seconds_until
 
 _BODY_CHARACTERS = 300
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_PUBLIC_QUERY = ("model",)
+_PUBLIC_QUERY = ("auto_subscribe", "model", "protocol")
 _PUBLIC_HEADERS = ("accept", "content-type", "openai-beta", "user-agent")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")

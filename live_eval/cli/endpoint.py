@@ -209,6 +209,7 @@ def command(
     gemini-live, moshi                  ws://127.0.0.1:8765
     openai-webrtc                       http://127.0.0.1:8765/v1
     pipecat-webrtc, fastrtc-webrtc      http://127.0.0.1:8765
+    livekit                             http://127.0.0.1:8765
     twilio                              ws://127.0.0.1:8765/media-stream
 
     Once ready, it prints one line of JSON with the port and these addresses.

@@ -118,12 +118,13 @@ class Plan:
             extra=endpoint.extra,
             ice_servers=endpoint.ice_servers,
             key=self.key,
+            key_id=os.environ.get(self.spec.key_id_variable) if self.spec.key_id_variable else None,
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
         """Return the cassette of a turn, with the settings for its replay but without the URL and the key."""
         settings = asdict(replace(self.settings("", record.case), key=None))
-        for private in ("base_url", "ice_servers", "key"):
+        for private in ("base_url", "ice_servers", "key", "key_id"):
             del settings[private]
         recorded = {
             "turn_id": record.turn_id,
@@ -218,6 +219,7 @@ def make_plan(
         DataError: The data set cannot be used.
     """
     spec = client(config.endpoint.name)
+    config = _at_its_address(spec, config)
     _check_endpoint(spec, config)
     config, limit_notes = _within_session_limit(spec, config)
     table = config.data
@@ -277,6 +279,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
         UsageError: A name in the configuration is unknown, or options conflict.
     """
     spec = client(config.endpoint.name)
+    config = _at_its_address(spec, config)
     _check_endpoint(spec, config)
     if spec.transport_kind is TransportKind.HTTP:
         raise UsageError(f"{spec.name} makes one request per turn and has no session for a live conversation")
@@ -298,6 +301,13 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
         raise UsageError(f"{spec.name} does not accept instructions: omit the prompt")
     _load(plan)
     return replace(plan, key=_key(spec, config, has_flags=has_flags))
+
+
+def _at_its_address(spec: ClientSpec, config: RunConfig) -> RunConfig:
+    """Return the configuration with the address in the environment, unless it already has one."""
+    variable = spec.base_url_variable
+    url = os.environ.get(variable) if variable and config.endpoint.base_url is None else None
+    return config.with_base_url(url) if url else config
 
 
 def _load(plan: Plan) -> None:
@@ -464,7 +474,8 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
     if spec.base_url is None and config.endpoint.base_url is None and spec.launch is None:
         rule = f" ({spec.limits})" if spec.limits else ""
-        raise UsageError(f"{spec.title} has no default URL: pass --base-url with its address{rule}")
+        variable = f", or set {spec.base_url_variable}" if spec.base_url_variable else ""
+        raise UsageError(f"{spec.title} has no default URL: pass --base-url with its address{variable}{rule}")
     mode = config.turns.mode
     if mode is not None and mode not in spec.turn_modes:
         raise UsageError(

@@ -326,6 +326,10 @@ class RunConfig(_Table):
         """Return a copy with another data set."""
         return self.model_copy(update={"data": self.data.model_copy(update={"path": path})})
 
+    def with_base_url(self, url: str) -> Self:
+        """Return a copy with the address of the endpoint."""
+        return self.model_copy(update={"endpoint": self.endpoint.model_copy(update={"base_url": url})})
+
 
 def read_run_file(path: Path) -> dict[str, Any]:
     """Read a run file without validating its values.

@@ -114,6 +114,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
         (
             "exotel",
             "fastrtc_webrtc",
+            "livekit",
             "moshi",
             "openai_chat_audio",
             "openai_webrtc",

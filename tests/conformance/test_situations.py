@@ -77,6 +77,7 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",
     },
+    "livekit": {**OWN_BOT, Situation.BARGE_IN: NO_TURN_EVENTS},
     "pipecat_webrtc": OWN_BOT,
     "pipecat_websocket": {
         Situation.MANUAL_TURN: "its detector is always on",

@@ -15,7 +15,7 @@ from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.registry import client
 from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
-from live_eval.types import TurnMode
+from live_eval.types import StampKind, TurnMode
 from tests.loopback.test_families import (
     MS,
     Family,
@@ -27,15 +27,25 @@ from tests.loopback.test_families import (
     user_turn,
     warned,
 )
+from tests.support.bundled import SPECS
+from tests.support.extras import needs
 
 OPENAI = Family(spec=client("openai-webrtc"), lossy=True)
 BOTS = (
     Family(spec=client("pipecat-webrtc"), base="", lossy=True, continuous=True),
     Family(spec=client("fastrtc-webrtc"), base="", lossy=True, continuous=True),
 )
+ROOM = Family(spec=SPECS["livekit"], base="", lossy=True, continuous=True)
 LIMITS = SessionLimits(connect_s=4, ready_s=5, reply_s=1, stall_s=1, silence_s=0.4)
 
-each = pytest.mark.parametrize("family", [OPENAI, *BOTS], ids=lambda family: family.spec.name)
+in_a_room = needs("livekit", extra="livekit")
+each = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, id=family.spec.name, marks=in_a_room if family is ROOM else ())
+        for family in (OPENAI, *BOTS, ROOM)
+    ],
+)
 idle = pytest.mark.parametrize("idle_rtp", ["silence", "none"])
 
 
@@ -50,6 +60,7 @@ async def test_connect(family: Family, tmp_path: Path) -> None:
         record = await hold(served, family)
     setup = record.trace.setup_ns
     assert {"offer", "answer", "ice", "dtls", "first_rtp"} <= set(setup)
+    assert record.trace.stamps is StampKind.KERNEL
     connect_ns = record.timing.connect.ns
     assert connect_ns is not None
     assert 0 < sum(setup[step] for step in ("offer", "answer", "ice", "dtls")) <= connect_ns
@@ -69,7 +80,7 @@ async def test_turn(family: Family, tmp_path: Path, idle_rtp: str) -> None:
     assert record.reply is not None
     loud = np.abs(record.reply.astype(np.int32)) > 1_000
     assert 480 < np.ptp(np.flatnonzero(loud)) / 48 < 520
-    assert record.responses[0].text == ("A tone." if family is OPENAI else None)
+    assert record.responses[0].text == (None if family in BOTS else "A tone.")
 
 
 async def test_manual_turn(tmp_path: Path) -> None:
@@ -117,14 +128,19 @@ FAILURES: tuple[tuple[Family, str, FailureKind], ...] = (
     (OPENAI, "failed_response", FailureKind.RESPONSE_FAILED),
     (OPENAI, "incomplete_response", FailureKind.RESPONSE_INCOMPLETE),
     (OPENAI, "close_channel", FailureKind.CHANNEL_CLOSED),
-    *((family, "no_rtp", FailureKind.NO_RTP) for family in BOTS),
+    *((family, "no_rtp", FailureKind.NO_RTP) for family in (*BOTS, ROOM)),
+    (ROOM, "no_agent", FailureKind.NO_SESSION),
+    (ROOM, "never_ready", FailureKind.NO_SESSION),
+    (ROOM, "agent_leaves:speech", FailureKind.CLOSED),
+    (ROOM, "session_cap:500ms", FailureKind.CLOSED),
+    (ROOM, "malformed", FailureKind.MALFORMED_MESSAGE),
     *(
         (family, fault, kind)
-        for family in (OPENAI, *BOTS)
+        for family in (OPENAI, *BOTS, ROOM)
         for fault, kind in (
             ("status:401", FailureKind.AUTHENTICATION),
             ("rate_limit:1s", FailureKind.RATE_LIMITED),
-            ("refuse_sdp", FailureKind.SDP_REFUSED),
+            *(() if family is ROOM else (("refuse_sdp", FailureKind.SDP_REFUSED),)),
             ("no_codec", FailureKind.CODEC_REFUSED),
             ("bad_candidates", FailureKind.ICE_FAILED),
             ("close:1011", FailureKind.CLOSED),
@@ -135,7 +151,11 @@ FAILURES: tuple[tuple[Family, str, FailureKind], ...] = (
 
 
 @pytest.mark.parametrize(
-    ("family", "fault", "kind"), FAILURES, ids=[f"{row[0].spec.name}-{row[1]}" for row in FAILURES]
+    ("family", "fault", "kind"),
+    [
+        pytest.param(*row, id=f"{row[0].spec.name}-{row[1]}", marks=in_a_room if row[0] is ROOM else ())
+        for row in FAILURES
+    ],
 )
 async def test_failure(family: Family, fault: str, kind: FailureKind, tmp_path: Path) -> None:
     """Each problem has its failure kind."""

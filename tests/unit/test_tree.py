@@ -20,10 +20,11 @@ COVERED = {
     "e2e/test_exports.py": "export/ inspect_log",
     "e2e/test_ray.py": "cluster/ judge_actor judge_workers session_actor",
     "loopback/campaigns/latency/test_campaign.py": "campaigns/ campaign",
+    "loopback/clients/transports/test_livekit.py": "audio/ rtc_answerer",
     "loopback/clients/transports/test_webrtc.py": "audio/ rtp_tap",
     "loopback/pytest_plugin/test_plugin.py": "pytest_plugin/ endpoint_tester",
     "loopback/reference/server/test_signalling.py": (
-        "reference/faults/ handshake reference/server/ authentication webrtc/ answering packets"
+        "reference/faults/ handshake reference/server/ authentication webrtc/ answering"
     ),
     "loopback/run/test_processes.py": "run/ session_process session_workers",
     "loopback/run/test_runner.py": "run/ recordings session_attempt sessions",

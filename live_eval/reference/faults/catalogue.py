@@ -68,6 +68,8 @@ class FaultName(StrEnum):
     BAD_FINGERPRINT = "bad_fingerprint"
     NO_CHANNEL = "no_channel"
     NO_RTP = "no_rtp"
+    NO_AGENT = "no_agent"
+    AGENT_LEAVES = "agent_leaves"
     NEVER_READY = "never_ready"
     SESSION_CAP = "session_cap"
     CLOSE = "close"
@@ -101,6 +103,7 @@ _JSON = ("openai", "openai-beta", "openai-live", "gemini-live")
 _SOCKETS = (*_JSON, "deepgram", "elevenlabs", "assemblyai", "ultravox", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
+_ROOMS = ("livekit",)
 _ALL = (*_SOCKETS, *_TRACKS)
 _TURNS = (
     "openai",
@@ -201,6 +204,10 @@ _LIST = (
     FaultDescription(_N.NO_RTP, _L.SIGNALLING, None,
         "opens the data channel and announces reply audio, but never sends a packet",
         kind=_K.NO_RTP, dialects=_TRACKS),
+    FaultDescription(_N.NO_AGENT, _L.SESSION, None,
+        "admits the client to a room without an agent", kind=_K.NO_SESSION, dialects=_ROOMS),
+    FaultDescription(_N.AGENT_LEAVES, _L.SESSION, MOMENT,
+        "the agent leaves the room", kind=_K.CLOSED, moves=True, dialects=_ROOMS),
     FaultDescription(_N.NEVER_READY, _L.SESSION, None,
         "accepts the connection, then sends nothing", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),

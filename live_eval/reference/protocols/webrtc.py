@@ -28,7 +28,7 @@ from live_eval.reference.protocols import openai_schema as schema
 from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol
 
-__all__ = ["TRACK", "OpenAiWebRtcProtocol", "WebRtcBotProtocol"]
+__all__ = ["DECODER_DELAY_SAMPLES", "TRACK", "OpenAiWebRtcProtocol", "WebRtcBotProtocol", "truncated"]
 
 TRACK = EngineConfig(
     input_codec=Codec(CodecName.PCM16, OPUS_RATE_HZ),
@@ -37,8 +37,8 @@ TRACK = EngineConfig(
 )
 """Audio formats of sessions with a media track: decoded Opus in, Opus packets out."""
 
-# The look-ahead of the Opus encoder, 6.5 ms, delays the audio (RFC 6716, 2.1.2).
-_DECODER_DELAY_SAMPLES = 312
+DECODER_DELAY_SAMPLES = 312
+"""The Opus encoder's look-ahead of 6.5 ms, by which it delays the audio (RFC 6716, 2.1.2)."""
 
 _CLEAR = "output_audio_buffer.clear"
 _HANDSHAKE = "handshake"
@@ -54,7 +54,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
         _CLEAR: schema.Empty,
     }
     audio_in_base64 = False
-    decoder_delay_samples = _DECODER_DELAY_SAMPLES
+    decoder_delay_samples = DECODER_DELAY_SAMPLES
     retrieves_audio = False  # browsers limit messages on a data channel to 256 KiB
 
     def begin(self, session: object) -> None:
@@ -69,7 +69,7 @@ class OpenAiWebRtcProtocol(OpenAiProtocol):
         """Report playback of a response; truncate the item of a cleared response."""
         response = playback.response
         said = [self._say(f"output_audio_buffer.{playback.state}", response_id=response.response_id)]
-        end_ms = _truncated(self.engine, playback)
+        end_ms = truncated(self.engine, playback)
         if end_ms is not None:
             place = {"item_id": response.item_id, "content_index": 0, "audio_end_ms": end_ms}
             said.append(self._say("conversation.item.truncated", **place))
@@ -99,7 +99,7 @@ class WebRtcBotProtocol(ServerProtocol):
     """Run one session with a bot, which answers only greetings."""
 
     audio_in_base64 = False
-    decoder_delay_samples = _DECODER_DELAY_SAMPLES
+    decoder_delay_samples = DECODER_DELAY_SAMPLES
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
         """Respond to a greeting and ignore any other message."""
@@ -126,11 +126,11 @@ class WebRtcBotProtocol(ServerProtocol):
 
     def playback(self, playback: events.TrackPlayback) -> Sequence[events.Output]:
         """Truncate a cleared response."""
-        _truncated(self.engine, playback)
+        truncated(self.engine, playback)
         return ()
 
 
-def _truncated(engine: Engine, playback: events.TrackPlayback) -> int | None:
+def truncated(engine: Engine, playback: events.TrackPlayback) -> int | None:
     """Truncate a cleared response to the part that was played; return its length in ms."""
     item = engine.conversation.get(playback.response.item_id)
     if playback.state is not events.PlaybackState.CLEARED or item is None:

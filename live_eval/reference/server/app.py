@@ -14,7 +14,7 @@ from typing import NamedTuple
 import orjson
 from aiohttp import WSCloseCode, web
 
-from live_eval.http.connections import CLOSE_TIMEOUT_S, Connections
+from live_eval.http.connections import Connections
 from live_eval.http.connections import serve as serve_application
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.engine.events import CloseConnection
@@ -53,10 +53,9 @@ from live_eval.reference.server.authentication import (
     refused,
 )
 from live_eval.reference.server.host import SessionHost
+from live_eval.reference.server.rooms import LiveKitRooms
 from live_eval.reference.server.signalling import WebRtcSessions
-from live_eval.reference.server.site import SocketChannel, StampedSite
-from live_eval.sockets.framing import WebSocketFraming
-from live_eval.sockets.stream import StampedTransport
+from live_eval.reference.server.site import StampedSite, accept_socket
 
 __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 
@@ -220,6 +219,7 @@ class Endpoint:
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
         self._webrtc_sessions = WebRtcSessions(host)
+        self._rooms = LiveKitRooms(host)
         self.connections = Connections(host.clock)
 
     @property
@@ -237,6 +237,7 @@ class Endpoint:
         for path, routes in groupby(ROUTES, lambda route: route.path):
             app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
+        self._rooms.mount(app)
         app.on_shutdown.append(self._close_all)
         app.on_cleanup.append(self._close_host)
         return app
@@ -245,6 +246,7 @@ class Endpoint:
         for socket in tuple(self._open):
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"the endpoint stops")
         await self._webrtc_sessions.close()
+        await self._rooms.close()
 
     async def _close_host(self, app: web.Application) -> None:
         await self.host.close()
@@ -294,22 +296,16 @@ class Endpoint:
             refusal = route.refusals.get(error.status)
             if refusal is None:
                 return refused(error)
-        socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
-            compress=False,
-            max_msg_size=route.most_bytes,
-            protocols=route.subprotocols,
-            timeout=CLOSE_TIMEOUT_S,
-        )
-        if not socket.can_prepare(request).ok:
-            return refused(RefusedError(426, "upgrade_required", "Expected a WebSocket handshake."))
-        stream = request.transport
-        assert isinstance(stream, StampedTransport)
-        framing = stream.framing = WebSocketFraming(keeps_stamps=True)
-        await socket.prepare(request)
+        try:
+            channel = await accept_socket(
+                request, most_bytes=route.most_bytes, binary=route.binary, subprotocols=route.subprotocols
+            )
+        except RefusedError as error:
+            return refused(error)
+        socket = channel.socket
         if refusal is not None:
             await socket.close(code=refusal.code, message=refusal.reason.encode())
             return socket
-        channel = SocketChannel(socket, framing, stream, binary=route.binary)
         self._open.add(socket)
         try:
             with self.host.session():

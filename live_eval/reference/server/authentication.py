@@ -17,6 +17,7 @@ from live_eval.types import Secret
 __all__ = [
     "KEY_PARAMETER",
     "SIGNATURE_PARAMETER",
+    "TOKEN_PARAMETER",
     "RefusedError",
     "authenticate",
     "conversation_signature",
@@ -25,6 +26,9 @@ __all__ = [
 
 KEY_PARAMETER = "key"
 """URL parameter in which Gemini's clients send the key."""
+
+TOKEN_PARAMETER = "access_token"
+"""URL parameter in which LiveKit's clients in browsers send the token."""
 
 SIGNATURE_PARAMETER = "conversation_signature"
 """URL parameter of the signed addresses of ElevenLabs and Ultravox, with the `conversation_signature`."""
@@ -58,6 +62,7 @@ def authenticate(request: web.Request, token: Secret | None) -> None:
         signature = request.query.get(SIGNATURE_PARAMETER, "").encode(errors="surrogatepass")
         if not (
             _is_signed(request, wanted)
+            or any(_is_signed_token(given, wanted) for given in _presented(request))
             or hmac.compare_digest(signature, conversation_signature(token).encode())
             or any(hmac.compare_digest(given, wanted) for given in presented)
         ):
@@ -101,8 +106,15 @@ def _is_signed(request: web.Request, token: bytes) -> bool:
     return hmac.compare_digest(given, base64.b64encode(digest))
 
 
+def _is_signed_token(given: str, secret: bytes) -> bool:
+    """Return whether a value is one of LiveKit's tokens (RFC 7519), signed with the token as the secret."""
+    signed, _, signature = given.encode(errors="surrogatepass").rpartition(b".")
+    digest = base64.urlsafe_b64encode(hmac.digest(secret, signed, hashlib.sha256)).rstrip(b"=")
+    return hmac.compare_digest(signature, digest)
+
+
 def _presented(request: web.Request) -> list[str]:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     found = [given.strip()] if scheme.lower() in _SCHEMES else []
     found += [request.headers[name] for name in _KEY_HEADERS if name in request.headers]
-    return [*found, *request.query.getall(KEY_PARAMETER, [])]
+    return [*found, *request.query.getall(KEY_PARAMETER, []), *request.query.getall(TOKEN_PARAMETER, [])]

@@ -33,7 +33,7 @@ from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
 from live_eval.webrtc.answering import OfferError, RtcConnection
 
-__all__ = ["WebRtcSessions", "with_faults"]
+__all__ = ["WebRtcSessions", "damage_packets", "with_faults"]
 
 _CONNECT_NS = 30_000_000_000
 _GOING_AWAY = 1001
@@ -341,7 +341,7 @@ class _FaultyConnection(RtcConnection):
         answer = await super().answer(offer)
         for sender in self._peer.getSenders():
             if sender.track is self._track:
-                _damage_packets(sender.transport, DeltaFaults(self._faults))
+                damage_packets(sender.transport, DeltaFaults(self._faults))
         if self._faults.has(FaultName.NO_CHANNEL) and self._peer.sctp is not None:
             ignored: Any = self._peer.sctp
             ignored._handle_data = _ignore
@@ -380,7 +380,7 @@ async def _ignore(data: bytes) -> None:
     """Discard received data."""
 
 
-def _damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
+def damage_packets(transport: Any, faults: DeltaFaults[bytes]) -> None:
     """Make a DTLS transport drop, duplicate and reorder packets after counting them as sent."""
     if not faults:
         return

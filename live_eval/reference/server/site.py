@@ -9,23 +9,24 @@ import functools
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from aiohttp import WSMsgType, web
 
 from live_eval.clock import Clock
 from live_eval.http.connection_rate import ConnectionRate
-from live_eval.http.connections import Connections, LimitedSite
+from live_eval.http.connections import CLOSE_TIMEOUT_S, Connections, LimitedSite
 from live_eval.reference.faults.handshake import ConnectionFaults
 from live_eval.reference.protocols.protocol import TextMessage
+from live_eval.reference.server.authentication import RefusedError
 from live_eval.sockets.framing import WebSocketFraming
 from live_eval.sockets.resets import reset_on_close
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.sockets.stream import StampedTransport
 from live_eval.transport import Arrival
 
-__all__ = ["MOST_CONNECTIONS", "SocketChannel", "StampedSite"]
+__all__ = ["MOST_CONNECTIONS", "SocketChannel", "StampedSite", "accept_socket"]
 
 _BACKLOG = 1_024
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -176,6 +177,30 @@ def _refuse(sock: socket.socket) -> None:
         sock.shutdown(socket.SHUT_WR)
 
 
+async def accept_socket(
+    request: web.Request, *, most_bytes: int, binary: bool, subprotocols: Sequence[str] = ()
+) -> SocketChannel:
+    """Accept a request for a WebSocket; see `SocketChannel`.
+
+    Args:
+        most_bytes: Maximum message size; a longer message closes the connection with code 1009.
+        subprotocols: Subprotocols that the client may offer.
+
+    Raises:
+        RefusedError: The request is not a WebSocket handshake.
+    """
+    socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
+        compress=False, max_msg_size=most_bytes, protocols=subprotocols, timeout=CLOSE_TIMEOUT_S
+    )
+    if not socket.can_prepare(request).ok:
+        raise RefusedError(426, "upgrade_required", "Expected a WebSocket handshake.")
+    stream = request.transport
+    assert isinstance(stream, StampedTransport)
+    framing = stream.framing = WebSocketFraming(keeps_stamps=True)
+    await socket.prepare(request)
+    return SocketChannel(socket, framing, stream, binary=binary)
+
+
 class SocketChannel:
     """A `Channel` over a WebSocket connection to one client.
 
@@ -194,7 +219,7 @@ class SocketChannel:
         *,
         binary: bool,
     ) -> None:
-        self._socket = socket
+        self.socket = socket
         self._framing = framing
         self._stream = stream
         self._kind = WSMsgType.BINARY if binary else WSMsgType.TEXT
@@ -202,7 +227,7 @@ class SocketChannel:
     async def receive(self) -> Arrival | None:
         """Wait for the next message; return None once the connection has ended."""
         try:
-            message = await self._socket.receive()
+            message = await self.socket.receive()
         except ConnectionError:  # sending a pong failed
             return None
         if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
@@ -214,12 +239,12 @@ class SocketChannel:
         # `receive` reports the end of the connection.
         with contextlib.suppress(ConnectionError):
             kind = WSMsgType.TEXT if isinstance(message, TextMessage) else self._kind
-            await self._socket.send_frame(message, kind)
+            await self.socket.send_frame(message, kind)
         return self._stream.written_ns
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection; `receive` then returns None."""
-        await self._socket.close(code=code, message=reason.encode())
+        await self.socket.close(code=code, message=reason.encode())
 
     def drop(self, *, reset: bool) -> None:
         """End the connection without a close frame, with RST if `reset`."""

@@ -1,0 +1,301 @@
+"""LiveKit rooms: this client joins a room as a participant and talks to the agent in it.
+
+Sources: livekit-protocol 1.1.29 (``livekit_rtc.proto``, ``livekit_models.proto``), livekit-agents 1.8.9
+(``livekit.agents.voice.room_io``, ``livekit.agents.types``) and https://docs.livekit.io/agents. The transport
+sends and receives `SignalRequest`, `SignalResponse` and `DataPacket`; a message here is the JSON of its only
+member, with the member's name as ``type`` (`live_eval.clients.transports._livekit_messages`).
+
+* **Room.** Each session has a room of its own, because an agent serves one participant and ends with it. The
+  token of the first participant creates the room; the agents in its room configuration are dispatched by
+  name (``agent_name``). Agents without a name join every room.
+* **Agent.** The participant of kind AGENT or, in its absence, the first one that publishes audio. Only its
+  voice track is subscribed to; its ``background_audio`` is not.
+* **Ready.** The agent is ready in any state except ``initializing``. An agent that reports no state
+  (``lk.agent.state``) is ready two seconds after it has published its track.
+* **End of speech.** The state ``thinking`` follows the agent's decision that the user's turn is over.
+* **Transcripts** are text streams with the topic ``lk.transcription``. The agent's text follows its voice, in
+  pieces; the user's text is replaced until it is final. Transcription packets repeat both.
+* **Input.** An agent's room input has automatic gain control on by default, and often noise cancellation, so
+  its model does not hear the recording's loudness and background as they were.
+
+There are no marked replies, manual turns, usage, rate limits or session limits; the agent determines model,
+instructions and voice.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from live_eval.clients.dialects._livekit_token import DEVELOPMENT_KEY, access_token, is_token
+from live_eval.clients.toolkit import EventDialect, Fields, given, send_json, websocket_url
+from live_eval.dialect import (
+    Close,
+    Dial,
+    EndpointSettings,
+    InputTranscript,
+    Output,
+    SdpBody,
+    SetTimer,
+    Signalling,
+    SpeechStopped,
+    StreamText,
+)
+from live_eval.errors import FailureKind, UsageError
+
+__all__ = ["LiveKitAgent"]
+
+_PROTOCOL = "15"
+_CHANNEL = "_reliable"
+_OPTIONS = ("agent_identity", "agent_metadata", "agent_name", "identity", "room")
+_STATE = "lk.agent.state"
+_FINAL = "lk.transcription_final"
+_SEGMENT = "lk.segment_id"
+_TRANSCRIPTION = "lk.transcription"
+_VOICE, _BACKGROUND = "roomio_audio", "background_audio"
+_NO_AGENT, _NO_STATE = "no agent", "no state"
+_NO_AGENT_NS = 14_000_000_000  # a session must be ready within 15 s
+_NO_STATE_NS = 2_000_000_000
+_MOST_STREAMS = 64
+_REFUSALS = {
+    "DUPLICATE_IDENTITY": "another participant joined with the same identity: use a token for each session, "
+    "or an API key and secret",
+    "PARTICIPANT_REMOVED": "this participant was removed from the room",
+    "ROOM_DELETED": "the room was deleted: the agent or an administrator ended it",
+    "ROOM_CLOSED": "the room was closed",
+    "SERVER_SHUTDOWN": "the server shut down",
+    "JOIN_FAILURE": "the connection of the media failed: check that UDP reaches the server",
+}
+
+
+class LiveKitAgent(EventDialect):
+    """A `Dialect` that tracks the state of one session.
+
+    Args:
+        settings: The session settings. The key is an API secret, which signs a token for the API key
+            `key_id`, or a participant's token. ``extra`` may contain ``agent_name`` and ``agent_metadata``
+            (the agent to dispatch), ``agent_identity`` (the participant to listen to), ``room`` and
+            ``identity``.
+
+    Raises:
+        UsageError: The base URL is not a URL, or ``extra`` contains anything else.
+    """
+
+    needs_continuous_input = True  # an agent's detector requires silence in its input
+    continuous_media = True  # the track does not mark replies
+    audio_fields = ()
+    secret_fields = ("credential", "token")
+    ignored = frozenset(
+        {
+            "chat_message",
+            "connection_quality",
+            "media_sections_requirement",
+            "metrics",
+            "mute",
+            "request_response",
+            "room_moved",
+            "room_update",
+            "rpc_request",
+            "speaker",
+            "speakers_changed",
+            "stream_state_update",
+            "subscribed_audio_codec_update",
+            "subscribed_quality_update",
+            "subscription_permission_update",
+            "subscription_response",
+            "track_published",
+            "track_subscribed",
+            "track_unpublished",
+            "transcription",
+            "user",
+        }
+    )
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._extra = _checked(settings.extra)
+        query = {"protocol": _PROTOCOL, "auto_subscribe": "0"}
+        self._url = websocket_url(settings.base_url, "rtc", query)
+        self._room = self._extra.get("room", f"live-eval-{uuid.uuid4().hex[:12]}")
+        self._identity = self._extra.get("identity", "live-eval")
+        self._agent: str | None = None
+        self._state: str | None = None
+        self._tracks: set[str] = set()
+        self._streams: dict[str, _Stream] = {}
+        self.handlers = {
+            "join": self._on_join,
+            "update": self._on_update,
+            "leave": self._on_leave,
+            "stream_header": self._on_stream,
+            "stream_chunk": self._on_piece,
+            "stream_trailer": self._on_stream_end,
+        }
+
+    def dial(self) -> Dial:
+        return Dial(
+            self._url,
+            signed=self._authorization,
+            signalling=Signalling(
+                offer=SdpBody.MESSAGE,
+                answer=SdpBody.MESSAGE,
+                channel=_CHANNEL,
+                ice_servers=self.settings.ice_servers,
+            ),
+        )
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        return (SetTimer(_NO_AGENT, at_ns + _NO_AGENT_NS),)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        if name == _NO_STATE:
+            return self.become_ready()
+        if name != _NO_AGENT or self.ready:
+            return ()
+        if self._agent is not None:
+            why = f"the agent {self._agent!r} was still {self._state or 'without a track'!r}"
+            return (self.fatal(FailureKind.NO_SESSION, f"{why} after 14 s: read its log"),)
+        named = self._extra.get("agent_name")
+        what = (
+            f"is a worker registered as {named!r}?"
+            if named
+            else "start its worker, or set endpoint.extra.agent_name if it has a name"
+        )
+        return (
+            self.fatal(FailureKind.NO_SESSION, f"no agent joined room {self._room!r} within 14 s: {what}"),
+        )
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        self.over = True
+        return (send_json({"type": "leave", "reason": "CLIENT_INITIATED"}), Close())
+
+    def _authorization(self, wall_ns: int) -> dict[str, str]:
+        """Return the header with the participant's token."""
+        key = self.settings.key
+        if key is None:
+            return {}
+        token = key.reveal()
+        if not is_token(token):
+            agent = given(agentName=self._extra.get("agent_name"), metadata=self._extra.get("agent_metadata"))
+            grants = dict.fromkeys(("roomJoin", "canPublish", "canSubscribe", "canPublishData"), True)
+            claims = {"sub": self._identity, "name": self._identity, "video": {"room": self._room, **grants}}
+            if agent:
+                claims["roomConfig"] = {"agents": [agent]}
+            token = access_token(self.settings.key_id or DEVELOPMENT_KEY, token, claims, wall_ns)
+            self.secrets.add(token)
+        return {"Authorization": f"Bearer {token}"}
+
+    # -- Participants ------------------------------------------------------------------------------------
+
+    def _on_join(self, event: Fields, at_ns: int) -> list[Output]:
+        self._room = event.child("room").text("name") or self._room
+        self._identity = event.child("participant").text("identity") or self._identity
+        return self._participants(event.children("other_participants"), at_ns)
+
+    def _on_update(self, event: Fields, at_ns: int) -> list[Output]:
+        return self._participants(event.children("participants"), at_ns)
+
+    def _participants(self, participants: Sequence[Fields], at_ns: int) -> list[Output]:
+        outputs: list[Output] = []
+        for each in participants:
+            identity = each.text("identity") or ""
+            if self._agent is None and identity != self._identity and self._is_agent(each, identity):
+                self._agent = identity
+            if identity and identity == self._agent:
+                outputs += self._on_agent(each, at_ns)
+        return outputs
+
+    def _is_agent(self, participant: Fields, identity: str) -> bool:
+        wanted = self._extra.get("agent_identity")
+        if wanted is not None:
+            return identity == wanted
+        return participant.text("kind") == "AGENT" or _voice_of(participant) is not None
+
+    def _on_agent(self, agent: Fields, at_ns: int) -> list[Output]:
+        if agent.text("state") == "DISCONNECTED":
+            why = agent.text("disconnect_reason") or "no reason given"
+            text = f"the agent {self._agent!r} left the room ({why}): read the log of its worker"
+            return [] if self.over else [self.fatal(FailureKind.CLOSED, text)]
+        outputs: list[Output] = []
+        track = _voice_of(agent)
+        if track is not None and track not in self._tracks:
+            self._tracks.add(track)
+            owner = {"participant_sid": agent.text("sid") or "", "track_sids": [track]}
+            wanted = {"type": "subscription", "track_sids": [track], "subscribe": True}
+            outputs += [send_json(wanted | {"participant_tracks": [owner]})]
+        before, self._state = self._state, agent.child("attributes").text(_STATE) or self._state
+        if self._state is None and track is not None and not self.ready:
+            outputs.append(SetTimer(_NO_STATE, at_ns + _NO_STATE_NS))
+        elif self._state not in (None, "initializing"):
+            outputs += self.become_ready(self._room)
+        if self._state == "thinking" and before == "listening":
+            outputs.append(SpeechStopped())
+        return outputs
+
+    def _on_leave(self, event: Fields, at_ns: int) -> list[Output]:
+        if self.over:
+            return []
+        reason = event.text("reason") or "UNKNOWN_REASON"
+        text = f"the server ended the session ({reason}): {_REFUSALS.get(reason, 'no further details')}"
+        return [self.fatal(FailureKind.CLOSED, text)]
+
+    # -- Transcripts -------------------------------------------------------------------------------------
+
+    def _on_stream(self, event: Fields, at_ns: int) -> list[Output]:
+        attributes = event.child("attributes")
+        if event.text("topic") != _TRANSCRIPTION or len(self._streams) >= _MOST_STREAMS:
+            return []
+        is_user = event.text("participant_identity") == self._identity
+        segment = attributes.text(_SEGMENT) or event.need_name("stream_id")
+        stream = _Stream(segment, is_user=is_user, final=attributes.text(_FINAL) == "true")
+        self._streams[event.need_name("stream_id")] = stream
+        return []
+
+    def _on_piece(self, event: Fields, at_ns: int) -> list[Output]:
+        stream = self._streams.get(event.need_name("stream_id"))
+        if stream is None or "content" not in event:
+            return []
+        text = event.need_bytes("content").decode(errors="replace")
+        if stream.is_user:
+            stream.text += text
+            return []
+        return [StreamText(text)] if text else []
+
+    def _on_stream_end(self, event: Fields, at_ns: int) -> list[Output]:
+        stream = self._streams.pop(event.need_name("stream_id"), None)
+        if stream is None or not stream.is_user:
+            return []
+        final = stream.final or event.child("attributes").text(_FINAL) == "true"
+        return [InputTranscript(stream.text, True, stream.segment)] if final else []
+
+
+class _Stream:
+    """A text stream that has not ended."""
+
+    def __init__(self, segment: str, *, is_user: bool, final: bool) -> None:
+        self.segment = segment
+        self.is_user = is_user
+        self.final = final
+        self.text = ""
+
+
+def _voice_of(participant: Fields) -> str | None:
+    """Return the track of a participant's voice, or None."""
+    tracks = [each for each in participant.children("tracks") if (each.text("type") or "AUDIO") == "AUDIO"]
+    named = {each.text("name"): each.text("sid") for each in reversed(tracks)}
+    named.pop(_BACKGROUND, None)
+    return named.get(_VOICE) or next(reversed(named.values()), None)
+
+
+def _checked(extra: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``endpoint.extra``.
+
+    Raises:
+        UsageError: It contains an unknown name, or a value that is not text.
+    """
+    for name, value in extra.items():
+        if name not in _OPTIONS:
+            raise UsageError(f"endpoint.extra.{name}: expected one of {', '.join(_OPTIONS)}")
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"endpoint.extra.{name}: expected text")
+    return dict(extra)

@@ -1,0 +1,269 @@
+"""LiveKit transport: a WebSocket for signals, and two WebRTC connections, over aiortc.
+
+The client offers a connection for what it publishes, and answers the server's offers of a second one for
+what it subscribes to: each new track renegotiates it. Packets and messages have kernel timestamps, as in
+`live_eval.clients.transports.webrtc`. Source: livekit-protocol 1.1.29 (``livekit_rtc.proto``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import orjson
+from aiortc import RTCDataChannel, RTCPeerConnection
+from aiortc.sdp import candidate_from_sdp
+
+from live_eval.audio.rtc_answerer import RtcAnswerer
+from live_eval.audio.rtp_tap import RtcTap
+from live_eval.clients.transports._http_errors import Address
+from live_eval.clients.transports._webrtc_signalling import Answer, AnswerCheck, configuration
+from live_eval.clients.transports.webrtc import WebRtcTransport
+from live_eval.clients.transports.websocket import WebSocketTransport
+from live_eval.clock import Clock
+from live_eval.dialect import Dial, Message
+from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.sockets.livekit_messages import as_json, from_json, load_protocol, with_member
+from live_eval.transport import Arrival
+from live_eval.types import StampKind
+
+__all__ = ["LiveKitTransport"]
+
+_PROTOCOL = load_protocol()  # raises before a run starts if the package is missing
+
+_MS_NS = 1_000_000
+_SECOND_NS = 1_000_000_000
+_PING_S = 5
+_CLOSE_TIMEOUT_S = 2.0
+_SILENT = ("pong", "pong_resp", "refresh_token")
+
+
+class LiveKitTransport(WebRtcTransport):
+    """A `Transport` over a participant's connection to a LiveKit server.
+
+    The steps in `setup_ns` are those of `WebSocketTransport`, then ``join`` (until the server has described
+    the room), and those of `WebRtcTransport` for the connection that publishes.
+
+    Args:
+        clock: Clock for arrival timestamps.
+    """
+
+    schemes = ("wss", "ws")
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self._signals = WebSocketTransport(clock)
+        self._timeout_s = 0.0
+        self._address: Address  # set by `connect`, like the next attribute
+        self._dial: Dial
+        self._subscriber: RtcAnswerer | None = None
+        self._early: defaultdict[str, list[Any]] = defaultdict(list)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def stamps(self) -> StampKind:
+        """Whether the kernel or this process stamped the arrivals."""
+        heard = self._subscriber.tap if self._subscriber is not None else None
+        kinds = {each.stamps for each in (self._tap, heard, self._signals) if each is not None}
+        return StampKind.KERNEL if kinds == {StampKind.KERNEL} else StampKind.USER
+
+    @property
+    def stamp_error_ns(self) -> int:
+        """The maximum error of the kernel's timestamps after mapping to the monotonic clock."""
+        return max(super().stamp_error_ns, self._signals.stamp_error_ns)
+
+    async def connect(self, dial: Dial, timeout_s: float) -> None:
+        """Open the connection: the WebSocket, the room, and the connection that publishes.
+
+        Raises:
+            ConnectError: The connection could not be opened.
+        """
+        self._timeout_s = timeout_s
+        signed = dial.signed(self._clock.wall_ns()) if dial.signed is not None else {}
+        await super().connect(replace(dial, headers={**dial.headers, **signed}, signed=None), timeout_s)
+
+    async def send(self, message: Message) -> None:
+        """Send a signal over the WebSocket, or a packet on the data channel.
+
+        Raises:
+            TransportClosedError: The connection is closed, or sending failed (and closed it).
+        """
+        packed = from_json(message, _PROTOCOL.rtc.SignalRequest, _PROTOCOL.models.DataPacket)
+        if isinstance(packed, _PROTOCOL.models.DataPacket):
+            await super().send(packed.SerializeToString())
+        elif self._end is not None:
+            raise self._end
+        else:
+            await self._signals.send(packed.SerializeToString())
+
+    # -- Opening -----------------------------------------------------------------------------------------
+
+    async def _open(self, dial: Dial, address: Address) -> None:
+        assert dial.signalling is not None
+        self._dial, self._address = dial, address
+        await self._signals.connect(dial, self._timeout_s)
+        self._setup_ns |= self._signals.setup_ns
+        self._step, self._step_ns = "join", self._clock.now_ns()
+        arrival = await self._signal()
+        joined = self._read(arrival.message)
+        if joined is None or joined.WhichOneof("message") != "join":
+            why = "expected the message 'join' from a LiveKit server: check the base URL"
+            raise address.failure(FailureKind.HANDSHAKE, why)
+        self._deliver(joined, arrival.at_ns)
+        self._moved_on("offer")
+        offer = await self._describe(dial.signalling, "sendonly")
+        self._moved_on("answer")
+        assert self._track is not None
+        wanted = {"cid": self._track.id, "name": "microphone", "source": "MICROPHONE"}
+        await self._ask("add_track", **wanted, disable_dtx=True, disable_red=True)
+        await self._ask("offer", type="offer", sdp=offer, id=1)
+        every_s = joined.join.ping_interval or _PING_S
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._ping(every_s))]
+        await self._until_up(address)
+
+    async def _signal(self) -> Arrival:
+        """Wait for the next signal.
+
+        Raises:
+            ConnectError: The server closed the WebSocket.
+        """
+        try:
+            return await self._signals.receive()
+        except TransportClosedError as error:
+            why = f"the server closed the connection before the room was joined: {error.reason}"
+            raise self._address.failure(FailureKind.CLOSED, why) from None
+
+    async def _ask(self, kind: str, **content: object) -> None:
+        request = with_member(_PROTOCOL.rtc.SignalRequest, kind, content)
+        await self._signals.send(request.SerializeToString())
+
+    # -- Signals -----------------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Handle signals until the WebSocket closes."""
+        try:
+            while True:
+                arrival = await self._signals.receive()
+                await self._signalled(arrival)
+        except TransportClosedError as error:
+            self._ended(error.kind or FailureKind.CLOSED, error.reason, error.code)
+        except ConnectError as error:
+            self._ended(error.kind, error.message.removeprefix(f"{self._address.where}: "))
+
+    async def _signalled(self, arrival: Arrival) -> None:
+        signal = self._read(arrival.message)
+        if signal is None:
+            self._arrivals.put_nowait(arrival)  # malformed: the dialect reports it
+            return
+        match signal.WhichOneof("message"):
+            case "answer":
+                await self._answered(signal.answer.sdp)
+            case "offer":
+                await self._offered(signal.offer)
+            case "trickle":
+                await self._trickled(signal.trickle)
+            case kind if kind not in _SILENT:
+                self._deliver(signal, arrival.at_ns)
+
+    def _read(self, message: Message) -> Any:
+        """Return a signal; None if the message is not one."""
+        if isinstance(message, str):
+            return None
+        with contextlib.suppress(Exception):  # protobuf's implementations raise different errors
+            return _PROTOCOL.rtc.SignalResponse.FromString(message)
+        return None
+
+    def _deliver(self, message: Any, at_ns: int) -> None:
+        text = as_json(message)
+        if text is not None and self._end is None:
+            self._arrivals.put_nowait(Arrival(text, at_ns))
+
+    async def _answered(self, sdp: str) -> None:
+        """Apply the answer to our offer; aiortc then connects by itself."""
+        assert self._dial.signalling is not None
+        codec = AnswerCheck(self._address, self._dial.signalling.channel).codec_of(sdp)
+        self._moved_on("ice")
+        await self._accept(Answer(sdp, codec), self._address)
+        await self._add_candidates("PUBLISHER", self._connection)
+
+    async def _offered(self, offer: Any) -> None:
+        """Answer the server's offer of the tracks to which this client has subscribed."""
+        assert self._dial.signalling is not None
+        subscriber = self._subscriber
+        if subscriber is None:
+            servers = configuration(self._dial.signalling.ice_servers)
+            subscriber = self._subscriber = RtcAnswerer(servers, self._clock, self._stamps, self._on_packet)
+            subscriber.connection.on("datachannel", self._on_their_channel)
+            subscriber.connection.on("connectionstatechange", self._on_their_state)
+        try:
+            answer = await subscriber.answer(offer.sdp)
+        except Exception as error:  # aiortc raises many kinds of errors for invalid descriptions
+            why = f"expected a valid offer of the agent's track: {type(error).__name__}: {error}"
+            raise self._address.failure(FailureKind.SDP_REFUSED, why) from None
+        await self._ask("answer", type="answer", sdp=answer, id=offer.id)
+        await self._add_candidates("SUBSCRIBER", subscriber.connection)
+
+    async def _trickled(self, trickle: Any) -> None:
+        """Add a candidate of the server, or keep it until its description has arrived."""
+        target = _PROTOCOL.rtc.SignalTarget.Name(trickle.target)
+        subscriber = self._subscriber.connection if self._subscriber is not None else None
+        peer = self._connection if target == "PUBLISHER" else subscriber
+        self._early[target].append(trickle.candidateInit)
+        if peer is not None and peer.remoteDescription is not None:
+            await self._add_candidates(target, peer)
+
+    async def _add_candidates(self, target: str, peer: RTCPeerConnection | None) -> None:
+        given, self._early[target] = self._early[target], []
+        for text in given:
+            with contextlib.suppress(Exception):  # one that aiortc cannot use (TCP, mDNS)
+                init = orjson.loads(text)
+                candidate = candidate_from_sdp(init["candidate"].removeprefix("candidate:"))
+                candidate.sdpMid, candidate.sdpMLineIndex = init.get("sdpMid"), init.get("sdpMLineIndex")
+                assert peer is not None
+                await peer.addIceCandidate(candidate)
+
+    async def _ping(self, every_s: int) -> None:
+        """Report to the server that this client is there."""
+        with contextlib.suppress(TransportClosedError):
+            while True:
+                await self._clock.sleep_until(self._clock.now_ns() + every_s * _SECOND_NS)
+                await self._ask("ping_req", timestamp=self._clock.wall_ns() // _MS_NS)
+
+    # -- The connection that subscribes ------------------------------------------------------------------
+
+    def _on_their_channel(self, channel: RTCDataChannel) -> None:
+        assert self._subscriber is not None
+        channel.on("message", partial(self._on_data, self._subscriber.tap))
+
+    def _on_their_state(self) -> None:
+        if self._subscriber is not None and self._subscriber.connection.connectionState == "failed":
+            why = "the connection that carries the agent's audio failed: check that UDP reaches the server"
+            self._ended(FailureKind.ICE_FAILED, why)
+
+    def _on_message(self, message: Message) -> None:
+        self._on_data(self._tap, message)
+
+    def _on_data(self, tap: RtcTap | None, message: Message) -> None:
+        assert tap is not None
+        packet = None
+        if isinstance(message, bytes):
+            with contextlib.suppress(Exception):  # see `_read`
+                packet = _PROTOCOL.models.DataPacket.FromString(message)
+        if packet is not None:
+            self._deliver(packet, tap.at_ns)
+        elif self._end is None:
+            self._arrivals.put_nowait(Arrival(message, tap.at_ns))
+
+    async def _shut(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._signals.close()
+        if self._subscriber is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                    await self._subscriber.close()
+        await super()._shut()

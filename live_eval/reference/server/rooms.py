@@ -1,0 +1,387 @@
+"""LiveKit's signalling: one room for each client, in which the built-in agent is the other participant.
+
+Sources: livekit-protocol 1.1.29 (``livekit_rtc.proto``) and livekit-rust-sdks (``livekit-api``). The client
+offers a connection for what it publishes; the endpoint offers a second one for the agent's track. Tokens are
+those of LiveKit, signed with the endpoint's token; without one, any token is accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pybase64
+from aiohttp import web
+from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
+from aiortc.rtcconfiguration import RTCBundlePolicy
+from aiortc.sdp import candidate_from_sdp
+
+from live_eval.audio.rtc_answerer import RtcAnswerer
+from live_eval.audio.rtp_tap import keep_no_packets, take_apart
+from live_eval.clock import Clock
+from live_eval.errors import PluginError
+from live_eval.reference.faults.catalogue import FaultName
+from live_eval.reference.faults.fault_script import FaultScript
+from live_eval.reference.faults.injection import DeltaFaults
+from live_eval.reference.protocols.livekit import AGENT_SID, AGENT_TRACK, LiveKitProtocol, agent
+from live_eval.reference.protocols.webrtc import TRACK
+from live_eval.reference.server.authentication import TOKEN_PARAMETER, RefusedError, refused
+from live_eval.reference.server.host import SessionHost
+from live_eval.reference.server.output_buffer import SessionAudio
+from live_eval.reference.server.signalling import damage_packets, with_faults
+from live_eval.reference.server.site import SocketChannel, accept_socket
+from live_eval.session.event_loop import Collector
+from live_eval.sockets.livekit_messages import Protocol, as_json, from_json, load_protocol, with_member
+from live_eval.sockets.stamps import ArrivalStamps
+from live_eval.transport import Arrival
+from live_eval.webrtc.media import InputPacket
+from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
+
+__all__ = ["LiveKitRooms"]
+
+_PATH = "/rtc"
+# Every parameter of LiveKit's clients; all others are settings of the endpoint.
+_PARAMETERS = frozenset(
+    {
+        TOKEN_PARAMETER,
+        "adaptive_stream",
+        "address",
+        "auto_subscribe",
+        "auto_subscribe_data_track",
+        "browser",
+        "browser_version",
+        "capabilities",
+        "client_protocol",
+        "device_model",
+        "join_request",
+        "network",
+        "os",
+        "os_version",
+        "other_sdks",
+        "protocol",
+        "publish",
+        "reconnect",
+        "reconnect_reason",
+        "sdk",
+        "sid",
+        "version",
+    }
+)
+_CONNECT_NS = 30_000_000_000
+_MOST_MESSAGE_BYTES = 256 * 1024
+_GOING_AWAY = 1001
+_CLOSE_TIMEOUT_S = 2.0
+_PING_INTERVAL_S, _PING_TIMEOUT_S = 5, 15
+_OPUS = "audio/opus"
+_IDENTITY, _ROOM = "client", "room"
+_CHANNELS = {"_reliable": {}, "_lossy": {"ordered": False, "maxRetransmits": 0}}
+
+
+class LiveKitRooms:
+    """Admit clients to rooms, and run a session in each."""
+
+    def __init__(self, host: SessionHost) -> None:
+        self._host = host
+        self._open: set[_Participant] = set()
+        self._collector = Collector()
+
+    def mount(self, app: web.Application) -> None:
+        """Add the routes."""
+        app.router.add_get(_PATH, self._enter)
+        app.router.add_get(f"{_PATH}/validate", self._validate)
+
+    async def close(self) -> None:
+        """End every session."""
+        for participant in tuple(self._open):
+            await participant.close(_GOING_AWAY, "the endpoint stops")
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        """Report why a token is refused."""
+        try:
+            self._host.admit(request, _PARAMETERS)
+        except RefusedError as error:
+            return refused(error)
+        return web.Response(text="success")
+
+    async def _enter(self, request: web.Request) -> web.StreamResponse:
+        try:
+            admitted = self._host.admit(request, _PARAMETERS)
+            with self._host.handshake():
+                settings, instead = await self._host.begin(request, admitted)
+                if instead is not None:
+                    return instead
+                modules = await asyncio.to_thread(load_protocol)
+                channel = await accept_socket(request, most_bytes=_MOST_MESSAGE_BYTES, binary=True)
+        except PluginError as error:
+            return refused(RefusedError(501, "not_installed", str(error)))
+        except RefusedError as error:
+            return refused(error)
+        claims = _claims(request)
+        identity = str(claims.get("sub") or _IDENTITY)
+        participant = _Participant(channel, modules, self._host.clock, settings.faults, identity)
+        protocol = LiveKitProtocol(self._host.engine(settings, TRACK), identity)
+        self._open.add(participant)
+        try:
+            # A client may be measuring at any time, and garbage collection would disturb it.
+            with self._host.session(), self._collector.session(lambda: True):
+                video = claims.get("video")
+                room = str(video.get("room", _ROOM)) if isinstance(video, dict) else _ROOM
+                async with asyncio.TaskGroup() as tasks:
+                    reading = tasks.create_task(participant.read())
+                    await participant.join(room, subscribes=request.query.get("auto_subscribe") != "0")
+                    if await participant.connected(_CONNECT_NS):
+                        audio = SessionAudio(participant, protocol.playback)
+                        await self._host.run_session(participant, protocol, audio)
+                    await participant.close(_GOING_AWAY, "the session is over")
+                    reading.cancel()
+        finally:
+            self._open.discard(participant)
+        return channel.socket
+
+
+class _Participant:
+    """A `Channel` and `MediaTrack` for one client, with its session's faults."""
+
+    def __init__(
+        self, socket: SocketChannel, modules: Protocol, clock: Clock, faults: FaultScript, identity: str
+    ) -> None:
+        self._socket = socket
+        self._modules = modules
+        self._clock = clock
+        self._faults = faults
+        self._identity = identity
+        self._messages: asyncio.Queue[Arrival | None] = asyncio.Queue()
+        self._speech = SpeechPackets()
+        self._track = ReplyTrack(clock)
+        settings = RTCConfiguration(iceServers=[], bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
+        self._publisher = RtcAnswerer(
+            settings, clock, ArrivalStamps(clock), self._speech.add, codecs=(_OPUS,)
+        )
+        self._subscriber = RTCPeerConnection(settings)
+        self._channels = [self._subscriber.createDataChannel(name, **how) for name, how in _CHANNELS.items()]
+        self._offers = 0
+        self._answered = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._subscribed = self._over = False
+        self._closing: asyncio.Task[None] | None = None
+        self._publisher.connection.on("datachannel", self._adopt)
+        for peer in (self._publisher.connection, self._subscriber):
+            peer.on("connectionstatechange", self._look)
+
+    # -- Joining ----------------------------------------------------------------------------------------
+
+    async def join(self, room: str, *, subscribes: bool) -> None:
+        """Describe the room, and offer the connection that carries the agent's track."""
+        others = [] if self._faults.has(FaultName.NO_AGENT) else [agent("initializing")]
+        await self._tell(
+            "join",
+            room={"sid": "RM_1", "name": room},
+            participant={"sid": "PA_client", "identity": self._identity, "state": "JOINED"},
+            other_participants=others,
+            subscriber_primary=True,
+            ping_interval=_PING_INTERVAL_S,
+            ping_timeout=_PING_TIMEOUT_S,
+            server_info={"edition": "Standard", "version": "1.9.0", "protocol": 16, "region": ""},
+        )
+        await self._offer()
+        if subscribes and others:
+            await self._subscribe()
+
+    async def connected(self, timeout_ns: int) -> bool:
+        """Wait until both connections are set up and the agent is heard; return whether this succeeded."""
+        deadline_ns = self._clock.now_ns() + timeout_ns
+        while not self._over and not self._is_up:
+            if self._clock.now_ns() >= deadline_ns:
+                return False
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout((deadline_ns - self._clock.now_ns()) / 1e9):
+                    await self._changed.wait()
+        return not self._over
+
+    @property
+    def _is_up(self) -> bool:
+        states = {self._publisher.connection.connectionState, self._subscriber.connectionState}
+        return self._subscribed and self._answered.is_set() and states == {"connected"}
+
+    async def _offer(self) -> None:
+        await self._subscriber.setLocalDescription()
+        self._offers += 1
+        self._answered.clear()
+        await self._tell("offer", type="offer", sdp=self._subscriber.localDescription.sdp, id=self._offers)
+
+    async def _subscribe(self) -> None:
+        """Offer the agent's track."""
+        if self._subscribed:
+            return
+        self._subscribed = True
+        # aiortc starts no sender that is added while it connects.
+        while self._subscriber.connectionState != "connected" and not self._over:
+            self._changed.clear()
+            await self._changed.wait()
+        transceiver = self._subscriber.addTransceiver(self._track, "sendonly")
+        keep_no_packets(transceiver.sender)
+        damage_packets(transceiver.sender.transport, DeltaFaults(self._faults))
+        sender: Any = transceiver.sender
+        sender._stream_id, sender._track_id = f"{AGENT_SID}|{AGENT_TRACK}", AGENT_TRACK
+        await self._offer()
+
+    # -- Signals ----------------------------------------------------------------------------------------
+
+    async def read(self) -> None:
+        """Handle the client's signals until it leaves."""
+        async with asyncio.TaskGroup() as tasks:
+            while not self._over and (arrival := await self._socket.receive()) is not None:
+                try:
+                    signal = self._modules.rtc.SignalRequest.FromString(arrival.message)
+                except Exception:  # protobuf's implementations raise different errors
+                    await self.close(_GOING_AWAY, "not a SignalRequest")
+                    break
+                await self._handle(signal, tasks)
+        self._end()
+
+    async def _handle(self, signal: Any, tasks: asyncio.TaskGroup) -> None:
+        match signal.WhichOneof("message"):
+            case "add_track":
+                wanted = signal.add_track
+                track = {"sid": "TR_client", "name": wanted.name, "type": "AUDIO", "source": "MICROPHONE"}
+                await self._tell("track_published", cid=wanted.cid, track=track)
+            case "offer":
+                answer = with_faults(await self._publisher.answer(signal.offer.sdp), self._faults)
+                await self._tell("answer", type="answer", sdp=answer, id=signal.offer.id)
+            case "answer":
+                await self._subscriber.setRemoteDescription(
+                    RTCSessionDescription(signal.answer.sdp, "answer")
+                )
+                self._answered.set()
+                self._changed.set()
+            case "trickle":
+                await self._trickled(signal.trickle)
+            case "subscription" if signal.subscription.subscribe:
+                tasks.create_task(self._subscribe())
+            case "ping":
+                pong = self._modules.rtc.SignalResponse(pong=signal.ping)
+                await self._socket.send(pong.SerializeToString())
+            case "ping_req":
+                pong = {"last_ping_timestamp": signal.ping_req.timestamp}
+                await self._tell("pong_resp", **pong, timestamp=self._clock.wall_ns() // 1_000_000)
+            case "leave":
+                self._end()
+
+    async def _trickled(self, trickle: Any) -> None:
+        is_publisher = trickle.target == self._modules.rtc.SignalTarget.PUBLISHER
+        peer = self._publisher.connection if is_publisher else self._subscriber
+        with contextlib.suppress(Exception):  # a candidate that aiortc cannot use
+            init = orjson.loads(trickle.candidateInit)
+            candidate = candidate_from_sdp(init["candidate"].removeprefix("candidate:"))
+            candidate.sdpMid, candidate.sdpMLineIndex = init.get("sdpMid"), init.get("sdpMLineIndex")
+            await peer.addIceCandidate(candidate)
+
+    async def _tell(self, kind: str, **content: object) -> int:
+        signal = with_member(self._modules.rtc.SignalResponse, kind, content)
+        return await self._socket.send(signal.SerializeToString())
+
+    # -- Messages ---------------------------------------------------------------------------------------
+
+    async def receive(self) -> Arrival | None:
+        """Wait for the next packet, as JSON; None once the client has left."""
+        return await self._messages.get()
+
+    async def send(self, message: bytes) -> int:
+        """Send a signal or a packet; return the send time."""
+        try:
+            packed = from_json(message, self._modules.rtc.SignalResponse, self._modules.models.DataPacket)
+        except ValueError:  # a fault
+            return await self._socket.send(message)
+        data = packed.SerializeToString()
+        if isinstance(packed, self._modules.rtc.SignalResponse):
+            return await self._socket.send(data)
+        channel = self._channels[0]
+        at_ns = self._clock.now_ns()
+        if channel.readyState == "open":
+            channel.send(data)
+        return at_ns
+
+    async def close(self, code: int, reason: str) -> None:
+        """Tell the client to leave, and close the connections."""
+        if not self._over:
+            self._end()
+            reasons = {_GOING_AWAY: "SERVER_SHUTDOWN"}
+            await self._tell("leave", reason=reasons.get(code, "ROOM_CLOSED"), action="DISCONNECT")
+        # When the connection ends, the caller may be cancelled, but aiortc must still finish closing.
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut(code, reason))
+        await asyncio.shield(self._closing)
+
+    def drop(self, *, reset: bool) -> None:
+        """End the WebSocket without a close frame, with RST if `reset`."""
+        self._socket.drop(reset=reset)
+
+    async def send_raw(self, data: bytes) -> None:
+        """Write bytes into the stream of signals."""
+        await self._socket.send_raw(data)
+
+    async def _shut(self, code: int, reason: str) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._socket.close(code, reason)
+                was_up = self._subscriber.connectionState == "connected"
+                await self._publisher.close()
+                await self._subscriber.close()
+                if was_up:  # otherwise, setup tasks are still running
+                    self._channels.clear()
+                    take_apart(self._subscriber)
+
+    def _end(self) -> None:
+        """Record that the session is over."""
+        if not self._over:
+            self._over = True
+            self._messages.put_nowait(None)
+            self._speech.end()
+        self._changed.set()
+
+    def _look(self) -> None:
+        """Handle a new state of a connection."""
+        self._changed.set()
+        if not self._over:
+            peers = (self._publisher.connection, self._subscriber)
+            if any(peer.connectionState in ("failed", "closed") for peer in peers):
+                self._end()
+
+    def _adopt(self, channel: RTCDataChannel) -> None:
+        channel.on("message", self._arrived)
+
+    def _arrived(self, message: str | bytes) -> None:
+        assert self._publisher.tap is not None
+        with contextlib.suppress(Exception):  # not a packet
+            packet = self._modules.models.DataPacket.FromString(message)
+            text = as_json(packet)
+            if text is not None:
+                self._messages.put_nowait(Arrival(text, self._publisher.tap.at_ns))
+
+    # -- Media ------------------------------------------------------------------------------------------
+
+    async def hear(self) -> InputPacket | None:
+        """Wait for the user's next packet; return None after the connection has ended."""
+        return await self._speech.get()
+
+    async def say(self, packet: bytes, timestamp: int) -> int | None:
+        """Send 20 ms of Opus through aiortc's sender immediately; return the send time."""
+        if self._faults.has(FaultName.NO_RTP):
+            return None
+        return await self._track.say(packet, round(timestamp * self._faults.pace))
+
+
+def _claims(request: web.Request) -> Mapping[str, Any]:
+    """Return the claims of a client's token, which need not be signed; empty if there is none."""
+    _, _, bearer = request.headers.get("Authorization", "").partition(" ")
+    token = bearer.strip() or request.query.get(TOKEN_PARAMETER, "")
+    with contextlib.suppress(ValueError, IndexError):
+        body = token.split(".")[1]
+        claims = orjson.loads(pybase64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        if isinstance(claims, dict):
+            return claims
+    return {}
