@@ -110,15 +110,12 @@ class ClientSpec:
         voice: Default voice, or None.
         transcription_model: Default model for input transcription, or None.
         key_variable: Environment variable with the API key, or None if no key is needed.
-        packages: Packages that must be importable.
-        extra: Extra that installs `packages`, or None.
-        key_id_variable: Environment variable with the key's name (`EndpointSettings.key_id`), or None.
-        base_url_variable: Environment variable with the URL of the user's service, or None.
+        packages: Packages that must be importable; `extra` installs them.
+        key_id_variable, base_url_variable: Environment variables with the key's name and the URL, or None.
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
         frame_ms: Length of a user audio frame.
-        line: Encoding and band of the audio in both directions if they alter it, such as "8 kHz µ-law", or
-            other changes before the model; empty for wideband audio.
+        line: What alters the audio before or after the model, such as "8 kHz µ-law"; empty if nothing does.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
         session_limit_s: Session length after which the service ends a session, or None.
@@ -215,13 +212,12 @@ class SdpBody(StrEnum):
     JSON = "json"
     """SDP in the member ``sdp`` of a JSON object that also has a ``type``."""
     MESSAGE = "message"
-    """SDP in a message over a WebSocket at `Dial.url`, which stays open for further descriptions."""
+    """SDP in a message over a WebSocket at `Dial.url`, which remains open."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signalling:
-    """Signalling of a WebRTC connection: POST the offer to `Dial.url` with `Dial.headers`, or send it as a
-    message (`SdpBody.MESSAGE`).
+    """Signalling of a WebRTC connection: POST the offer to `Dial.url`, or send it as a message.
 
     Args:
         fields: Additional members of the JSON object, or parts of the form (objects as JSON).

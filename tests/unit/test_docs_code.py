@@ -147,6 +147,8 @@ def test_documented_runs_are_planned(
         (tmp_path / name).write_text('[endpoint]\nname = "openai"\nbase_url = "ws://10.0.0.1/v1"\n')
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
+    for variable in {spec.base_url_variable for spec in SPECS.values()} - {None}:
+        monkeypatch.setenv(str(variable), "wss://10.0.0.1")
     with pytest.raises(SystemExit) as ended:
         main([*(word for word in words if word not in ("--estimate", "--resume")), "--estimate"])
     output = capsys.readouterr()

@@ -77,7 +77,6 @@ _CLOSE_TIMEOUT_S = 2.0
 _PING_INTERVAL_S, _PING_TIMEOUT_S = 5, 15
 _OPUS = "audio/opus"
 _IDENTITY, _ROOM = "client", "room"
-_CHANNELS = {"_reliable": {}, "_lossy": {"ordered": False, "maxRetransmits": 0}}
 
 
 class LiveKitRooms:
@@ -161,7 +160,10 @@ class _Participant:
             settings, clock, ArrivalStamps(clock), self._speech.add, codecs=(_OPUS,)
         )
         self._subscriber = RTCPeerConnection(settings)
-        self._channels = [self._subscriber.createDataChannel(name, **how) for name, how in _CHANNELS.items()]
+        self._channels = [
+            self._subscriber.createDataChannel("_reliable"),
+            self._subscriber.createDataChannel("_lossy", ordered=False, maxRetransmits=0),
+        ]
         self._offers = 0
         self._answered = asyncio.Event()
         self._changed = asyncio.Event()
