@@ -38,10 +38,11 @@ _ENCRYPTED = ("https", "wss")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 
 
-def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -> JudgesTable:
+def judges_table(run: Path | None, flags: Mapping[str, Any], only: str | None = None) -> JudgesTable:
     """Return a run's judges and their options, overridden by flags.
 
     Args:
+        run: The run; None for the flags alone.
         flags: The values of the flags that `live_eval.cli._flags.judge_flags` added.
         only: The only judge to use; None for the judges in the table.
 
@@ -52,8 +53,10 @@ def judges_table(run: Path, flags: Mapping[str, Any], only: str | None = None) -
     """
     flags = dict(flags)
     trusted = flags.pop("trusted", ())
-    with RunReader.open(run) as reader:
-        manifest = reader.manifest
+    manifest: Mapping[str, Any] = {}
+    if run is not None:
+        with RunReader.open(run) as reader:
+            manifest = reader.manifest
     given = overlay({}, flags)
     stored = stored_settings(manifest, given, trusted, tables=("judges",), only=only)
     stored["judges"].pop("jobs", None)  # specific to the machine that recorded the run

@@ -13,6 +13,7 @@ from live_eval.cli import FAILED, _options
 from live_eval.cli._flags import judge_flags
 from live_eval.cli._help import Command
 from live_eval.cli._listing import formatted, print_details, print_listing
+from live_eval.errors import UsageError
 
 __all__ = ["command"]
 
@@ -39,7 +40,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.command(cls=Command)
 @click.argument("judge")
-@_options.run_argument
+@click.argument("run", type=_options.RUN, required=False)
+@click.option(
+    "--data",
+    metavar="NAME",
+    help="Instead of a run, use published replies with people's ratings: vstyle (data add vstyle --path).",
+)
 @click.option(
     "--parts",
     metavar="A,B,…",
@@ -74,7 +80,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @judge_flags(names=False)
 def command(
     judge: str,
-    run: Path,
+    run: Path | None,
+    data: str | None,
     parts: str | None,
     repeats: int,
     limit: int,
@@ -91,7 +98,7 @@ def command(
     Test whether repeated judgements are equal (consistency), whether the order of the replies affects a
     pairwise judge (order), whether scores respond to known degradations (sensitivity), and whether they agree
     with people (agreement, with --labels) and with another judge (against, with --against). The result is
-    stored with the scores and shown in reports.
+    stored with the scores and shown in reports. With --data, only agreement with people is measured.
 
     Exit status: 0; 3 if the judge failed on a turn; 2 if it cannot run here, or for wrong usage.
     """
@@ -113,6 +120,13 @@ def command(
         against=against,
         against_run=against_run,
     )
+    if data is not None:
+        if run is not None or labels is not None or against is not None or against_run is not None or parts:
+            raise UsageError("--data replaces RUN, --labels, --against, --against-run and --parts")
+        _audit_published(judge, data, limit, seed, flags, as_json=as_json)
+        return
+    if run is None:
+        raise UsageError("expected a RUN, or --data NAME")
     options = judge_options(judges_table(run, flags, judge))
     if plan.parts is None or not set(plan.parts) <= _OF_STORED_SCORES:
         check_named([registry.judge(judge)], options)
@@ -128,6 +142,45 @@ def command(
         _print_parts(report)
     if words.n_failed:
         sys.exit(FAILED)
+
+
+def _audit_published(
+    judge: str, data: str, limit: int, seed: int, flags: Mapping[str, Any], *, as_json: bool
+) -> None:
+    from live_eval import registry
+    from live_eval.analysis.audit.rated import audit_ratings
+    from live_eval.analysis.summary.audits import audit_in_words
+    from live_eval.cli._stored_settings import judges_table, print_judges_keys
+    from live_eval.data.benchmarks import benchmark_named, benchmarks_folder, read_record
+    from live_eval.data.benchmarks.vstyle import rated_replies
+    from live_eval.recording import StoredAudit
+    from live_eval.scoring.judge_runner import check_named, judge_options
+
+    spec, _ = benchmark_named(data)
+    if not spec.rated:
+        raise UsageError(f"{spec.title} has no replies with people's ratings; expected vstyle")
+    recorded = read_record(spec)
+    if recorded is None:
+        raise UsageError(f"{spec.title} is not on this machine: live-eval data add {spec.name} --path FOLDER")
+    options = judge_options(judges_table(None, flags, judge))
+    check_named([registry.judge(judge)], options)
+    print_judges_keys([judge], options)
+    folder = benchmarks_folder() / spec.name
+    replies = rated_replies(recorded.root)
+    report = audit_ratings(judge, replies, folder, options=options, limit=limit, seed=seed)
+    if as_json:
+        _options.print_json(report)
+        return
+    words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
+    theirs = report["published_judge"]
+    found = theirs["spearman"]
+    click.echo(f"{words.judge}, version {words.version}: {spec.title}, {report['asked']} replies")
+    print_details(
+        {"labels": words.labels, "theirs": formatted(found["value"], found["interval"], digits=2)},
+        {"labels": "human labels", "theirs": f"the publisher's judge, Spearman, n {theirs['n']}"},
+    )
+    for reason, count in report["skipped"].items():
+        click.echo(f"{count} skipped: {reason}")
 
 
 def _print_parts(report: Mapping[str, Any]) -> None:

@@ -256,6 +256,42 @@ def _audio_multichallenge() -> BenchmarkSpec:
     )
 
 
+def _vstyle() -> BenchmarkSpec:
+    return BenchmarkSpec(
+        name="vstyle",
+        title="VStyle",
+        source="https://huggingface.co/datasets/zhanjun/VStyle",
+        licence="MIT",
+        megabytes=5_000,
+        parts=MappingProxyType(
+            {
+                language: BenchmarkPart(
+                    items=1_500,
+                    rule=_UNSCORED,
+                    about="instructions about the voice, and empathy",
+                    file=f"VStyle-responses/{language}/metadata.jsonl",
+                    language=language,
+                )
+                for language in ("en", "zh")
+            }
+        ),
+        loader="live_eval.data.benchmarks.listed:find",
+        rated=True,
+        fields={
+            "id": ("id",),
+            "audio": ("instruction_audio_path",),
+            "text": ("instruct_text",),
+            "hint": ("ability",),
+        },
+        unverified="VStyle's published replies and ratings were not seen; their fields are those that its "
+        "code reads, the folders those of its examples. The layout of its instructions' recordings and the "
+        "numbers of items are unverified",
+        by_hand="download zhanjun/VStyle-responses and zhanjun/VStyle-eval-results from the hub into two "
+        "folders of these names",
+        paper="Zhan et al.: VStyle (arXiv 2509.09716)",
+    )
+
+
 def _full_duplex_bench() -> BenchmarkSpec:
     part = partial(BenchmarkPart, rule=ScoringRule.TURN_TAKING)
     parts = (
@@ -336,6 +372,7 @@ BENCHMARKS: Mapping[str, BenchmarkSpec] = MappingProxyType(
             _sd_eval(),
             _humdial_eibench(),
             _audio_multichallenge(),
+            _vstyle(),
             _full_duplex_bench(),
             _humdial_fdbench(),
         )

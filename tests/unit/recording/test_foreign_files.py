@@ -43,6 +43,7 @@ ALLOWED = {
     "files.py open_regular": "the opener for reading",
     "files.py private_opener": "the opener for writing",
     "files.py read_text": "with links=True, a file that the user names",
+    "data/benchmarks/published.py published_tables": "a file of the package",
     "judges/_asking.py PromptTemplate.load": "a file of the package, or one that the user names",
     "judges/distillmos.py DistillMos.__init__": "weights, in the user's folder",
     "judges/dnsmos.py Dnsmos.__init__": "weights, in the user's folder",

@@ -1,0 +1,129 @@
+"""Read VStyle's published replies with people's ratings, to audit judges of vocal style.
+
+``VStyle-responses/LANGUAGE/metadata.jsonl`` lists the replies, next to them or to ``wav/``;
+``VStyle-eval-results/human_eval_res/LANGUAGE/RATER.jsonl`` contains the ratings (``mos``), and
+``model_eval_res/LANGUAGE_res.jsonl`` those of the publisher's judge (``gemini_score``). A rating belongs to
+the reply with the same ``id`` and ``instruct_id``, as in the publisher's analysis.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from live_eval.data._rows import inside, parse_json
+from live_eval.data.taxonomy import cue_of
+from live_eval.errors import DataError
+from live_eval.files import read_text
+from live_eval.types import Case, Variant
+
+__all__ = ["LANGUAGES", "RatedReply", "rated_replies"]
+
+LANGUAGES = ("en", "zh")
+
+_RESPONSES = "VStyle-responses"
+_RESULTS = "VStyle-eval-results"
+_EMPATHY = "empathy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedReply:
+    """A published reply with ratings.
+
+    Args:
+        case: The instruction; its cue is the user's emotion, or None except for empathy.
+        ability: What the instruction asks for, such as ``empathy/anger``.
+        audio: Path of the reply.
+        ratings: People's ratings, 1 to 5, by rater.
+        published: Rating by the publisher's judge, or None.
+    """
+
+    case: Case
+    ability: str
+    audio: Path
+    text: str | None
+    ratings: Mapping[str, float] = field(default_factory=dict)
+    published: float | None = None
+
+
+def rated_replies(root: Path) -> list[RatedReply]:
+    """Return the replies that people rated, in every language that is present.
+
+    Raises:
+        DataError: No replies or no ratings are present, or a file cannot be read.
+    """
+    found: list[RatedReply] = []
+    for language in LANGUAGES:
+        listed = root / _RESPONSES / language / "metadata.jsonl"
+        raters = sorted((root / _RESULTS / "human_eval_res" / language).glob("*.jsonl"))
+        if not os.path.isfile(listed) or not raters:
+            continue
+        ratings: dict[str, dict[str, float]] = {}
+        for file in raters:
+            for key, row in _rows(file):
+                if (value := _number(row.get("mos"))) is not None:
+                    ratings.setdefault(key, {})[file.stem] = value
+        model = root / _RESULTS / "model_eval_res" / f"{language}_res.jsonl"
+        published = {key: _number(row.get("gemini_score")) for key, row in _rows(model)}
+        for key, row in _rows(listed):
+            if key in ratings:
+                found.append(_reply(key, row, listed.parent, language, ratings[key], published.get(key)))
+    if not found:
+        raise DataError(
+            f"{root}: expected replies in {_RESPONSES}/LANGUAGE/metadata.jsonl with ratings in "
+            f"{_RESULTS}/human_eval_res/LANGUAGE, found none"
+        )
+    return found
+
+
+def _reply(
+    key: str,
+    row: Mapping[str, Any],
+    folder: Path,
+    language: str,
+    ratings: Mapping[str, float],
+    published: float | None,
+) -> RatedReply:
+    ability, name = str(row.get("ability") or ""), str(row.get("response_audio_path") or "")
+    kind, _, emotion = ability.partition("/")
+    places = [path for base in (folder / "wav", folder) if name and (path := inside(base, name)) is not None]
+    text = row.get("response_text")
+    return RatedReply(
+        case=Case(
+            case_id=f"{language}/{key}",
+            script_id=f"{language}/{row.get('instruct_id')}",
+            variant=Variant.TARGET,
+            audio_path=folder,
+            text=str(row.get("instruct_text") or "") or None,
+            cue=cue_of(emotion.replace("_", " and ")) if kind == _EMPATHY else None,
+            language=language,
+            source="vstyle",
+        ),
+        ability=ability,
+        audio=next((path for path in places if path.is_file()), folder / name),
+        text=text.strip() if isinstance(text, str) else None,
+        ratings=ratings,
+        published=published,
+    )
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the rows that identify a reply, with its key; none if the file is missing."""
+    if not os.path.isfile(path):
+        return
+    for number, line in enumerate(read_text(path, links=True).split("\n"), 1):
+        row = parse_json(line, str(path), line=number) if line.strip() else None
+        if isinstance(row, dict) and row.get("id") is not None and row.get("instruct_id") is not None:
+            yield f"{row['id']}_{row['instruct_id']}", row
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
