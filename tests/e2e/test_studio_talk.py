@@ -47,6 +47,21 @@ HEARD = """() => {
 }"""
 
 
+UNPLUG = """() => {
+  const devices = navigator.mediaDevices;
+  const open = devices.getUserMedia.bind(devices);
+  window.plugIn = () => { devices.getUserMedia = open; };
+  devices.getUserMedia = () => Promise.reject(new DOMException("none", "NotFoundError"));
+  const [track] = window.microphone.getAudioTracks();
+  track.stop();
+  track.dispatchEvent(new Event("ended"));  // as when the device is lost; `stop` alone does not fire it
+}"""
+KEEP_MICROPHONE = """
+const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+navigator.mediaDevices.getUserMedia = async (wanted) => (window.microphone = await ask(wanted));
+"""
+
+
 class Tabs:
     """Chromium with the studio's link.
 
@@ -59,6 +74,7 @@ class Tabs:
         self._context = context
         self._link = link
         context.add_init_script(LISTEN)
+        context.add_init_script(KEEP_MICROPHONE)
         context.set_default_timeout(60_000)
 
     def talk(self, mode: str | None = None, view: str = "talk") -> Page:
@@ -183,6 +199,23 @@ def test_the_stage_shows_who_has_the_turn_and_the_latency(browser: str, link: st
         summary.get_by_role("link", name="Open the run").click()
         page.wait_for_selector("#turn-table")
         assert page.get_by_role("navigation").is_visible()
+
+
+def test_a_conversation_continues_when_the_microphone_is_lost_and_found(
+    browser: str, link: str, talk: Talk
+) -> None:
+    with tabs(browser, link, talk(RATE_HZ, 8.0, PHONE, 20.0)) as opened:
+        page = opened.talk(view="stage")
+        page.wait_for_selector("[data-stage=listening]")
+        page.evaluate(UNPLUG)
+        page.wait_for_selector(".talk-warnings .failure:has-text('microphone was disconnected')")
+        page.wait_for_timeout(3_000)
+        assert page.locator("[data-stage=listening]").is_visible(), "the endpoint hears silence"
+        page.evaluate("window.plugIn()")
+        page.wait_for_selector(".talk-warnings .failure", state="detached")
+        page.wait_for_selector(".stage-figure:has-text('ms')")  # the recording begins again
+        page.keyboard.press("Escape")
+        assert "1 turn" in page.locator(".stage-summary").inner_text()
 
 
 def test_two_endpoints_are_heard_compared_and_voted_on(

@@ -1,6 +1,6 @@
 // Show a conversation to an audience, in large type: state, both voices, and latency. Talk runs the conversation.
 import { announce, button, make } from "./web/elements.js";
-import { counted } from "./web/format.js";
+import { counted, words } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
 import { Sound } from "./stage_sound.js";
@@ -54,6 +54,7 @@ class Stage extends Conversation {
         this.wave.canvas,
         make("span", { class: "stage-name reply" }, "reply"),
       ),
+      this.warnings,
       make("div", { class: "stage-columns" }, this.together, this.latency.element, this.captions),
       this.scores.element,
       make("footer", { class: "stage-foot" }, this.controls, this.keys, this.notes, this.run),
@@ -71,6 +72,10 @@ class Stage extends Conversation {
       this.note({ about: "stage", text: `The voices cannot be shown: ${error.message}` });
     });
     this.draw();
+  }
+
+  hears(stream) {
+    this.sound.connect(0, stream);
   }
 
   /** Process 10 ms of both voices. */
@@ -110,7 +115,8 @@ class Stage extends Conversation {
 
   receive(message) {
     super.receive(message);
-    if (message.type === "levels") {
+    if (message.type === "failed") this.note({ about: "failure", urgent: true, text: message.message });
+    else if (message.type === "levels") {
       this.isMuted = message.muted;
       this.taking.open = message.replying;
     } else if (message.type === "speech" && message.speaking) this.taking.confirm();
@@ -124,6 +130,9 @@ class Stage extends Conversation {
     } else if (message.type === "scores") {
       this.scores.show(message);
     } else if (message.type === "state") {
+      const { failure } = message;
+      const text = failure && `${words(failure.kind)}: ${failure.message}`;
+      this.note({ about: "endpoint", urgent: true, text });
       this.talking = message.state === "talking";
       this.element.dataset.stage = this.talking ? this.taking.state : message.state;
       this.state.textContent = BEFORE_AND_AFTER[message.state] ?? "";

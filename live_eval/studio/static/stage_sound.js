@@ -8,6 +8,7 @@ export class Sound {
   constructor(heard) {
     this.heard = heard;
     this.context = new AudioContext();
+    this.sources = [];
     this.analysers = [];
   }
 
@@ -17,22 +18,30 @@ export class Sound {
     await context.audioWorklet.addModule(new URL("./stage_levels.js", import.meta.url));
     if (context.state === "closed") return;
     const levels = new AudioWorkletNode(context, "levels", { numberOfInputs: 2, numberOfOutputs: 0 });
+    this.levels = levels;
     streams.forEach((stream, voice) => {
-      const source = context.createMediaStreamSource(stream);
-      const analyser = new AnalyserNode(context, {
+      this.analysers[voice] = new AnalyserNode(context, {
         fftSize: SPECTRUM_SIZE,
         smoothingTimeConstant: 0,
         minDecibels: -90,
         maxDecibels: -25,
       });
-      source.connect(levels, 0, voice);
-      source.connect(analyser);
-      this.analysers.push(analyser);
+      this.connect(voice, stream);
     });
     const bins = Math.ceil((SPECTRUM_HZ * SPECTRUM_SIZE) / context.sampleRate);
     this.bins = new Uint8Array(bins);
     levels.port.onmessage = ({ data }) => this.heard(data);
     await context.resume();
+  }
+
+  /** Analyse a stream as a voice, in place of an earlier one. */
+  connect(voice, stream) {
+    if (!this.levels) return; // `listen` connects it
+    this.sources[voice]?.disconnect();
+    const source = this.context.createMediaStreamSource(stream);
+    source.connect(this.levels, 0, voice);
+    source.connect(this.analysers[voice]);
+    this.sources[voice] = source;
   }
 
   /** Return the latest spectrum of a voice up to 8 kHz, 0 to 255; valid until the next call. */

@@ -46,7 +46,7 @@ class Talk {
     this.state = make("p", { class: "talk-state", role: "status", "data-state": "idle" });
     this.alert = make(
       "div",
-      {},
+      { class: "talk-alert" },
       taken && make("p", { class: "note" }, "Another tab is connected: end its conversation first."),
     );
     this.place = make("div");
@@ -66,7 +66,11 @@ class Talk {
     fill(this.place, this.conversation.element);
     this.conversation.element.focus();
     try {
-      const on = { received: (message) => this.receive(message), lost: (why) => this.lost(why) };
+      const on = {
+        received: (message) => this.receive(message),
+        lost: (why) => this.lost(why),
+        microphone: (stream) => this.conversation.hears(stream),
+      };
       const connection = await connect(request, this.setup.devices, on, leaving.signal);
       this.connection = connection;
       this.conversation.began(connection.began, connection.streams);

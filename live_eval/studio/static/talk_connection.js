@@ -4,6 +4,7 @@ import { StudioError, post } from "./api.js";
 // Disable all processing of the microphone except echo cancellation, because the user's audio is measured.
 const SOUND = { channelCount: 1, echoCancellation: true, noiseSuppression: false, autoGainControl: false };
 const GATHER_MS = 2000;
+const REOPEN_MS = 1000;
 
 const REFUSALS = {
   NotAllowedError:
@@ -20,7 +21,7 @@ const REFUSALS = {
  * @param {object} request Tables `endpoint`, `turns` and `judges` of a run file.
  * @param {{microphone: string, loudspeaker: string}} devices IDs of the devices; empty for the browser's default.
  * @param {object} on `received(message)` is called with messages of the studio; `lost(message)` is called once if the
- *     connection or the microphone is lost.
+ *     connection is lost; `microphone(stream)` is called when a lost microphone was opened again.
  * @param {AbortSignal} signal Aborted if the user leaves before the conversation begins.
  * @returns {Promise<{began: object, send: Function, close: Function, streams: MediaStream[]}>} `began` is the studio's
  *     response; `streams` are the user's voice and the reply's.
@@ -28,7 +29,7 @@ const REFUSALS = {
  * @throws {DOMException} The user has left.
  */
 export async function connect(request, devices, on, signal) {
-  const microphone = await openMicrophone(devices.microphone);
+  let microphone = await openMicrophone(devices.microphone);
   const peer = new RTCPeerConnection({ iceServers: [] });
   const loudspeaker = new Audio();
   let open = true;
@@ -46,9 +47,24 @@ export async function connect(request, devices, on, signal) {
   try {
     signal.throwIfAborted();
     if (devices.loudspeaker) await loudspeaker.setSinkId?.(devices.loudspeaker);
-    const [track] = microphone.getAudioTracks();
-    track.addEventListener("ended", () => lost("The microphone was disconnected. Earlier turns are kept."));
-    peer.addTrack(track, microphone);
+    const sender = peer.addTrack(microphone.getAudioTracks()[0], microphone);
+    const watch = () => microphone.getAudioTracks()[0].addEventListener("ended", () => reopen());
+    const reopen = async () => {
+      if (!open) return;
+      const text = "The microphone was disconnected. Connect it again, or another one.";
+      on.received({ type: "note", about: "microphone", urgent: true, text });
+      const context = new AudioContext();
+      await sender.replaceTrack(silence(context)); // the endpoint hears silence, not a gap
+      const found = await openAgain(devices.microphone, () => open);
+      await context.close();
+      if (!found) return;
+      microphone = found;
+      watch();
+      await sender.replaceTrack(found.getAudioTracks()[0]);
+      on.microphone(found);
+      on.received({ type: "note", about: "microphone", urgent: true, text: "" });
+    };
+    watch();
     peer.addEventListener("track", (event) => {
       loudspeaker.srcObject = new MediaStream([event.track]);
       loudspeaker.play().catch((error) => {
@@ -93,6 +109,30 @@ export async function openMicrophone(device) {
       REFUSALS[error.name] ?? `The microphone cannot be opened: ${error.message}`,
     );
   }
+}
+
+/** Try to open a microphone, or the browser's default, until one is found; null once it is not `needed`. */
+async function openAgain(device, needed) {
+  while (needed()) {
+    await new Promise((done) => {
+      setTimeout(done, REOPEN_MS);
+    });
+    for (const each of new Set([device, ""])) {
+      const found = await openMicrophone(each).catch(() => null);
+      if (found && needed()) return found;
+      for (const track of found?.getTracks() ?? []) track.stop();
+    }
+  }
+  return null;
+}
+
+/** Return a track without sound. */
+function silence(context) {
+  const destination = context.createMediaStreamDestination();
+  const source = new ConstantSourceNode(context, { offset: 0 }); // without a source, nothing is sent
+  source.connect(destination);
+  source.start();
+  return destination.stream.getAudioTracks()[0];
 }
 
 async function gathered(peer) {

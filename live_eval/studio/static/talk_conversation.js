@@ -45,6 +45,7 @@ export class Conversation {
       this.ending,
     );
     this.run = make("p", { class: "talk-run" });
+    this.warnings = make("div", { class: "talk-warnings", role: "alert" });
     this.notes = make("div", { class: "talk-notes", role: "status" });
     this.log = make("div", { class: "talk-log", role: "log", "aria-label": "Transcript", tabindex: "0" });
     this.turns = make("div", {
@@ -70,6 +71,7 @@ export class Conversation {
       this.controls,
       this.keys,
       this.run,
+      this.warnings,
       this.notes,
       this.together,
       make("div", { class: "talk-columns" }, this.log, this.turns),
@@ -176,11 +178,17 @@ export class Conversation {
     if (text) this.note({ about: judge, text });
   }
 
-  note({ about, text }) {
-    let note = this.notes.querySelector(`[data-about="${about}"]`);
-    if (!note) this.notes.append((note = make("p", { class: "note", "data-about": about })));
+  /** Show a note in place of an earlier one; without text, remove it. Urgent ones concern what is missing. */
+  note({ about, text, urgent }) {
+    const place = urgent ? this.warnings : this.notes;
+    let note = place.querySelector(`[data-about="${about}"]`);
+    if (!text) return note?.remove();
+    if (!note) place.append((note = make("p", { class: urgent ? "failure" : "note", "data-about": about })));
     note.textContent = text;
   }
+
+  /** The microphone was opened again. */
+  hears(_stream) {}
 
   stored({ runs, ...single }) {
     const all = runs ?? [single];
