@@ -257,7 +257,9 @@ def _rows(
     for run, turn in ordered:
         by_run.setdefault(run.view.index, []).append(turn.turn_id)
     readers = {run.view.index: run.reader for run, _ in ordered}
-    records = {index: readers[index].turns_of(turn_ids) for index, turn_ids in by_run.items()}
+    records = {
+        index: readers[index].turns_of(turn_ids, finds_data=False) for index, turn_ids in by_run.items()
+    }
     for run, turn in ordered:
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
