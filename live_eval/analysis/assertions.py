@@ -241,15 +241,15 @@ def parse_bound(text: str, form: str) -> Assertion:
     if found is None:
         raise UsageError(f"assertion {text!r}: expected {form}")
     name, comparison, number, unit = found.groups()
-    if unit not in _UNITS:
-        expected = f"expected a unit of {', '.join(filter(None, _UNITS))} or none"
-        raise UsageError(f"assertion {text!r}: {expected}, got {unit!r}")
     try:
         bound = float(number)
     except ValueError:
         bound = math.nan
     if not math.isfinite(bound):
-        raise UsageError(f"assertion {text!r}: expected a number after {comparison}, got {number!r}")
+        raise UsageError(f"assertion {text!r}: expected a number after {comparison}, got {number + unit!r}")
+    if unit not in _UNITS:
+        expected = f"expected a unit of {', '.join(filter(None, _UNITS))} or none"
+        raise UsageError(f"assertion {text!r}: {expected}, got {unit!r}")
     measured_in, factor = _UNITS[unit]
     return Assertion(
         expression=text.strip(),

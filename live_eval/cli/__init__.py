@@ -16,7 +16,7 @@ from click.exceptions import NoArgsIsHelpError
 from live_eval.cli._errors import in_words, with_flag
 from live_eval.cli._help import CommandGroup, write_commands
 from live_eval.cli._screen import without_secrets
-from live_eval.errors import DataError, LiveEvalError, StoreError, UsageError
+from live_eval.errors import DataError, LiveEvalError, RunFileError, StoreError, UsageError
 
 __all__ = ["ASSERTION_FAILED", "COMMANDS", "FAILED", "GROUPS", "INTERRUPTED", "WRONG_USAGE", "cli", "main"]
 
@@ -149,7 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo("Aborted.", err=True)
         sys.exit(1)
     except (UsageError, DataError, StoreError) as error:
-        click.echo(f"error: {with_flag(str(error))}", err=True)
+        # A run file's error names the file's key, with its line.
+        message = str(error) if isinstance(error, RunFileError) else with_flag(str(error))
+        click.echo(f"error: {message}", err=True)
         sys.exit(WRONG_USAGE)
     except LiveEvalError as error:
         click.echo(f"error: {error}", err=True)

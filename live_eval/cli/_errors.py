@@ -25,7 +25,7 @@ _MOST_COMMANDS = 3
 _MOST_FLAGS = 2
 """Maximum number of flags suggested for a table or key of the run file."""
 
-_KEY = re.compile(r"^[a-z]+\.[a-z_]+(?=[.: ])")
+_KEY = re.compile(r"(?<![\w./'])[a-z]+\.[a-z_]+(?![\w/'])")
 
 
 def in_words(error: click.ClickException) -> str:
@@ -50,10 +50,10 @@ def in_words(error: click.ClickException) -> str:
 
 
 def with_flag(message: str) -> str:
-    """Return the message; if it begins with a run-file key, replace the key with its flag.
+    """Return the message with run-file keys replaced by their flags, except in quotes and paths.
 
-    >>> with_flag("endpoint.base_url 'host': expected an address"), with_flag("turns: 3")
-    ("--base-url 'host': expected an address", 'turns: 3')
+    >>> with_flag("endpoint.base_url 'host': expected an address"), with_flag("turns: 'turns.mode'")
+    ("--base-url 'host': expected an address", "turns: 'turns.mode'")
     """
     from live_eval.cli._flags import FLAGS
 

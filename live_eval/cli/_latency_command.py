@@ -131,7 +131,10 @@ def _session_kind(text: str) -> SessionKind:
 
 
 def _seconds(text: str) -> float:
-    seconds = seconds_of(text)
+    try:
+        seconds = seconds_of(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, got {text!r}") from None
     if not 0.1 <= seconds <= 300:
         raise ValueError(f"expected 0.1 to 300 s, got {text!r}")
     return seconds

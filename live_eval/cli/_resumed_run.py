@@ -88,6 +88,7 @@ def check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
     for part, then, wanted in parts:
         for key, value in wanted.items():
             if key not in _MAY_CHANGE.get(part, ()) and then.get(key) != value:
-                raise StoreError(
-                    f"cannot resume this run: its {part}.{key} was {then.get(key)!r}, but is now {value!r}"
+                was, now_is = (
+                    "not set" if each in (None, "", [], {}) else repr(each) for each in (then.get(key), value)
                 )
+                raise StoreError(f"cannot resume this run: its {part}.{key} was {was}, but is now {now_is}")

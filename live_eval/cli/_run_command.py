@@ -21,6 +21,7 @@ from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
+from live_eval.cli._errors import with_flag
 from live_eval.cli._estimate import assumptions_of, print_estimate
 from live_eval.cli._flags import configured, overlay, reject_endpoint_flags
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
@@ -419,7 +420,7 @@ def _print_too_few(plan: Plan, assertions: Sequence[Assertion]) -> None:
 
 def _incomplete(outcome: RunOutcome, plan: Plan, continue_with: str) -> str:
     recorded = outcome.captured + outcome.failed
-    why = outcome.unreachable or "the others were not run; this is a bug in live-eval"
+    why = with_flag(outcome.unreachable) or "the others were not run; this is a bug in live-eval"
     return (
         f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: {why}. "
         f"To continue, {continue_with}"

@@ -58,7 +58,7 @@ class FieldMap:
         for name in mapping:
             if name not in known:
                 raise UsageError(
-                    f"unknown field {name!r}{did_you_mean(name, known)} in the field mapping; "
+                    f"data.fields: unknown field {name!r}{did_you_mean(name, known)}; "
                     f"expected one of {', '.join(known)}"
                 )
         self._mapping = dict(mapping)

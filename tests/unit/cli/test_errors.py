@@ -47,6 +47,12 @@ from live_eval.recording import RunWriter
             "run reference --judges none,wer_heard",
             "--judges 'none,wer_heard': none cannot be combined with other judges",
         ),
+        ("run reference --map foo=bar", "--map: unknown field 'foo'; expected one of id, text"),
+        ("latency reference --input-s 3,abc", "--input-s: expected a duration, "),
+        (
+            "run reference --assert voice_to_voice.p95<abc",
+            "assertion 'voice_to_voice.p95<abc': expected a number after <, got 'abc'",
+        ),
         ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),
         ("show", "expected RUN; see live-eval show --help"),

@@ -189,7 +189,7 @@ class TestFields:
             read(tmp_path, [entry()], DataOptions(fields={"text": "txt"}))
 
     def test_a_mapping_of_an_unknown_field(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"unknown field 'words' .* expected one of id, text, "):
+        with pytest.raises(UsageError, match=r"unknown field 'words'.* expected one of id, text, "):
             read(tmp_path, [entry()], DataOptions(fields={"words": "script"}))
 
     def test_missing_optional_fields_are_noted_with_the_spellings_tried(self, tmp_path: Path) -> None:
