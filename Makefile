@@ -22,7 +22,7 @@ OPEN := $(if $(CI)$(SSH_CONNECTION),,$(if $(DISPLAY)$(WAYLAND_DISPLAY)$(filter D
 # One test process per core, each with one thread: more threads than cores slow each other down.
 SPREAD := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses auto
 # Tests over sockets mostly wait for speech at its own pace, so more of them than cores run at a time.
-WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 6
+WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 8
 # A test of times that failed beside others on a busy machine must pass alone.
 AGAIN := OMP_NUM_THREADS=1 $(PYTEST) --last-failed --last-failed-no-failures none
 # These tests measure timing, so nothing may run at the same time.
@@ -166,7 +166,7 @@ e2e: .venv/dev .venv/ray strangers virtual-sound ## Run whole conversations with
 	@$(PYTEST) -rs tests/e2e
 
 e2e-short: .venv/dev ## Run the part of e2e that takes about a minute.
-	@$(SPREAD) --dist loadfile --numprocesses 3 $(SHORT) -rs tests/e2e
+	@$(SPREAD) --dist loadfile --numprocesses 5 $(SHORT) -rs tests/e2e
 
 fuzz: .venv/fuzz ## Fuzz dialects, parsers and the studio for SECONDS (10) each, or only TARGETS="openai wav".
 	@$(BIN)/python -m tests.fuzz $(TARGETS) --seconds $(or $(SECONDS),10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -42,7 +43,6 @@ OF_A_RESPONSE = (
 _STREAM = (QueuedAudio, StreamAudio, StreamInterrupted, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
 _MOST_CHARACTERS = 8_000
-_known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
@@ -79,19 +79,22 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     return None
 
 
+@cache
 def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
-    found = _known.get(kind)
-    if found is None:
-        found = _known[kind] = tuple(get_type_hints(kind).items())
-    return found
+    return tuple(get_type_hints(kind).items())
+
+
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    origin = get_origin(hint)
+    origin, parts = _parts(hint)
     if origin is UnionType:
-        return any(_fits(value, part) for part in get_args(hint))
+        return any(_fits(value, part) for part in parts)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+        return isinstance(value, tuple) and all(_fits(item, parts[0]) for item in value)
     if hint in (None, NoneType):
         return value is None
     if hint is float:

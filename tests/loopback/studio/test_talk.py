@@ -382,6 +382,7 @@ async def asked(client: Stranger, said: dict[str, NDArray[np.int16]]) -> list[Js
                 return news
 
 
+@pytest.mark.slow  # recognises every take
 async def test_scripts_are_performed_and_stored_with_consent(tmp_path: Path) -> None:
     def recorded() -> dict[str, NDArray[np.int16]]:
         cases = [case for case in load(sample_path()).cases if case.script_id == "le_101"]

@@ -24,14 +24,15 @@ from live_eval.types import BenchmarkItem, Cue, ScoringRule
 
 PLACE = re.compile(r"\{([a-z_]+)\}")
 STRING = r'("(?:[^"\\\x00-\x1f]|\\(?:[\\nrt]|u[0-9a-f]{4}))*"|null)'
+TURN, SPEAKER = ordinary_turn(), speechlike(1.0)
 MINE = "Judge: {topic} {reply_text}{delivery}, {spoken_text}"
 
 
 def turn_with(text: str) -> JudgedTurn:
     """Return a turn all of whose texts contain `text`."""
-    turn = ordinary_turn()
+    turn = TURN
     case = replace(turn.case, topic=f"topic {text}", text=f"words {text}", cue=Cue(f"cue {text}"))
-    return replace(turn, case=case, reply_text=f"reply {text}", speaker=speechlike(1.0))
+    return replace(turn, case=case, reply_text=f"reply {text}", speaker=SPEAKER)
 
 
 def about(request: Callable[[JudgedTurn], ChatRequest], text: str) -> tuple[str, list[str]]:
