@@ -8,8 +8,12 @@ pooling over utterances. jiwer computes two variants:
 * ``normalized``: the texts after Whisper's English normaliser (Radford et al. 2022, appendix C), which
   lower-cases, drops punctuation, fillers and bracketed remarks, and unifies contractions and numbers.
 
-A turn is unscored if its reference has no words, before or after normalisation, or if its language is not
-English, since the normaliser (and the bundled recogniser) supports only English.
+In Chinese, characters are counted instead of words: ``raw`` without spaces, ``normalized`` after NFKC, with
+numbers in characters and without punctuation (`live_eval.judges.text._repetition.normalised`). Do not pool
+the rates of both languages.
+
+A turn is unscored if its reference has no words, before or after normalisation, or if it is in another
+language. The bundled recogniser supports only English.
 """
 
 from __future__ import annotations
@@ -18,10 +22,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import jiwer
-from whisper_normalizer.english import EnglishTextNormalizer
 
 from live_eval.errors import JudgeError, UsageError
 from live_eval.judges._sound import thread_count, unrateable
+from live_eval.judges.text._repetition import is_chinese, normalised
 from live_eval.judges.text._reply import unreadable
 from live_eval.judges.text._said import what_was_said
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
@@ -29,8 +33,6 @@ from live_eval.speech.recognition import Recogniser
 from live_eval.text.wording import plain_typography
 
 __all__ = ["WordErrorHeard", "WordErrorSaidBack", "WordErrorSpoken"]
-
-_NORMALISER = EnglishTextNormalizer()
 
 
 class WordErrorHeard:
@@ -43,7 +45,8 @@ class WordErrorHeard:
     def score(self, batch: Sequence[JudgedTurn]) -> list[Judgement]:
         """Count the word errors of each turn's input transcript."""
         return [
-            _foreign(turn) or _word_errors(turn.case.text or "", turn.heard_text or "", "the script")
+            _foreign(turn)
+            or _word_errors(turn.case.text or "", turn.heard_text or "", "the script", turn.case.language)
             for turn in batch
         ]
 
@@ -65,7 +68,7 @@ class WordErrorSaidBack:
         if isinstance(said, Unscored):
             return said
         detail = {"said": said.source}
-        return _word_errors(turn.case.text or "", said.text, "the script", detail)
+        return _word_errors(turn.case.text or "", said.text, "the script", turn.case.language, detail)
 
 
 class WordErrorSpoken:
@@ -94,37 +97,45 @@ class WordErrorSpoken:
         ]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
-        transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language="en")
+        if lacks := self._recogniser.lacks(turn.case.language):
+            return Unscored(lacks)
+        language = turn.case.language.lower().split("-")[0]
+        transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language=language)
         return _word_errors(
             turn.reply_text or "",
             transcript.text,
             "the reply's transcript",
+            language,
             {"recognised": transcript.text, "recogniser": self._recogniser.name},
         )
 
 
 def _foreign(turn: JudgedTurn) -> Unscored | None:
     language = turn.case.language
-    if language.lower().split("-")[0] == "en":
+    if language.lower().split("-")[0] == "en" or is_chinese(language):
         return None
-    return Unscored(f"the case is in {language!r}, and word errors are counted in English")
+    return Unscored(f"the case is in {language!r}, and errors are counted in English and Chinese")
 
 
 def _word_errors(
     reference: str,
     heard: str,
     name: str,
+    language: str,
     detail: dict[str, Any] | None = None,
 ) -> Judgement:
     values: dict[str, float] = {}
     counts: dict[str, Any] = {}
     reference, heard = plain_typography(reference), plain_typography(heard)
-    for how, wanted, got in (
-        ("raw", reference, heard),
-        ("normalized", _NORMALISER(reference), _NORMALISER(heard)),
-    ):
+    try:
+        texts = [(reference, heard), (normalised(reference, language), normalised(heard, language))]
+    except UsageError as error:
+        return Unscored(str(error))
+    for how, (wanted, got) in zip(("raw", "normalized"), texts, strict=True):
         if not wanted.strip():
             return Unscored(f"{name} has no words{' after normalisation' if how == 'normalized' else ''}")
+        if is_chinese(language):
+            wanted, got = (" ".join("".join(text.split())) for text in (wanted, got))
         found = jiwer.process_words(wanted, got)
         words = found.hits + found.substitutions + found.deletions
         errors = found.substitutions + found.deletions + found.insertions

@@ -33,7 +33,10 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
     recogniser = _recogniser()
     if isinstance(recogniser, str):
         return Unscored(f"the reply has no transcript, and no recogniser is available: {recogniser}")
-    heard = recogniser.transcribe(turn.reply_at(16_000), words=False, language=turn.case.language)
+    if lacks := recogniser.lacks(turn.case.language):
+        return Unscored(f"the reply has no transcript, and {lacks}")
+    language = turn.case.language.lower().split("-")[0]
+    heard = recogniser.transcribe(turn.reply_at(16_000), words=False, language=language)
     return SaidWords(heard.text, recogniser.name)
 
 

@@ -27,6 +27,7 @@ from live_eval.data.benchmarks import (
 from live_eval.data.benchmarks.fetching import fetch_benchmark
 from live_eval.errors import DataError, UsageError
 from live_eval.text.wording import counted, limited
+from live_eval.types import ScoringRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +124,13 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
         _download(spec, part, again=again)
     else:
         _record_copy(spec, path)
-    click.echo(f"next: live-eval data check {name}, live-eval run ENDPOINT --data {name}", err=True)
+    turn_taking = all(each.rule is ScoringRule.TURN_TAKING for each in spec.parts.values())
+    used = f"duplex ENDPOINT --probe own --data {name}" if turn_taking else f"run ENDPOINT --data {name}"
+    if spec.rated:
+        used = f"audit JUDGE --data {name}"
+    if spec.unverified:
+        click.echo(f"  unverified: {spec.unverified}", err=True)
+    click.echo(f"next: live-eval data check {name}, live-eval {used}", err=True)
 
 
 def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:

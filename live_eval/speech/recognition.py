@@ -116,6 +116,15 @@ class Recogniser:
         sha256 = file_sha256(self._folder / _WEIGHTS)
         return f"{self.name} (faster-whisper {metadata.version('faster-whisper')}, weights {sha256[:12]})"
 
+    def lacks(self, language: str) -> str | None:
+        """Return why the model cannot recognise a language, or None if it can."""
+        if language.lower().split("-")[0] == "en" or self._model.model.is_multilingual:
+            return None
+        return (
+            f"the recogniser {self.name} knows only English: set {MODEL_VARIABLE} to the folder of a "
+            "multilingual model"
+        )
+
     def transcribe(self, audio: Audio, *, words: bool = True, language: str | None = None) -> Transcript:
         """Recognise a recording.
 

@@ -1,5 +1,6 @@
 """Word error rates, raw and normalised."""
 
+import importlib
 from dataclasses import replace
 from typing import ClassVar
 
@@ -46,6 +47,23 @@ def test_counts_errors_per_hundred_words(script: str, text: str, raw: float, nor
     assert judgement.values == pytest.approx({"raw": raw, "normalized": normalized})
 
 
+def test_chinese_counts_characters() -> None:
+    pytest.importorskip("cn2an")
+    judgement = heard("我有12个苹果。", "我有十二 个苹", "zh-CN")
+    assert isinstance(judgement, Scored)
+    assert judgement.values == pytest.approx({"raw": 400 / 8, "normalized": 100 / 7})
+
+
+def test_chinese_without_its_package_is_unscored(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    judgement = heard("我有苹果。", "我有苹果", "zh")
+    assert isinstance(judgement, Unscored)
+    assert "[chinese]" in judgement.reason
+
+
 def test_keeps_counts_for_pooling() -> None:
     judgement = heard("we saw the cat", "we saw a cat sit")
     assert isinstance(judgement, Scored)
@@ -66,6 +84,9 @@ class Parrot:
 
     def __init__(self, **_: object) -> None:
         self.heard.clear()
+
+    def lacks(self, language: str) -> str | None:
+        return None if language == "en" else "knows only English"
 
     def transcribe(self, audio: Audio, **_: object) -> Transcript:
         self.heard.append(audio)
