@@ -28,7 +28,7 @@ def test_a_run_is_started_from_the_page(browser: str, serving: Serving, tmp_path
         while (box := page.get_by_role("checkbox", checked=True).first).is_visible():
             box.uncheck()
         shown = page.locator(".start .command")
-        expect(shown).to_contain_text("live-eval run reference --limit=1 --judges= --out=")
+        expect(shown).to_contain_text("live-eval run reference --limit=1 --judges=none --out=")
         page.get_by_role("button", name="Start").click()
         expect(page.locator(".started h3")).to_contain_text("finished", timeout=90_000)
         expect(page.locator(".started")).to_contain_text("1 of 1 turn")

@@ -92,4 +92,4 @@ def _table(name: str, values: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)

@@ -70,7 +70,7 @@ async def test_a_run_is_started_stopped_and_resumed(endpoint: str, tmp_path: Pat
         assert status == 200
         assert preview["command"].startswith(
             f"live-eval run reference --base-url={endpoint} --limit=2 --turn-mode=manual --concurrency=1"
-            " --judges= --out="
+            " --judges=none --out="
         )
         status, begun = await send(browser, "/api/start", SETTINGS)
         assert (status, begun["running"], begun["status"]) == (200, True, None)
@@ -124,7 +124,7 @@ async def test_the_run_in_progress_ends_with_a_studio_that_is_killed(endpoint: s
     folder = tmp_path / "run"
     run = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "live_eval", "run", "reference", f"--base-url={endpoint}", "--limit=4"),
-        *("--turn-mode=manual", "--concurrency=1", "--judges=", f"--out={folder}", "--until-stdin-ends"),
+        *("--turn-mode=manual", "--concurrency=1", "--judges=none", f"--out={folder}", "--until-stdin-ends"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -40,7 +40,7 @@ def test_the_settings_become_flags() -> None:
         *("--data=/data/echomind", "--limit=3", "--cue=breath,sigh", "--task=conversation", "--prompt=basic"),
         *("--turn-mode=manual", "--concurrency=2", "--repeat=5", "--judges=bleu,dnsmos", "--out=/runs/new"),
     ]
-    assert arguments({"judges": {"names": []}})[2:] == ["--judges=", "--out=/runs/new"]
+    assert arguments({"judges": {"names": []}})[2:] == ["--judges=none", "--out=/runs/new"]
     normal = {"data": {"limit": 5.0}, "turns": {"mode": None}, "endpoint": {"model": None}}
     assert arguments(normal)[2:] == ["--limit=5", "--out=/runs/new"]
 
