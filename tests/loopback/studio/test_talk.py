@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -164,17 +164,21 @@ async def test_a_manual_turn_is_committed_and_a_muted_microphone_is_silent(
     assert turn.failure is None
 
 
-async def test_turns_are_kept_when_the_endpoint_fails_and_the_tab_closes(
+async def test_turns_are_kept_when_the_endpoint_fails_the_key_has_expired_and_the_tab_closes(
     tmp_path: Path, utterance: NDArray[np.int16]
 ) -> None:
     async with (
-        reference(reply_ms=600, faults=parse_faults("close")) as address,
+        reference(reply_ms=600, faults=parse_faults("close,status:401@every=2")) as address,
         at(tmp_path, address) as browser,
     ):
         async with page(browser) as client:
             client.microphone.say(utterance)
             news = await until(client, "state", state="disconnected")
             assert news[-1]["failure"]["kind"] == "closed"
+            client.send(type="reconnect")
+            news = await until(client, "state", state="disconnected")
+            assert news[-1]["failure"]["kind"] == "authentication"
+            assert "401" in news[-1]["failure"]["message"]
             client.send(type="reconnect")
             await until(client, "state", state="talking")
         await is_free(browser)
@@ -340,6 +344,29 @@ async def test_several_endpoints_hear_one_microphone_and_are_voted_on(
 
     stored_names = [f"{name.replace(' ', '-')}-live" for name in names]
     assert sorted(await asyncio.to_thread(in_folder)) == sorted([*stored_names, "votes.csv"])
+
+
+async def test_one_of_two_endpoints_dies_and_the_other_continues(
+    tmp_path: Path, utterance: NDArray[np.int16]
+) -> None:
+    async with reference(reply_ms=300) as alive, AsyncExitStack() as life:
+        mortal = await life.enter_async_context(reference(reply_ms=300))
+        addresses = {"reference": f"ws://{alive}/v1", "openai": f"ws://{mortal}/v1"}
+        async with (
+            studio(tmp_path, addresses=addresses) as browser,
+            page_of_several(browser, {"name": "openai"}) as (client, _),
+        ):
+            client.microphone.say(utterance)
+            turns = [(await until(client, "turn"))[-1]["endpoint"] for _ in range(2)]
+            await life.aclose()
+            died = (await until(client, "standing", endpoint=1, state="disconnected"))[-1]
+            client.microphone.say(utterance)
+            turns.append((await until(client, "turn", number=2))[-1]["endpoint"])
+            client.send(type="end")
+            (*_, end) = await until(client, "stored")
+    assert (sorted(turns[:2]), turns[2], died["endpoint"]) == ([0, 1], 0, 1)
+    assert [run["turns"] for run in end["runs"]] == [2, 1]
+    assert [run["failure"] is None for run in end["runs"]] == [True, False]
 
 
 async def test_the_names_of_several_endpoints_are_hidden_until_the_end(tmp_path: Path) -> None:
