@@ -12,9 +12,9 @@ COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/l
 # The lock has versions and hashes of all packages except torch, whose build differs between machines.
 LOCK := requirements-dev.lock
 LOCKED := $(PIP) --no-deps --require-hashes --requirement
-DEV := local,torch,emotion,wordnet,livekit,export,dev
+DEV := local,torch,emotion,wordnet,livekit,export,chinese,dev
 # Every extra for users; `.venv/dev` has some of these and the development tools.
-SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,livekit,export,sets,inspect
+SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,livekit,export,sets,chinese,inspect
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # The demo opens its report on a desktop, but not in CI or over SSH.
