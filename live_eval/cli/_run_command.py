@@ -134,10 +134,10 @@ def run_command(
         raise UsageError(
             "--json prints a single run: pass one prompt, or print each run with live-eval show --json"
         )
+    assertions = _assertions(asserts, request.judges)
     if is_estimate:
         _estimate([request], price, assume, as_json=as_json)
         return
-    assertions = _assertions(asserts, request.judges)
     plans = request.plans()
     wanted = request.wanted
     out = config.output.out or new_folder(config.endpoint.name)

@@ -97,7 +97,8 @@ def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
     if first not in BENCHMARKS:
         raise UsageError(
             f"unknown benchmark {first!r}{did_you_mean(first, BENCHMARKS)}; "
-            f"expected one of {', '.join(BENCHMARKS)}"
+            f"expected one of {', '.join(BENCHMARKS)}. EchoMind and your own recordings are not added: pass "
+            "their folder with --data"
         )
     spec = BENCHMARKS[first]
     if part and part.partition("/")[0] not in spec.parts:

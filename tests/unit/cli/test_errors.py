@@ -47,6 +47,7 @@ from live_eval.recording import RunWriter
             "run reference --judges none,wer_heard",
             "--judges 'none,wer_heard': none cannot be combined with other judges",
         ),
+        ("run reference --estimate --assert x", "assertion 'x': expected "),
         ("run reference --map foo=bar", "--map: unknown field 'foo'; expected one of id, text"),
         ("latency reference --input-s 3,abc", "--input-s: expected a duration, "),
         (
