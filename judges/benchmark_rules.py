@@ -37,7 +37,7 @@ class _Reading:
         official: Score by the benchmark's rule, 0 to 100, or the expected value of its random guess; None if
             the benchmark's scorer is a language model.
         official_parsed: Whether the benchmark's rule found an answer, and therefore did not guess.
-        ours: Score by our rule, 0 to 100.
+        ours: Score by live-eval's rule, 0 to 100.
         parsed: Whether our rule found an answer.
         detail: The answers found.
     """
