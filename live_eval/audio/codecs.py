@@ -39,7 +39,8 @@ def samples_in(data: bytes, codec: Codec) -> int:
         case CodecName.PCMU | CodecName.PCMA:
             return len(data)
         case CodecName.WAV:
-            return max(0, len(data) - _RIFF_HEADER_BYTES) // 2
+            bits = int.from_bytes(data[34:36], "little") or 16
+            return max(0, len(data) - _RIFF_HEADER_BYTES) // max(1, bits // 8)
         case CodecName.OPUS:
             return round(_opus_ms(data) * codec.rate_hz / 1000)
         case CodecName.OGG_OPUS:
@@ -160,7 +161,10 @@ class Decoder:
 
     def _wav(self, data: bytes) -> NDArray[np.int16]:
         try:
-            samples, rate_hz = soundfile.read(io.BytesIO(data), dtype="int16", always_2d=True)
+            with soundfile.SoundFile(io.BytesIO(data)) as file:
+                rate_hz, floats = file.samplerate, file.subtype in ("FLOAT", "DOUBLE")
+                # libsndfile does not scale floats that are read as integers
+                samples = file.read(dtype="float32" if floats else "int16", always_2d=True)
         except (soundfile.LibsndfileError, RuntimeError) as error:
             raise AudioError(
                 FailureKind.MALFORMED_AUDIO, f"expected a WAV file, got {len(data)} bytes: {error}"
@@ -170,6 +174,8 @@ class Decoder:
                 FailureKind.WRONG_RATE,
                 f"expected a WAV file at {self._codec.rate_hz} Hz, got {rate_hz} Hz",
             )
+        if floats:
+            samples = np.clip(np.round(np.nan_to_num(samples) * 32_768), -32_768, 32_767)
         return np.ascontiguousarray(samples[:, 0], dtype=np.int16)
 
 

@@ -68,9 +68,11 @@ def test_opus_is_decoded_at_48_khz_only() -> None:
         Decoder(Codec(CodecName.OPUS, 24_000))
 
 
-def wav(rate_hz: int) -> bytes:
+def wav(rate_hz: int, subtype: str = "PCM_16") -> bytes:
     file = io.BytesIO()
-    soundfile.write(file, tone(rate_hz, 0.1), rate_hz, format="WAV", subtype="PCM_16")
+    samples = tone(rate_hz, 0.1)
+    scaled = samples / 32_768 if subtype in ("FLOAT", "DOUBLE") else samples
+    soundfile.write(file, scaled, rate_hz, format="WAV", subtype=subtype)
     return file.getvalue()
 
 
@@ -81,6 +83,13 @@ def test_wav_chunks_are_decoded_at_their_rate() -> None:
     with pytest.raises(AudioError, match="48000 Hz, got 24000 Hz") as caught:
         Decoder(codec).decode(wav(24_000))
     assert caught.value.kind is FailureKind.WRONG_RATE
+
+
+@pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE", "PCM_24", "PCM_32"])
+def test_wav_chunks_of_other_samples_have_the_same_level(subtype: str) -> None:
+    codec, data = Codec(CodecName.WAV, 22_050), wav(22_050, subtype)
+    assert np.abs(Decoder(codec).decode(data) - tone(22_050, 0.1).astype(int)).max() <= 1
+    assert abs(samples_in(data, codec) - 2_205) < 20
 
 
 @pytest.mark.parametrize(
