@@ -136,6 +136,21 @@ OPENAI_CHAT_AUDIO = ClientSpec(
     docs_url="https://platform.openai.com/docs/guides/audio",
 )
 
+OPENS2S = ClientSpec(
+    name="opens2s",
+    title="OpenS2S, self-hosted (not realtime)",
+    dialect=f"{_DIALECTS}.opens2s:OpenS2S",
+    transport="live_eval.clients.transports.http:HttpTransport",
+    transport_kind=TransportKind.HTTP,
+    base_url="http://127.0.0.1:21002",
+    input_rate_hz=16_000,
+    output_rate_hz=22_050,
+    turn_modes=(TurnMode.MANUAL,),
+    limits="not realtime: the recording is sent when the turn ends, so latency includes the upload; replies "
+    "of at most 1,024 tokens and 16 MiB; no input transcription",
+    docs_url="https://github.com/CASIA-LM/OpenS2S",
+)
+
 AZURE = replace(
     OPENAI,
     name="azure",

@@ -33,17 +33,15 @@ from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects._openai_errors import describe, fatal_kind, retry_after_s
 from live_eval.clients.toolkit import (
     RATES_HZ,
-    BaseDialect,
     Fields,
     MalformedError,
+    RequestDialect,
     bearer_header,
     given,
     http_url,
     merged,
     parse_object,
     refuse_settings,
-    send_json,
-    wav_header,
     wav_rate_hz,
 )
 from live_eval.dialect import (
@@ -57,13 +55,12 @@ from live_eval.dialect import (
     ReplyText,
     ResponseDone,
     ResponseStarted,
-    SessionReady,
     SetTimer,
     Usage,
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timing import ResponseStatus
-from live_eval.types import Modality, TurnMode
+from live_eval.types import Modality
 
 __all__ = ["OpenAIChatAudio"]
 
@@ -77,7 +74,7 @@ _UNNAMED = "reply_1"
 _STATUSES = {401: FailureKind.AUTHENTICATION, 403: FailureKind.AUTHENTICATION, 429: FailureKind.RATE_LIMITED}
 
 
-class OpenAIChatAudio(BaseDialect):
+class OpenAIChatAudio(RequestDialect):
     """A `Dialect` that tracks the state of one turn.
 
     Args:
@@ -87,7 +84,7 @@ class OpenAIChatAudio(BaseDialect):
         UsageError: Chat completions do not support these settings, or the base URL is not a URL.
     """
 
-    binary_text = True
+    input_rate_hz = _RATE_HZ
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -99,8 +96,6 @@ class OpenAIChatAudio(BaseDialect):
         if isinstance(audio, dict) and audio.get("format") not in _FORMATS:
             came = audio.get("format")
             raise UsageError(f"endpoint.extra.audio.format: expected 'pcm16' or 'wav', got {came!r}")
-        self._frames: list[bytes] = []
-        self._requested = False
         self._response_id: str | None = None
         self._speaks = False  # audio has started and has not ended
         self._finish_reason: str | None = None
@@ -110,9 +105,6 @@ class OpenAIChatAudio(BaseDialect):
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
         return Dial(self._url, headers | bearer_header(self.settings))
 
-    def opened(self, at_ns: int) -> Sequence[Output]:
-        return (SessionReady(),)
-
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         if message == _DONE:
             return self._end()
@@ -120,45 +112,24 @@ class OpenAIChatAudio(BaseDialect):
             event = parse_object(message)
         except MalformedError as error:
             return (self.malformed(str(error)),)
-        if self.over or not self._requested:
+        if self.over or not self.requested:
             return ()
         return self.handled(self._handle, Fields("response", event), at_ns)
 
-    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        if not self._requested:
-            self._frames.append(pcm)
-        return ()
-
-    def end_turn(self, at_ns: int) -> Sequence[Output]:
-        if self._requested:
-            return ()
-        self._requested = True
-        return (send_json(self._body | {"messages": self._messages()}),)
-
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         return self._end() if name == _UNANNOUNCED_END and self._finish_reason is not None else ()
-
-    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        when = (
-            "before the response began" if self._response_id is None else "before the response was complete"
-        )
-        text = f"the connection ended {when}: {self.clean(reason) or 'no reason given'}"
-        return EndpointProblem(FailureKind.CLOSED, text, fatal=True)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
         return ("data", "content") if event.get("modality") == _AUDIO else ("data",)
 
     # -- The request -------------------------------------------------------------------------------------
 
-    def _messages(self) -> list[dict[str, Any]]:
-        pcm = b"".join(self._frames)
-        wav = pybase64.b64encode_as_string(wav_header(len(pcm), _RATE_HZ) + pcm)
-        self._frames.clear()
+    def request(self, wav: str) -> dict[str, Any]:
         heard = {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}}
-        said = [{"role": "user", "content": [heard]}]
+        messages: list[dict[str, Any]] = [{"role": "user", "content": [heard]}]
         if self.settings.instructions:
-            return [{"role": "system", "content": self.settings.instructions}, *said]
-        return said
+            messages.insert(0, {"role": "system", "content": self.settings.instructions})
+        return self._body | {"messages": messages}
 
     # -- The answer --------------------------------------------------------------------------------------
 
@@ -193,7 +164,7 @@ class OpenAIChatAudio(BaseDialect):
 
     def _begin(self, name: str | None, outputs: list[Output]) -> str:
         if self._response_id is None:
-            self._response_id = name or _UNNAMED
+            self._response_id, self.begun = name or _UNNAMED, True
             outputs.append(ResponseStarted(self._response_id))
         return self._response_id
 
@@ -218,7 +189,7 @@ class OpenAIChatAudio(BaseDialect):
         return [ReplyAudio(name, data, codec, audio.text("id"))]
 
     def _end(self) -> list[Output]:
-        if self.over or not self._requested:
+        if self.over or not self.requested:
             return []
         self.over = True
         if self._response_id is None:
@@ -253,10 +224,6 @@ class OpenAIChatAudio(BaseDialect):
 
 def _request_body(settings: EndpointSettings) -> dict[str, Any]:
     """Return the request body, without the messages and the user's ``extra``."""
-    if settings.turn_mode is not TurnMode.MANUAL:
-        raise UsageError(
-            f"turns.mode: expected 'manual' (each turn is one request), got {settings.turn_mode.value!r}"
-        )
     refuse_settings(settings, turn_detection="chat completions have no detector; remove this setting")
     speaks = settings.modality is Modality.AUDIO
     return given(

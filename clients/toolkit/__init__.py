@@ -6,6 +6,7 @@ Subclass one of these classes and override the methods in which the endpoint dif
 * `Bot`: a bot with application-specific messages;
 * `WebRtcBot`: a bot over WebRTC; its replies are detected by their energy;
 * `PhoneLine`: a telephony provider that calls the agent and plays its audio from a queue;
+* `RequestDialect`: one HTTP request for each turn;
 * `BaseDialect`: anything else, including binary messages.
 
 For a service that closely follows OpenAI, subclass
@@ -18,6 +19,7 @@ from live_eval.clients.toolkit._dialect import (
     Bot,
     EventDialect,
     Handler,
+    RequestDialect,
     WebRtcBot,
     send_audio,
     send_json,
@@ -53,6 +55,7 @@ __all__ = [
     "Handler",
     "MalformedError",
     "PhoneLine",
+    "RequestDialect",
     "ResponseTracker",
     "TrackedResponse",
     "Truncation",

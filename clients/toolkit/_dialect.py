@@ -18,6 +18,7 @@ from live_eval.clients.toolkit._messages import (
     redact_raw,
 )
 from live_eval.clients.toolkit._settings import bearer_header, http_url
+from live_eval.clients.toolkit._wav import wav_header
 from live_eval.dialect import (
     Close,
     Dial,
@@ -32,7 +33,8 @@ from live_eval.dialect import (
     Signalling,
     UnknownEvent,
 )
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
+from live_eval.types import TurnMode
 
 Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 """Handle an event that arrived at a time in ns."""
@@ -223,6 +225,63 @@ class BaseDialect:
         self.over = True
         text = self.clean(message)
         return EndpointProblem(kind, text, fatal=True, code=code, retry_after_s=retry_after_s)
+
+
+class RequestDialect(BaseDialect):
+    """Base class of dialects that send the recording of a turn as one HTTP request; there is no session.
+
+    A subclass implements `request` and the answer, and sets `begun` and `over`.
+
+    Attributes:
+        requested: Whether the request was sent.
+        begun: Whether the response began.
+
+    Raises:
+        UsageError: The turn mode is not ``manual``.
+    """
+
+    binary_text = True
+    input_rate_hz: ClassVar[int]
+    """Sample rate of the recording."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        if settings.turn_mode is not TurnMode.MANUAL:
+            raise UsageError(
+                f"turns.mode: expected 'manual' (each turn is one request), got {settings.turn_mode.value!r}"
+            )
+        self.requested = self.begun = False
+        self._frames: list[bytes] = []
+
+    def request(self, wav: str) -> Mapping[str, object]:
+        """Return the request with the user's recording, a WAV file in base64."""
+        raise NotImplementedError
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        """Report that the session is ready."""
+        return (SessionReady(),)
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        """Keep a frame for the request."""
+        if not self.requested:
+            self._frames.append(pcm)
+        return ()
+
+    def end_turn(self, at_ns: int) -> Sequence[Output]:
+        """Send the request, once."""
+        if self.requested:
+            return ()
+        self.requested = True
+        pcm = b"".join(self._frames)
+        self._frames.clear()
+        wav = pybase64.b64encode_as_string(wav_header(len(pcm), self.input_rate_hz) + pcm)
+        return (send_json(self.request(wav)),)
+
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        """Return the failure of the request."""
+        when = "before the response was complete" if self.begun else "before the response began"
+        text = f"the connection ended {when}: {self.clean(reason) or 'no reason given'}"
+        return EndpointProblem(FailureKind.CLOSED, text, fatal=True)
 
 
 class EventDialect(BaseDialect):

@@ -1,7 +1,8 @@
 """Send each message as an HTTP POST request and receive the response as messages.
 
-A ``text/event-stream`` response becomes one message per event, delivered when the event's last byte arrives;
-any other response is one message. The messages themselves must mark the end of a reply.
+A ``text/event-stream`` response becomes one message per event, delivered when the event's last byte arrives.
+Any other response is split at NUL bytes, which model workers derived from FastChat send after each piece, and
+which JSON cannot contain. The messages themselves must mark the end of a reply.
 """
 
 from __future__ import annotations
@@ -159,8 +160,8 @@ class HttpTransport:
 
     async def _read(self, response: aiohttp.ClientResponse, address: Address) -> None:
         """Read the body as it arrives."""
-        events = EventStream() if response.content_type == _EVENTS else None
-        body, length, at_ns = bytearray(), 0, self._clock.now_ns()
+        pieces = EventStream() if response.content_type == _EVENTS else _NulSeparated()
+        length, at_ns = 0, self._clock.now_ns()
         try:
             async for chunk in response.content.iter_any():
                 at_ns = self._clock.now_ns()
@@ -168,15 +169,12 @@ class HttpTransport:
                 if length > _MOST_BYTES:
                     text = f"expected a response of at most {_MOST_BYTES} bytes, got at least {length}"
                     raise self._failed(FailureKind.MESSAGE_TOO_BIG, f"{address.where}: {text}")
-                if events is None:
-                    body += chunk
-                else:
-                    self._tell(events.push(chunk), at_ns)
+                self._tell(pieces.push(chunk), at_ns)
         except (aiohttp.ClientError, OSError) as error:
             why = address.hide(str(error))
             text = f"{address.where}: the response was cut off after {length} bytes: {why}"
             raise TransportClosedError(None, text, self._clock.now_ns()) from None
-        self._tell([bytes(body)] if events is None else events.finish(), at_ns)
+        self._tell(pieces.finish(), at_ns)
 
     def _tell(self, messages: list[bytes], at_ns: int) -> None:
         for message in messages:
@@ -229,6 +227,28 @@ class EventStream:
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
         return []
+
+
+class _NulSeparated:
+    """Split a body at NUL bytes; a body without any is one piece, even if it is empty."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._split = False
+
+    def push(self, chunk: bytes) -> list[bytes]:
+        """Add a chunk and return the pieces that it completes."""
+        self._pieces.append(chunk)
+        if b"\0" not in chunk:
+            return []
+        *whole, rest = b"".join(self._pieces).split(b"\0")
+        self._pieces, self._split = [rest], True
+        return [piece for piece in whole if piece]
+
+    def finish(self) -> list[bytes]:
+        """Return the last piece, if it is not empty or the only one."""
+        rest = b"".join(self._pieces)
+        return [rest] if rest or not self._split else []
 
 
 def _text(message: bytes) -> Message:

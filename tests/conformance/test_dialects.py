@@ -117,6 +117,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
             "livekit",
             "moshi",
             "openai_chat_audio",
+            "opens2s",
             "openai_webrtc",
             "pipecat_webrtc",
             "plivo",

@@ -45,6 +45,13 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.CLOSE_BEFORE_READY: "it is ready at once",
         Situation.SESSION_EXPIRED: "it has no sessions",
     },
+    "opens2s": {
+        Situation.CANCELLED: "nothing cancels a request but the end of its connection",
+        Situation.CLOSE_BEFORE_READY: "it is ready at once",
+        Situation.SESSION_EXPIRED: "it has no sessions",
+        Situation.RATE_LIMIT: "a full worker answers later",
+        Situation.INCOMPLETE: "it never says so",
+    },
     "moshi": {
         Situation.MANUAL_TURN: "full duplex",
         Situation.RATE_LIMIT: "your own server has none",

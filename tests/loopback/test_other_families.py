@@ -1,4 +1,4 @@
-"""Hume, chat completions and Moshi over real sockets: imitations of their servers, and the real clients."""
+"""Hume, chat completions, OpenS2S and Moshi: imitations of their servers, and the real clients."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ from tests.support.sounds import main_tone_hz, tone
 
 MS = 1_000_000
 KEY = "secret-of-the-vendor"
-SPECS = {name: client(name) for name in ("hume", "openai-chat-audio", "moshi")}
+SPECS = {name: client(name) for name in ("hume", "openai-chat-audio", "opens2s", "moshi")}
 LOADED = {name: (load(spec.dialect), load(spec.transport)) for name, spec in SPECS.items()}
 LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0.4)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -45,9 +45,10 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
         yield f"http://{address}"
 
 
-def wav(pcm: NDArray[np.int16], rate_hz: int) -> str:
+def wav(pcm: NDArray[np.int16], rate_hz: int, subtype: str = "PCM_16") -> str:
     file = io.BytesIO()
-    soundfile.write(file, pcm, rate_hz, format="WAV")
+    samples = pcm / 32_768 if subtype == "FLOAT" else pcm
+    soundfile.write(file, samples, rate_hz, format="WAV", subtype=subtype)
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -339,6 +340,36 @@ async def test_an_unknown_model() -> None:
     record = await refused(without_the_model)
     assert record.failure is not None
     assert record.failure.kind is FailureKind.UNKNOWN_MODEL
+
+
+# -- OpenS2S -------------------------------------------------------------------------------------------
+
+
+async def test_a_turn_with_opens2s_is_a_recording_up_and_float_wav_files_down() -> None:
+    heard: list[NDArray[np.int16]] = []
+
+    async def worker(request: web.Request) -> web.StreamResponse:
+        assert request.path == "/worker_generate_stream"
+        (said,) = (await request.json())["messages"][0]["content"]
+        recording, rate_hz = soundfile.read(io.BytesIO(base64.b64decode(said["audio"])), dtype="int16")
+        assert rate_hz == 16_000
+        heard.append(recording)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        pieces = [("Beep.", ""), *[("Beep.", wav(tone(22_050, 200, hz=880), 22_050, "FLOAT"))] * 2]
+        for number, (text, audio) in enumerate(pieces):
+            piece = {"text": text, "audio": audio, "finalize": number == 2, "error_code": 0}
+            await response.write(json.dumps(piece).encode() + b"\0")
+            await asyncio.sleep(0.05)
+        return response
+
+    async with serving(worker) as address:
+        record = await one_turn("opens2s", address)
+    assert record.failure is None
+    assert np.array_equal(heard[0], tone(16_000, 480))
+    assert record.reply is not None
+    assert np.abs(record.reply - np.tile(tone(22_050, 200, hz=880), 2).astype(int)).max() <= 1
+    assert (record.reply_rate_hz, record.reply_text) == (22_050, "Beep.")
 
 
 # -- Moshi ---------------------------------------------------------------------------------------------

@@ -91,6 +91,25 @@ async def streaming(request: web.Request) -> web.StreamResponse:
     return response
 
 
+async def test_a_body_is_split_at_nul_bytes() -> None:
+    sent = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"text":"It')
+        await response.write(b'"}\0{"te')
+        await sent.wait()
+        await response.write(b'xt":"It is"}\0\0rest')
+        return response
+
+    async with endpoint(answer) as port, connected(dial(port)) as client:
+        await client.send("{}")
+        assert (await client.receive()).message == '{"text":"It"}'
+        sent.set()
+        assert [(await client.receive()).message for _ in range(2)] == ['{"text":"It is"}', "rest"]
+
+
 async def test_request_and_response() -> None:
     seen = []
 
