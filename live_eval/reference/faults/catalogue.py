@@ -104,7 +104,7 @@ _SOCKETS = (*_JSON, "deepgram", "elevenlabs", "assemblyai", "ultravox", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
 _ROOMS = ("livekit",)
-_ALL = (*_SOCKETS, *_TRACKS)
+_ALL = (*_SOCKETS, *_TRACKS, *_ROOMS)
 _TURNS = (
     "openai",
     "openai-beta",
@@ -116,6 +116,8 @@ _TURNS = (
 )  # dialects whose messages mark the end of a reply
 _NAMED = ("openai", "openai-beta", "openai-webrtc")  # dialects whose messages contain response IDs
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
+_STREAMS = (*_SOCKETS, *_ROOMS)  # clients that open a WebSocket
+_MEDIA = (*_TRACKS, *_ROOMS)
 
 
 _DURATION = BoundedValue(ValueUnit.MILLISECONDS, 0, 3_600_000)
@@ -173,7 +175,7 @@ _LIST = (
         "the connection; clients connect with wss:// or https://", kind=_K.TLS),
     FaultDescription(_N.RESET, _L.SESSION, MOMENT,
         "resets the TCP connection (RST, without a close frame); over WebRTC only at accept or request",
-        kind=_K.CLOSED, moves=True, dialects=_SOCKETS),
+        kind=_K.CLOSED, moves=True, dialects=_STREAMS),
     FaultDescription(_N.STATUS, _L.REQUEST, BoundedValue(_U.NUMBER, 1, 599, default="500"),
         "refuses the request with this HTTP status", kind=_K.SERVER_ERROR),
     FaultDescription(_N.RATE_LIMIT, _L.REQUEST, _DURATION,
@@ -186,7 +188,7 @@ _LIST = (
         "answers the request with 200 and a web page",
         kind=_K.HANDSHAKE, kinds=_each(_TRACKS, _K.SDP_REFUSED)),
     FaultDescription(_N.BAD_ACCEPT, _L.REQUEST, None,
-        "accepts the WebSocket with a wrong Sec-WebSocket-Accept", kind=_K.HANDSHAKE, dialects=_SOCKETS),
+        "accepts the WebSocket with a wrong Sec-WebSocket-Accept", kind=_K.HANDSHAKE, dialects=_STREAMS),
     FaultDescription(_N.NOT_HTTP, _L.REQUEST, None,
         "answers the request with bytes that are not HTTP", kind=_K.HANDSHAKE),
     FaultDescription(_N.SLOW_ANSWER, _L.REQUEST, replace(_DURATION, default="30s"),
@@ -194,25 +196,26 @@ _LIST = (
     FaultDescription(_N.REFUSE_SDP, _L.SIGNALLING, None,
         "refuses the offer as invalid", kind=_K.SDP_REFUSED, dialects=_TRACKS),
     FaultDescription(_N.NO_CODEC, _L.SIGNALLING, None,
-        "answers with a codec that was not offered", kind=_K.CODEC_REFUSED, dialects=_TRACKS),
+        "answers with a codec that was not offered", kind=_K.CODEC_REFUSED, dialects=_MEDIA),
     FaultDescription(_N.BAD_CANDIDATES, _L.SIGNALLING, None,
-        "answers with an address where no server listens", kind=_K.ICE_FAILED, dialects=_TRACKS),
+        "answers with an address where no server listens", kind=_K.ICE_FAILED, dialects=_MEDIA),
     FaultDescription(_N.BAD_FINGERPRINT, _L.SIGNALLING, None,
-        "answers with the fingerprint of another certificate", kind=_K.DTLS_FAILED, dialects=_TRACKS),
+        "answers with the fingerprint of another certificate", kind=_K.DTLS_FAILED, dialects=_MEDIA),
     FaultDescription(_N.NO_CHANNEL, _L.SIGNALLING, None,
         "connects the media, but never opens the data channel", kind=_K.CHANNEL_CLOSED, dialects=_TRACKS),
     FaultDescription(_N.NO_RTP, _L.SIGNALLING, None,
         "opens the data channel and announces reply audio, but never sends a packet",
-        kind=_K.NO_RTP, dialects=_TRACKS),
+        kind=_K.NO_RTP, dialects=_MEDIA),
     FaultDescription(_N.NO_AGENT, _L.SESSION, None,
         "admits the client to a room without an agent", kind=_K.NO_SESSION, dialects=_ROOMS),
     FaultDescription(_N.AGENT_LEAVES, _L.SESSION, MOMENT,
         "the agent leaves the room", kind=_K.CLOSED, moves=True, dialects=_ROOMS),
     FaultDescription(_N.NEVER_READY, _L.SESSION, None,
-        "accepts the connection, then sends nothing", kind=_K.NO_SESSION, dialects=_WITH_MESSAGES),
+        "accepts the connection, then sends nothing",
+        kind=_K.NO_SESSION, dialects=(*_WITH_MESSAGES, *_ROOMS)),
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
         "ends the session after that time, as the dialect ends an expired one",
-        kind=_K.SESSION_EXPIRED, kinds=_each((*_BOTS, "deepgram", "ultravox"), _K.CLOSED)),
+        kind=_K.SESSION_EXPIRED, kinds=_each((*_BOTS, "deepgram", "ultravox", *_ROOMS), _K.CLOSED)),
     FaultDescription(_N.CLOSE, _L.SESSION, BoundedValue(_U.NUMBER, 1, 4_999, default="1011"),
         "closes the connection with this code; 1006: without a close frame; WebRTC has no codes",
         kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
@@ -221,12 +224,13 @@ _LIST = (
         kind=_K.CHANNEL_CLOSED, dialects=_TRACKS),
     FaultDescription(_N.MALFORMED, _L.MESSAGES, None,
         "sends a truncated message, then continues",
-        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_WITH_MESSAGES),
+        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=(*_WITH_MESSAGES, *_ROOMS)),
     FaultDescription(_N.BAD_UTF8, _L.MESSAGES, None,
-        "sends a text message that is not UTF-8", kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
+        "sends a text message that is not UTF-8",
+        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_STREAMS),
     FaultDescription(_N.BAD_FRAME, _L.MESSAGES, None,
         "sends a frame with an opcode that RFC 6455 reserves",
-        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_SOCKETS),
+        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_STREAMS),
     FaultDescription(_N.HUGE, _L.MESSAGES, BoundedValue(_U.BYTES, 0, 200_000_000, default="17MB"),
         "sends a message of this size and of an unknown type",
         kind=_K.MESSAGE_TOO_BIG, moves=True, dialects=_SOCKETS),
@@ -257,7 +261,7 @@ _LIST = (
         | _each(("deepgram", "ultravox"), _K.NO_RESPONSE)),
     FaultDescription(_N.TRANSCRIPT_ONLY, _L.REPLY, None,
         "sends the transcript of the reply and completes it, without audio",
-        kind=_K.NO_RESPONSE, dialects=_WITH_MESSAGES, kinds=_each(_TURNS, _K.EMPTY_REPLY)),
+        kind=_K.NO_RESPONSE, dialects=(*_WITH_MESSAGES, *_ROOMS), kinds=_each(_TURNS, _K.EMPTY_REPLY)),
     FaultDescription(_N.AUDIO_AFTER_DONE, _L.REPLY, None,
         "sends one more chunk of audio after the response is done",
         dialects=("openai", "openai-beta", "gemini-live")),
@@ -279,13 +283,13 @@ _LIST = (
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
         kind=_K.MALFORMED_AUDIO,
         kinds=_each((*_JSON, "elevenlabs", "assemblyai"), _K.MALFORMED_MESSAGE)
-        | _each(("deepgram", "ultravox"), None)),
+        | _each(("deepgram", "ultravox", *_ROOMS), None)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
-        kinds=_each(("openai-live", "moshi", *_BOTS), _K.NO_RESPONSE)),
+        kinds=_each(("openai-live", "moshi", *_BOTS, *_ROOMS), _K.NO_RESPONSE)),
     FaultDescription(_N.SKEW, _L.AUDIO, replace(SHARE, default="10%"),
         "speeds up timestamps by this share: positions in the input, transcripts, RTP",
-        dialects=("openai", "openai-beta", "openai-live", *_TRACKS)),
+        dialects=("openai", "openai-beta", "openai-live", *_MEDIA)),
 )
 # fmt: on
 

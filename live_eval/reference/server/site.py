@@ -187,7 +187,7 @@ async def accept_socket(
         subprotocols: Subprotocols that the client may offer.
 
     Raises:
-        RefusedError: The request is not a WebSocket handshake.
+        RefusedError: The request is not a WebSocket handshake, or its connection has closed.
     """
     socket: web.WebSocketResponse[bool] = web.WebSocketResponse(
         compress=False, max_msg_size=most_bytes, protocols=subprotocols, timeout=CLOSE_TIMEOUT_S
@@ -195,7 +195,8 @@ async def accept_socket(
     if not socket.can_prepare(request).ok:
         raise RefusedError(426, "upgrade_required", "Expected a WebSocket handshake.")
     stream = request.transport
-    assert isinstance(stream, StampedTransport)
+    if not isinstance(stream, StampedTransport):
+        raise RefusedError(400, "connection_closed", "The client closed the connection.")
     framing = stream.framing = WebSocketFraming(keeps_stamps=True)
     await socket.prepare(request)
     return SocketChannel(socket, framing, stream, binary=binary)

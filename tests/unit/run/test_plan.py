@@ -63,6 +63,25 @@ def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert make_plan(settings()).key == Secret("k")
 
 
+def test_the_address_and_the_name_of_a_key_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan(**more: str) -> Plan:
+        return make_plan(validate({"endpoint": {"name": "livekit", **more}, "data": {"path": "sample"}}))
+
+    for variable in ("LIVEKIT_URL", "LIVEKIT_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("LIVEKIT_API_SECRET", "quiet-4711")
+    with pytest.raises(UsageError, match=r"no default URL: pass --base-url .*, or set LIVEKIT_URL"):
+        plan()
+    assert plan(base_url="wss://mine.example").settings("wss://mine.example").key_id is None
+    monkeypatch.setenv("LIVEKIT_URL", "wss://theirs.example")
+    monkeypatch.setenv("LIVEKIT_API_KEY", "my-key")
+    found = plan()
+    assert (found.base_url, found.key) == ("wss://theirs.example", Secret("quiet-4711"))
+    assert found.settings("wss://theirs.example").key_id == "my-key"
+    assert "my-key" not in json.dumps(found.manifest())
+    assert plan(base_url="wss://mine.example").base_url == "wss://mine.example", "a flag has priority"
+
+
 def test_a_folder_without_readable_recordings_starts_nothing(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
