@@ -156,7 +156,7 @@ format: .venv/dev ## Format the code.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready .venv-strangers/exports/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs of e2e.
+strangers: .venv-strangers/voice/ready .venv-strangers/fastrtc/ready .venv-strangers/livekit/ready .venv-strangers/exports/ready $(STRANGERS)/node_modules/ready ## Set up the third-party programs of e2e.
 
 virtual-sound: .venv/mic
 	@$(BIN)/python -c 'import sounddevice' 2>/dev/null && command -v pulseaudio >/dev/null && command -v paplay >/dev/null \

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import orjson
@@ -19,9 +20,12 @@ from live_eval.reference.engine.engine import Engine
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, parse_object
-from live_eval.reference.protocols.webrtc import DECODER_DELAY_SAMPLES, truncated
+from live_eval.reference.protocols.webrtc import DECODER_DELAY_SAMPLES, TRACK, truncated
 
-__all__ = ["AGENT", "AGENT_SID", "AGENT_TRACK", "LiveKitProtocol", "agent"]
+__all__ = ["AGENT", "AGENT_SID", "AGENT_TRACK", "LIVEKIT_CONFIG", "LiveKitProtocol", "agent"]
+
+LIVEKIT_CONFIG = replace(TRACK, transcribe=True)
+"""Audio formats of a room, whose agent transcribes the user."""
 
 AGENT = "agent-live-eval"
 """The identity of the agent."""
@@ -63,6 +67,7 @@ class LiveKitProtocol(ServerProtocol):
         self._identity = identity
         self._streams = 0
         self._open: dict[str, str] = {}  # the stream of each response's text
+        self._chunks: dict[str, int] = {}  # the number of its chunks so far: clients drop a repeated index
         self._chats: dict[str, bytes] = {}
 
     def opened(self) -> Sequence[events.Output]:
@@ -104,6 +109,7 @@ class LiveKitProtocol(ServerProtocol):
                 return self._text(response.response_id, text)
             case events.ResponseEnded(response=response):
                 stream = self._open.pop(response.response_id, "")
+                self._chunks.pop(response.response_id, None)
                 return (_trailer(stream, {"lk.transcription_final": "true"}, AGENT),) if stream else ()
             case Fault(name=FaultName.MALFORMED):
                 return (b'{"type":"stream_chunk","stream_id":"ST_0","content":"AAA',)
@@ -119,9 +125,10 @@ class LiveKitProtocol(ServerProtocol):
         return [events.SendMessage(_state("speaking" if speaks else "listening"))]
 
     def _text(self, response_id: str, text: str) -> Sequence[bytes]:
+        self._chunks[response_id] = index = self._chunks.get(response_id, -1) + 1
         stream = self._open.get(response_id)
         if stream is not None:
-            return (_chunk(stream, text, AGENT),)
+            return (_chunk(stream, text, AGENT, index),)
         stream = self._open[response_id] = self._new_stream()
         attributes = {
             "lk.segment_id": response_id,
@@ -150,8 +157,10 @@ def _packet(kind: str, stream: str, sender: str, **fields: object) -> bytes:
     return orjson.dumps({"type": kind, "participant_identity": sender, "stream_id": stream, **fields})
 
 
-def _chunk(stream: str, text: str, sender: str) -> bytes:
-    return _packet("stream_chunk", stream, sender, content=base64.b64encode(text.encode()).decode())
+def _chunk(stream: str, text: str, sender: str, index: int = 0) -> bytes:
+    return _packet(
+        "stream_chunk", stream, sender, chunk_index=index, content=base64.b64encode(text.encode()).decode()
+    )
 
 
 def _trailer(stream: str, attributes: dict[str, str], sender: str) -> bytes:

@@ -26,8 +26,13 @@ from live_eval.errors import PluginError
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import FaultScript
 from live_eval.reference.faults.injection import DeltaFaults
-from live_eval.reference.protocols.livekit import AGENT_SID, AGENT_TRACK, LiveKitProtocol, agent
-from live_eval.reference.protocols.webrtc import TRACK
+from live_eval.reference.protocols.livekit import (
+    AGENT_SID,
+    AGENT_TRACK,
+    LIVEKIT_CONFIG,
+    LiveKitProtocol,
+    agent,
+)
 from live_eval.reference.server.authentication import TOKEN_PARAMETER, RefusedError, refused
 from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.output_buffer import SessionAudio
@@ -121,7 +126,7 @@ class LiveKitRooms:
         claims = _claims(request)
         identity = str(claims.get("sub") or _IDENTITY)
         participant = _Participant(channel, modules, self._host.clock, settings.faults, identity)
-        protocol = LiveKitProtocol(self._host.engine(settings, TRACK), identity)
+        protocol = LiveKitProtocol(self._host.engine(settings, LIVEKIT_CONFIG), identity)
         self._open.add(participant)
         try:
             # A client may be measuring at any time, and garbage collection would disturb it.
