@@ -4,7 +4,8 @@ This is not realtime: the recording is sent after the user's turn ends, as with 
 shapes follow ``model_worker.py`` and ``web_demo.py`` of CASIA-LM/OpenS2S (359565c). Behaviour and decisions:
 
 * The recording is a base64 WAV file (the worker resamples it to 16 kHz). ``endpoint.extra`` is merged over
-  the request: ``temperature`` and ``top_p``, 1.0 each by default. The worker generates at most 1,024 tokens.
+  the request: ``temperature`` and ``top_p``, 1.0 each by default. A reply ends after 256 tokens, unless the
+  length is set (at most 1,024), and nothing marks it as cut off.
 * The worker puts its own system message before `instructions`; both apply.
 * JSON objects end with a NUL byte. Each has the **whole text so far**, and some have a WAV file of 22.05 kHz
   with samples of **32-bit floats**.
