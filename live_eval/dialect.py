@@ -119,12 +119,10 @@ class ClientSpec:
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
         session_limit_s: Session length after which the service ends a session, or None.
-        sessions: Default limit on the service's concurrent sessions, which also limits a run; None if
-            unknown.
+        sessions: Default limit on concurrent sessions, which also limits a run; None if unknown.
         greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
             the first sessions of a run wait for a greeting.
-        input_audio_tokens_per_s: Tokens that the service counts per second of the user's audio, for cost
-            estimates; None if unknown, or if the service counts another unit; 0 if it counts no tokens.
+        input_audio_tokens_per_s: Tokens counted per second of the user's audio; None if unknown, 0 if none.
         output_audio_tokens_per_s: Tokens per second of a reply, or None.
         reply_speed: Seconds of reply audio that the service sends per second, or None if unknown.
         limits: Other limits, for users.

@@ -43,6 +43,7 @@ OF_A_RESPONSE = (
 _STREAM = (QueuedAudio, StreamAudio, StreamInterrupted, StreamText)
 _PLAYBACK = (PlaybackStarted, PlaybackStopped)
 _MOST_CHARACTERS = 8_000
+_known: dict[type, tuple[tuple[str, Any], ...]] = {}
 
 
 def misfit(output: Output) -> str | None:
@@ -79,9 +80,11 @@ def out_of_place(event: Output, *, continuous: bool, track: bool) -> str | None:
     return None
 
 
-@cache
 def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
-    return tuple(get_type_hints(kind).items())
+    found = _known.get(kind)
+    if found is None:
+        found = _known[kind] = tuple(get_type_hints(kind).items())
+    return found
 
 
 @cache

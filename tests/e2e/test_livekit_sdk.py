@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from pathlib import Path
 
 import jiwer
 import numpy as np
@@ -22,7 +23,7 @@ async def test_a_participant_talks_to_the_agent(reference: str, talk: Talk) -> N
     """The SDK subscribes to the agent, publishes a recording, and gets states, transcripts and a voice."""
     python = python_of("livekit")
     recording = await asyncio.to_thread(talk, 48_000, 1.0, PHONE)
-    command = [python, STRANGERS / "livekit_client.py", f"ws://{reference}", recording]
+    command: list[str | Path] = [python, STRANGERS / "livekit_client.py", f"ws://{reference}", recording]
     [turn] = await asyncio.to_thread(told, command)
     assert words(turn["heard"]) == words(PHONE_SAYS)
     assert words(turn["said"]) == words(PHONE_REPLY)

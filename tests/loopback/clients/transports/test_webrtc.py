@@ -254,7 +254,7 @@ async def test_comfort_noise_is_received_as_silence() -> None:
         )
         noise.payload = b"\x40"
         assert transport._tap is not None
-        await transport._tap._packet(noise, 0)
+        await transport._tap._listeners[0]._packet(noise, 0)
         [heard] = await packets(transport, 1)
         assert (heard.sequence, heard.payload, heard.codec) == (last.sequence + 1, b"", last.codec)
         assert samples_in(heard.payload, heard.codec) == 0
