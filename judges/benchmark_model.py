@@ -62,6 +62,7 @@ class BenchmarkModel:
         item = turn.case.item
         rule = item.rule if item is not None and item.rule in _PROMPTS else ScoringRule.RATING
         hint = item.details.get("hint") if item is not None else None
+        criteria = (item.details.get("rubrics") or ()) if item is not None else ()
         text = self._prompts[rule].fill(
             {
                 "prompt": turn.case.text,
@@ -70,11 +71,15 @@ class BenchmarkModel:
                 "conversation": "\n".join(
                     f"User: {said}\nAssistant: {reply}" for said, reply in turn.earlier
                 ),
-                "rubrics": "\n".join(item.details.get("rubrics") or ()) if item is not None else None,
+                "rubrics": "\n".join(f"{n}. {each}" for n, each in enumerate(criteria, 1)) or None,
                 "reply_text": turn.reply_text,
             }
         )
-        return ChatRequest(messages=[{"role": "user", "content": text}], model=SMALL_TEXT_MODEL)
+        return ChatRequest(
+            messages=[{"role": "user", "content": text}],
+            model=SMALL_TEXT_MODEL,
+            expected_detail={"criteria": len(criteria)} if rule is ScoringRule.RUBRICS else {},
+        )
 
     def parse(self, answer: str) -> Judgement:
         """Return the rating or verdict in a response."""

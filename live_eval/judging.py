@@ -357,12 +357,15 @@ class ChatRequest:
 
     Args:
         model: Model that the judge was written for; the user may choose a different model.
+        expected_detail: Values that a score's detail must have, such as the number of criteria. An answer
+            with other values is as unreadable as one that cannot be parsed.
     """
 
     messages: Sequence[Mapping[str, Any]]
     model: str
     json_object: bool = True
     temperature: float = 0.0
+    expected_detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class LocalJudge(Protocol):

@@ -24,7 +24,7 @@ def is_chinese(language: str) -> bool:
     >>> is_chinese("zh-CN"), is_chinese("en")
     (True, False)
     """
-    return language.lower().split("-")[0] in ("zh", "cmn")
+    return language.lower().split("-")[0] == "zh"
 
 
 def normalised(text: str, language: str) -> str:

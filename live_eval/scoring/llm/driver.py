@@ -158,7 +158,7 @@ class LlmDriver:
         """Judge the stored response, or a new response that the model may repair once."""
         known = await self._known(key)
         if known is not None and isinstance(text := known.get("answer"), str):
-            read = self._read(parse, text)
+            read = self._read(question, parse, text)
             if isinstance(read, (Scored, Unscored)):
                 self.usage.cached += 1
                 return _with_detail(read, {**known, "calls": 0, "cached": True})
@@ -168,7 +168,7 @@ class LlmDriver:
             reply = await self._ask(question, messages, record)
             if isinstance(reply, Unscored):
                 return reply
-            read = self._read(parse, reply.text) if isinstance(reply, ChatAnswer) else reply
+            read = self._read(question, parse, reply.text) if isinstance(reply, ChatAnswer) else reply
             if isinstance(read, (Scored, Unscored)):
                 await self._keep(key, record)
                 return _with_detail(read, record)
@@ -184,12 +184,16 @@ class LlmDriver:
                 {"role": "user", "content": _REPAIR.format(reason=quoted(read.reason))},
             ]
 
-    def _read(self, parse: _Parse, text: str) -> Judgement | CallFailure:
+    def _read(self, question: ChatQuestion, parse: _Parse, text: str) -> Judgement | CallFailure:
         """Parse a response. A repair is possible after a `Failed`, but not after a `CallFailure`."""
         try:
             judgement = parse(text)
         except Exception as error:
             return CallFailure(CallProblem.JUDGE, f"parsing the response: {type(error).__name__}: {error}")
+        if isinstance(judgement, Scored):
+            for name, wanted in question.request.expected_detail.items():
+                if (got := judgement.detail.get(name)) != wanted:
+                    return Failed(f"expected {wanted} {name}, got {got}")
         return check_judgement(self._settings.judge, judgement) if self._settings.judge else judgement
 
     async def _known(self, key: str) -> Mapping[str, Any] | None:

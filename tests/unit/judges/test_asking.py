@@ -88,27 +88,27 @@ def test_a_missing_prompt_is_refused(tmp_path: Path) -> None:
         (ARENA, "4", "arena.md", "c1c223febe6caa5f60b2f16202e32b9a1548cf3e9dcc5b5b438415deafd2ef2d"),
         (
             BENCHMARK_MODEL,
-            "5",
+            "6",
             "benchmark_rating.md",
             "33054ff1f00a80f769ee2b7a1bd5fad5037fe6bf20779a12dd92831d6d241509",
         ),
         (
             BENCHMARK_MODEL,
-            "5",
+            "6",
             "benchmark_reference.md",
             "da0b9ebdf1221058b4317920cbca6a1c44ec6de1bb20041ef304d8a8ad452757",
         ),
         (
             BENCHMARK_MODEL,
-            "5",
+            "6",
             "benchmark_rubrics.md",
-            "ca71543cc62a1f054d5725994f0b7a64aec57cd975ec0fa57f5f8e1f38fb7c17",
+            "aad2af3ae46b938f16fa9e61121645abb59aa4d1358c7b0a8322b343f10c96f8",
         ),
         (
             BENCHMARK_MODEL,
-            "5",
+            "6",
             "benchmark_guided.md",
-            "269895fa188f5143b9c5a7f1ea7625ab916672c4f33cf0b088894071691c864a",
+            "56e053ad8c3b5a79cb9d5fa8d2ecc17683dcf00010745b25c23006d0eaf8c9eb",
         ),
     ],
 )

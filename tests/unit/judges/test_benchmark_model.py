@@ -38,7 +38,7 @@ def test_an_open_answer_is_rated_without_a_reference() -> None:
 def test_a_suggested_answer_or_a_hint_is_considered() -> None:
     suggested = asked(turn(ScoringRule.GUIDED_RATING, "Oh no."))
     assert 'Suggested answer: "Oh no."' in suggested
-    assert "What to consider: null" in suggested
+    assert "Guidance for the rating: null" in suggested
     one = turn(ScoringRule.GUIDED_RATING)
     assert one.case.item is not None
     item = replace(one.case.item, details={"hint": "the speaker's emotion: sad"})
@@ -78,7 +78,7 @@ def test_criteria_are_judged_in_the_conversation() -> None:
     item = replace(one.case.item, details={"rubrics": ["Names Lima.", "Stays short."]})
     text = asked(replace(one, case=replace(one.case, item=item), earlier=(("Be short.", "Sure."),)))
     assert '"User: Be short.\\nAssistant: Sure."' in text
-    assert '"Names Lima.\\nStays short."' in text
+    assert '"1. Names Lima.\\n2. Stays short."' in text
     judgement = BenchmarkModel().parse('{"explanation": "x", "met": [true, false, true, true]}')
     assert isinstance(check_judgement(BENCHMARK_MODEL, judgement), Scored)
     assert judgement == Scored({"met": 75.0, "passed": 0.0}, {"explanation": "x", "criteria": 4})

@@ -121,7 +121,7 @@ def test_material_stays_in_its_strings(judge: str, text: str) -> None:
         "prompt": f"words {text}",
         "reference": f"answer {text}",
         "hint": f"hint {text}",
-        "rubrics": f"x\nhint {text}",
+        "rubrics": f"1. x\n2. hint {text}",
         "conversation": f"User: hint {text}\nAssistant: y",
     }
     found = material(prompt, template)

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,18 @@ async def test_a_number_out_of_bounds_is_repaired_too(server: Server) -> None:
     judgement = await ask(server, [completion('{"kindness": 9}')], judge=TOY)
     assert isinstance(judgement, Scored)
     assert "expected a finite number from 1 to 5" in server.requests[1]["messages"][-1]["content"]
+
+
+async def test_a_score_without_the_expected_detail_is_repaired(server: Server) -> None:
+    class Thorough(KindJudge):
+        def request(self, turn: JudgedTurn) -> ChatRequest:
+            return replace(super().request(turn), expected_detail={"why": "said twice"})
+
+    server.answers = [completion('{"kindness": 3}')] * 2
+    async with driver(server) as llm:
+        (judgement,) = await llm.judge(Thorough(), turns("a"))
+    assert isinstance(judgement, Failed)
+    assert "expected said twice why, got said so" in server.requests[1]["messages"][-1]["content"]
 
 
 async def test_a_failed_repair_reports_its_own_error(server: Server) -> None:

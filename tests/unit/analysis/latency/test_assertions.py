@@ -91,8 +91,8 @@ def test_an_assertion_has_a_metric_a_statistic_and_a_bound(
         ("first_byte.p75 < 3ms", r"unknown statistic 'p75'; expected one of mean, p50, p90, p95, p99, max"),
         ("first_byte.p95 < 1200", "expected a time in ms or s, got '1200'"),
         ("first_byte.p95 < 3min", "of ms, s, % or none, got 'min'"),
-        ("first_byte.p95 < 1,2 s", "expected a number after <, got '1,2'"),
-        ("first_byte.p95 < nan ms", "expected a number after <, got 'nan'"),
+        ("first_byte.p95 < 1,2 s", "expected a number after <, got '1,2s'"),
+        ("first_byte.p95 < nan ms", "expected a number after <, got 'nanms'"),
     ],
 )
 def test_a_malformed_assertion_is_refused_with_the_expected_form(text: str, message: str) -> None:
