@@ -25,6 +25,7 @@ __all__ = [
     "OPENAI_CHAT_AUDIO",
     "OPENAI_LIVE",
     "OPENAI_WEBRTC",
+    "OPENS2S",
     "PIPECAT_WEBRTC",
     "PIPECAT_WEBSOCKET",
     "PLIVO",

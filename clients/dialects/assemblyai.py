@@ -86,7 +86,9 @@ class AssemblyAiAgent(EventDialect):
         self._url = websocket_url(settings.base_url, "ws", {})
         self._asked = merged(_asked(settings), settings.extra)
         for side in ("input", "output"):
-            if "agent_id" not in self._asked and self._asked[side]["format"] != _FORMAT:
+            sides = self._asked.get(side)
+            known = isinstance(sides, dict) and sides.get("format") == _FORMAT
+            if "agent_id" not in self._asked and not known:
                 raise UsageError(f"endpoint.extra.{side}.format: expected {_FORMAT} (the format in use)")
         self.handlers = {
             "session.ready": lambda event, at_ns: self.become_ready(event.text("session_id")),

@@ -149,7 +149,7 @@ class LiveKitAgent(EventDialect):
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         if name == _NO_STATE:
-            return self.become_ready()
+            return self.become_ready() if self._state is None else ()
         if name != _NO_AGENT or self.ready:
             return ()
         if self._agent is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import string
 import unicodedata
 from types import ModuleType
@@ -38,7 +39,8 @@ def normalised(text: str, language: str) -> str:
     """
     if not is_chinese(language):
         return str(_ENGLISH(text))
-    text = _in_characters(unicodedata.normalize("NFKC", text).lower())
+    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", unicodedata.normalize("NFKC", text).lower())
+    text = _in_characters(text)
     return "".join(char for char in text if unicodedata.category(char)[0] not in "PSZC")
 
 

@@ -108,6 +108,9 @@ def _fits(reply: RatedReply, needs: frozenset[Need], skipped: Counter[str]) -> b
 
 
 def _turn(reply: RatedReply, skipped: Counter[str]) -> JudgedTurn | None:
+    if reply.audio is None:
+        skipped["the reply's file is missing or outside the folder"] += 1
+        return None
     try:
         audio = read_audio(reply.audio).audio
     except AudioError as error:

@@ -109,12 +109,13 @@ def _cases(
 
 
 def _rubrics(value: Any) -> list[str]:
-    """Return the rubrics: a list, as a value or as JSON, or one per line."""
+    """Return the rubrics: a list, as a value or as JSON, or one per line; none if an entry is not text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (RecursionError, ValueError):
             value = value.splitlines()
     if not isinstance(value, list):
         return []
-    return [each.strip() for each in value if isinstance(each, str) and each.strip()]
+    texts = [each.strip() for each in value if isinstance(each, str) and each.strip()]
+    return texts if len(texts) == len(value) else []

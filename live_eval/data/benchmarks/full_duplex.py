@@ -8,6 +8,7 @@ An utterance that is a stretch of a longer recording has that stretch as its bou
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -95,7 +96,7 @@ def _item(part: str, item: Path, spec: BenchmarkSpec) -> Iterator[Case]:
         utterances = _humdial(part, item) if spec.name == _HUMDIAL else _READERS[part](item)
     except DataError as error:
         problem = str(error)
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
         problem = f"{item}: unexpected annotations: {type(error).__name__}: {error}"
     folder = item if item.is_dir() else item.parent
     for index, said in enumerate(utterances):
@@ -138,21 +139,26 @@ def _json(path: Path) -> Any:
     return parse_json(read_text(path, links=True), str(path))
 
 
+def _times(begin: Any, end: Any) -> tuple[float, float]:
+    begin, end = float(begin), float(end)
+    if not 0 <= begin < end < math.inf:
+        raise ValueError(f"expected 0 <= begin < end in seconds, got {begin} to {end}")
+    return begin, end
+
+
 def _words(item: Path) -> list[tuple[float, float]]:
     """Return the times of the words in ``transcription.json``, a list of words or of speakers' words."""
     found: list[tuple[float, float]] = []
     for entry in _json(item / "transcription.json"):
         for word in entry.get("item", [entry]):
-            begin, end = map(float, word["timestamp"])
-            found.append((begin, end))
+            begin, end = word["timestamp"]
+            found.append(_times(begin, end))
     return sorted(found)
 
 
 def _stretch(entry: Mapping[str, Any]) -> tuple[float, float]:
-    begin, end = map(float, entry["timestamp"])
-    if not 0 <= begin < end:
-        raise ValueError(f"expected a stretch in order, got {begin} to {end}")
-    return begin, end
+    begin, end = entry["timestamp"]
+    return _times(begin, end)
 
 
 def _pauses(item: Path) -> list[_Utterance]:
@@ -209,7 +215,7 @@ def _humdial(part: str, item: Path) -> list[_Utterance]:
     """Return the first speech segment, and the last as the event; for pauses, all segments."""
     scene = part.rpartition("-")[0]
     segments = [
-        (float(each["xmin"]), float(each["xmax"]), str(each.get("text") or ""))
+        (*_times(each["xmin"], each["xmax"]), str(each.get("text") or ""))
         for each in _json(item.with_suffix(".json"))["speech_segments"]
     ]
     if len(segments) < 2:

@@ -37,14 +37,14 @@ class RatedReply:
     Args:
         case: The instruction; its cue is the user's emotion, or None except for empathy.
         ability: What the instruction asks for, such as ``empathy/anger``.
-        audio: Path of the reply.
+        audio: Path of the reply; None if it is missing or outside the folder.
         ratings: People's ratings, 1 to 5, by rater.
         published: Rating by the publisher's judge, or None.
     """
 
     case: Case
     ability: str
-    audio: Path
+    audio: Path | None
     text: str | None
     ratings: Mapping[str, float] = field(default_factory=dict)
     published: float | None = None
@@ -104,7 +104,7 @@ def _reply(
             source="vstyle",
         ),
         ability=ability,
-        audio=next((path for path in places if path.is_file()), folder / name),
+        audio=next((path for path in places if os.path.isfile(path)), places[-1] if places else None),
         text=text.strip() if isinstance(text, str) else None,
         ratings=ratings,
         published=published,
@@ -124,6 +124,6 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _number(value: Any) -> float | None:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None

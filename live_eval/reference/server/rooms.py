@@ -143,6 +143,7 @@ class LiveKitRooms:
                     reading.cancel()
         finally:
             self._open.discard(participant)
+            await participant.close(_GOING_AWAY, "the session is over")
         return channel.socket
 
 

@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,15 @@ def test_bad_annotations_are_named(tmp_path: Path) -> None:
     write(tmp_path / "v1_5/user_backchannel/1", "input.wav", metadata={"context_text": "x"})
     write(tmp_path / "v1_5/user_backchannel/2", "input.wav", metadata=OVERLAP | {"timestamps": [2, 1]})
     write(tmp_path / "v1_5/user_backchannel/3", "input.wav")
+    for name, end in (("4", 10**400), ("5", math.inf), ("6", math.nan)):
+        endless = OVERLAP | {"timestamps": [2, end]}
+        write(tmp_path / f"v1_5/user_backchannel/{name}", "input.wav", metadata=endless)
     problems = [case.problem or "" for case in load(tmp_path / "user_backchannel").cases]
-    for words in ("unexpected annotations: KeyError: 'timestamps'", "a stretch in order", "metadata.json"):
+    for words in (
+        "unexpected annotations: KeyError: 'timestamps'",
+        "expected 0 <= begin < end",
+        "metadata.json",
+    ):
         assert any(words in problem for problem in problems)
     (tmp_path / "v1_5/talking_to_other").mkdir()
     with pytest.raises(DataError, match="expected the items of Full-Duplex-Bench"):

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,19 @@ def test_replies_are_joined_with_their_ratings(tmp_path: Path) -> None:
     assert (anger.case.case_id, anger.case.script_id, anger.ratings) == ("en/0_0", "en/0", {"p1": 1, "p2": 1})
     assert anger.case.cue is not None
     assert (anger.case.cue.phrase, age.case.cue, age.published) == ("anger", None, 4)
+    assert anger.audio is not None
     assert anger.audio.is_file()
+
+
+@pytest.mark.parametrize("named", ["/etc/hostname", "../../../elsewhere.wav", "x" * 300, "\ud800"])
+def test_a_recording_outside_the_folder_is_not_read(tmp_path: Path, named: str) -> None:
+    root = vstyle(tmp_path / "set", count=2)
+    recordings_below(tmp_path, "elsewhere.wav")
+    table = root / "VStyle-responses/en/metadata.jsonl"
+    rows = [json.loads(line) for line in table.read_text("utf-8").splitlines()]
+    lines(table, [row | {"response_audio_path": named} for row in rows])
+    audio = [reply.audio for reply in rated_replies(root)]
+    assert all(path is None or (path.is_relative_to(root) and not os.path.isfile(path)) for path in audio)
 
 
 def test_bad_rows_are_left_out_and_missing_files_named(tmp_path: Path) -> None:
