@@ -44,7 +44,9 @@ async def interrupt(
     script = {"reply_ms": 3_000, "delay_ms": 200, "cadence": Cadence.REALTIME, **script}
     async with endpoint(folder, **script) as served:
         settings = EndpointSettings(
-            base_url=f"{served.origin}{family.base}", model="live-eval-reference", turn_mode=mode
+            base_url=f"{served.origin}{family.base}",
+            model="live-eval-reference" if family.takes_model else None,
+            turn_mode=mode,
         )
         session = Session(dialect(settings), transport, SystemClock(), turn_mode=mode, limits=LIMITS)
         captures = await session.run(speaker)

@@ -64,7 +64,9 @@ async def converse(
     mode = mode or spec.turn_modes[0]
     parameters = "&".join(f"{name}={value}" for name, value in query.items())
     settings = EndpointSettings(
-        base_url=f"{served.origin}{family.base}?{parameters}", model="live-eval-reference", turn_mode=mode
+        base_url=f"{served.origin}{family.base}?{parameters}",
+        model="live-eval-reference" if family.takes_model else None,
+        turn_mode=mode,
     )
     clock = SystemClock()
     probe = LoopProbe(clock)

@@ -209,7 +209,7 @@ def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path
 def test_an_unknown_endpoint_is_wrong_usage(installed: str, package: Path) -> None:
     status, said = run_pytest(installed, package, "--live-eval-endpoint", "nobody", "-k", "repeats")
     assert status == 1, said
-    assert "UsageError: unknown endpoint 'nobody'; expected one of azure, " in said
+    assert "UsageError: unknown endpoint 'nobody'; expected one of assemblyai, azure, " in said
     assert "registry.py" not in said
 
 
