@@ -20,6 +20,7 @@ from live_eval.judges._sound import RecordingCache, thread_count, unrateable
 from live_eval.judges.text._reply import other_language
 from live_eval.judges.text._syllables import syllables
 from live_eval.judging import JudgedTurn, Judgement, Need, Scored, Unscored, missing
+from live_eval.text.wording import primary_language
 
 __all__ = ["Prosody", "syllable_rate"]
 
@@ -78,7 +79,7 @@ class Prosody:
         detail: dict[str, Any] = {"reply": asdict(reply) | {"syllables_per_s": reply_rate}}
         speaker = self._speaker(turn)
         if isinstance(speaker, ProsodyMeasures):
-            english = turn.case.language.lower().split("-")[0] == "en"
+            english = primary_language(turn.case.language) == "en"
             rate = syllable_rate(turn.case.text, speaker) if english else None
             detail["speaker"] = asdict(speaker) | {"syllables_per_s": rate}
             # Without pauses, the level would include background noise.

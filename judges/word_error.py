@@ -30,7 +30,7 @@ from live_eval.judges.text._reply import unreadable
 from live_eval.judges.text._said import what_was_said
 from live_eval.judging import JudgedTurn, Judgement, Scored, Unscored
 from live_eval.speech.recognition import Recogniser
-from live_eval.text.wording import plain_typography
+from live_eval.text.wording import plain_typography, primary_language
 
 __all__ = ["WordErrorHeard", "WordErrorSaidBack", "WordErrorSpoken"]
 
@@ -97,9 +97,9 @@ class WordErrorSpoken:
         ]
 
     def _judge(self, turn: JudgedTurn) -> Judgement:
-        if lacks := self._recogniser.lacks(turn.case.language):
-            return Unscored(lacks)
-        language = turn.case.language.lower().split("-")[0]
+        if unknown := self._recogniser.language_problem(turn.case.language):
+            return Unscored(unknown)
+        language = primary_language(turn.case.language)
         transcript = self._recogniser.transcribe(turn.reply_at(16_000), words=False, language=language)
         return _word_errors(
             turn.reply_text or "",
@@ -112,7 +112,7 @@ class WordErrorSpoken:
 
 def _foreign(turn: JudgedTurn) -> Unscored | None:
     language = turn.case.language
-    if language.lower().split("-")[0] == "en" or is_chinese(language):
+    if primary_language(language) == "en" or is_chinese(language):
         return None
     return Unscored(f"the case is in {language!r}, and errors are counted in English and Chinese")
 

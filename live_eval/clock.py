@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Clock", "FrameSlots", "Pacer", "SystemClock", "Tick"]
+__all__ = ["Clock", "FrameSlots", "Pacer", "SystemClock", "Tick", "wait_until"]
 
 
 _T = TypeVar("_T")
@@ -72,6 +72,25 @@ class SystemClock:
     def catch_up(self) -> None:
         """See `Clock.catch_up`."""
         _timetable().run_due()
+
+
+async def wait_until(
+    is_done: Callable[[], bool], changed: asyncio.Event, clock: Clock, timeout_ns: int
+) -> bool:
+    """Wait until a condition holds; return whether it did within the time.
+
+    Args:
+        changed: Event that is set whenever the condition may have changed; it is cleared here.
+    """
+    deadline_ns = clock.now_ns() + timeout_ns
+    while not is_done():
+        if clock.now_ns() >= deadline_ns:
+            return False
+        changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((deadline_ns - clock.now_ns()) / 1e9):
+                await changed.wait()
+    return True
 
 
 def _nothing() -> None:

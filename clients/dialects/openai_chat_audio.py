@@ -126,10 +126,7 @@ class OpenAIChatAudio(RequestDialect):
 
     def request(self, wav: str) -> dict[str, Any]:
         heard = {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}}
-        messages: list[dict[str, Any]] = [{"role": "user", "content": [heard]}]
-        if self.settings.instructions:
-            messages.insert(0, {"role": "system", "content": self.settings.instructions})
-        return self._body | {"messages": messages}
+        return self._body | {"messages": self.messages(heard)}
 
     # -- The answer --------------------------------------------------------------------------------------
 

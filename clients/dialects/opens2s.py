@@ -84,10 +84,7 @@ class OpenS2S(RequestDialect):
         return Dial(self._url, {"Content-Type": "application/json"} | bearer_header(self.settings))
 
     def request(self, wav: str) -> dict[str, Any]:
-        messages: list[dict[str, Any]] = [{"role": "user", "content": [{"audio": wav}]}]
-        if self.settings.instructions:
-            messages.insert(0, {"role": "system", "content": self.settings.instructions})
-        return self._body | {"messages": messages}
+        return self._body | {"messages": self.messages({"audio": wav})}
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         try:

@@ -257,6 +257,13 @@ class RequestDialect(BaseDialect):
         """Return the request with the user's recording, a WAV file in base64."""
         raise NotImplementedError
 
+    def messages(self, recording: Mapping[str, object]) -> list[dict[str, object]]:
+        """Return the chat's messages: the instructions, if any, and a content part with the recording."""
+        said: list[dict[str, object]] = [{"role": "user", "content": [recording]}]
+        if self.settings.instructions:
+            said.insert(0, {"role": "system", "content": self.settings.instructions})
+        return said
+
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Report that the session is ready."""
         return (SessionReady(),)

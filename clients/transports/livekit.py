@@ -16,9 +16,8 @@ from typing import Any
 
 import orjson
 from aiortc import RTCDataChannel, RTCPeerConnection
-from aiortc.sdp import candidate_from_sdp
 
-from live_eval.audio.rtc_answerer import RtcAnswerer
+from live_eval.audio.rtc_answerer import RtcAnswerer, add_candidate
 from live_eval.audio.rtp_tap import RtcTap
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clients.transports._webrtc_signalling import Answer, AnswerCheck, configuration
@@ -219,15 +218,13 @@ class LiveKitTransport(WebRtcTransport):
     async def _add_candidates(self, target: str, peer: RTCPeerConnection | None) -> None:
         given, self._early[target] = self._early[target], []
         for text in given:
-            with contextlib.suppress(Exception):  # one that aiortc cannot use (TCP, mDNS)
+            with contextlib.suppress(Exception):  # a candidate that aiortc cannot use (TCP, mDNS)
                 init = orjson.loads(text)
-                candidate = candidate_from_sdp(init["candidate"].removeprefix("candidate:"))
-                candidate.sdpMid, candidate.sdpMLineIndex = init.get("sdpMid"), init.get("sdpMLineIndex")
                 assert peer is not None
-                await peer.addIceCandidate(candidate)
+                await add_candidate(peer, init["candidate"], init.get("sdpMid"), init.get("sdpMLineIndex"))
 
     async def _ping(self, every_s: int) -> None:
-        """Report to the server that this client is there."""
+        """Send the server a ping at this interval."""
         with contextlib.suppress(TransportClosedError):
             while True:
                 await self._clock.sleep_until(self._clock.now_ns() + every_s * _SECOND_NS)

@@ -13,6 +13,7 @@ from whisper_normalizer.english import EnglishTextNormalizer
 
 from live_eval.errors import UsageError
 from live_eval.extras import install_command
+from live_eval.text.wording import primary_language
 
 __all__ = ["error_rate", "is_chinese", "normalised", "official_error_rate"]
 
@@ -25,7 +26,7 @@ def is_chinese(language: str) -> bool:
     >>> is_chinese("zh-CN"), is_chinese("en")
     (True, False)
     """
-    return language.lower().split("-")[0] == "zh"
+    return primary_language(language) == "zh"
 
 
 def normalised(text: str, language: str) -> str:

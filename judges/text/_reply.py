@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from live_eval.judging import JudgedTurn, Unscored
-from live_eval.text.wording import plain_typography
+from live_eval.text.wording import plain_typography, primary_language
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -149,7 +149,7 @@ def other_language(text: str, expected: str) -> str | None:
         text: The text; for one or two words, only the writing system is checked.
         expected: Expected language, a BCP 47 tag.
     """
-    wanted = expected.lower().split("-")[0]
+    wanted = primary_language(expected)
     alike = next((group for group in _ALIKE if wanted in group), {wanted})
     identifier = _identifier()
     if wanted not in identifier.labels:

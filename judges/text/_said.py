@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from live_eval.errors import UsageError
 from live_eval.judges._sound import thread_count, unrateable
 from live_eval.judging import Failed, JudgedTurn, Unscored
+from live_eval.text.wording import primary_language
 
 if TYPE_CHECKING:
     from live_eval.speech.recognition import Recogniser
@@ -33,9 +34,9 @@ def what_was_said(turn: JudgedTurn) -> SaidWords | Unscored:
     recogniser = _recogniser()
     if isinstance(recogniser, str):
         return Unscored(f"the reply has no transcript, and no recogniser is available: {recogniser}")
-    if lacks := recogniser.lacks(turn.case.language):
-        return Unscored(f"the reply has no transcript, and {lacks}")
-    language = turn.case.language.lower().split("-")[0]
+    if unknown := recogniser.language_problem(turn.case.language):
+        return Unscored(f"the reply has no transcript, and {unknown}")
+    language = primary_language(turn.case.language)
     heard = recogniser.transcribe(turn.reply_at(16_000), words=False, language=language)
     return SaidWords(heard.text, recogniser.name)
 

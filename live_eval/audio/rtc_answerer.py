@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
+from aiortc.sdp import candidate_from_sdp
 
 from live_eval.audio.rtp import RtpPacket
 from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, take_apart
@@ -14,7 +15,21 @@ from live_eval.clock import Clock
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
 
-__all__ = ["RtcAnswerer"]
+__all__ = ["RtcAnswerer", "add_candidate"]
+
+
+async def add_candidate(peer: RTCPeerConnection, line: str, mid: str | None, index: int | None) -> None:
+    """Add an ICE candidate of the other side.
+
+    Args:
+        line: Candidate in SDP syntax, with or without ``candidate:``.
+
+    Raises:
+        Exception: aiortc raises many kinds of errors for candidates that it cannot use.
+    """
+    candidate = candidate_from_sdp(line.removeprefix("candidate:"))
+    candidate.sdpMid, candidate.sdpMLineIndex = mid, index
+    await peer.addIceCandidate(candidate)
 
 
 class RtcAnswerer:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +274,20 @@ def read_entries(path: Path) -> list[Any]:
     if not content:
         raise DataError(f"{path}: expected a list of entries, got an empty list")
     return content
+
+
+def read_json_lines(path: Path, where: str = "") -> Iterator[tuple[int, Any]]:
+    """Yield the number and the value of each line of a file with one JSON value per line.
+
+    Args:
+        where: How errors name the file; its path by default.
+
+    Raises:
+        DataError: The file cannot be read, or a line is not JSON.
+    """
+    for number, line in enumerate(read_text(path, links=True).split("\n"), 1):
+        if line.strip():
+            yield number, parse_json(line, where or str(path), line=number)
 
 
 def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from live_eval.audio import Audio, resample
 from live_eval.errors import JudgeError, UsageError
 from live_eval.extras import install_command
+from live_eval.text.wording import primary_language
 from live_eval.weights import file_sha256, package_folder, packaged_file
 
 __all__ = ["MODEL_VARIABLE", "Recogniser", "Transcript", "Word", "available", "find_model"]
@@ -116,9 +117,9 @@ class Recogniser:
         sha256 = file_sha256(self._folder / _WEIGHTS)
         return f"{self.name} (faster-whisper {metadata.version('faster-whisper')}, weights {sha256[:12]})"
 
-    def lacks(self, language: str) -> str | None:
+    def language_problem(self, language: str) -> str | None:
         """Return why the model cannot recognise a language, or None if it can."""
-        if language.lower().split("-")[0] == "en" or self._model.model.is_multilingual:
+        if primary_language(language) == "en" or self._model.model.is_multilingual:
             return None
         return (
             f"the recogniser {self.name} knows only English: set {MODEL_VARIABLE} to the folder of a "

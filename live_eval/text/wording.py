@@ -16,6 +16,7 @@ __all__ = [
     "natural_order",
     "one_line",
     "plain_typography",
+    "primary_language",
     "printable",
     "significant",
     "stamped_by",
@@ -156,6 +157,15 @@ def natural_order(text: str) -> list[tuple[int, int, str]]:
         for part in parts
         if part
     ]
+
+
+def primary_language(tag: str) -> str:
+    """Return the language of a tag, without script and region.
+
+    >>> primary_language("zh-Hant-TW")
+    'zh'
+    """
+    return tag.lower().split("-")[0]
 
 
 def plain_typography(text: str) -> str:

@@ -15,17 +15,17 @@ from typing import Any
 from aiortc import (
     RTCConfiguration,
     RTCDataChannel,
-    RTCIceCandidate,
     RTCPeerConnection,
     RTCRtpCodecCapability,
     RTCSessionDescription,
 )
 from aiortc.rtcdtlstransport import X509_DIGEST_ALGORITHMS
-from aiortc.sdp import SessionDescription, candidate_from_sdp
+from aiortc.sdp import SessionDescription
 
 from live_eval.audio.codecs import OPUS_RATE_HZ
+from live_eval.audio.rtc_answerer import add_candidate
 from live_eval.audio.rtp_tap import RtcTap, keep_no_packets, take_apart
-from live_eval.clock import Clock
+from live_eval.clock import Clock, wait_until
 from live_eval.errors import LiveEvalError
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
@@ -110,23 +110,19 @@ class RtcConnection:
         if self.ended or not line:
             return
         try:
-            found: RTCIceCandidate = candidate_from_sdp(line.removeprefix("candidate:"))
-            found.sdpMid, found.sdpMLineIndex = mid, index
-            await self._peer.addIceCandidate(found)
+            await add_candidate(self._peer, line, mid, index)
         except Exception as error:  # aiortc may raise any exception; see `answer`
             raise OfferError(f"expected an ICE candidate, got {line[:100]!r}: {error}") from None
 
     async def connected(self, timeout_ns: int) -> bool:
         """Wait until the connection is set up; return whether this succeeded in time."""
-        deadline_ns = self._clock.now_ns() + timeout_ns
-        while not self.ended and self._peer.connectionState != "connected":
-            if self._clock.now_ns() >= deadline_ns:
-                return False
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout((deadline_ns - self._clock.now_ns()) / 1e9):
-                    await self._changed.wait()
-        return not self.ended
+        settled = await wait_until(
+            lambda: self.ended or self._peer.connectionState == "connected",
+            self._changed,
+            self._clock,
+            timeout_ns,
+        )
+        return settled and not self.ended
 
     @property
     def ended(self) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from live_eval.clock import FrameSlots, Pacer, SystemClock, _timetable
+from live_eval.clock import FrameSlots, Pacer, SystemClock, _timetable, wait_until
 from live_eval.testing.fake_clock import FakeClock
 from tests.support.busy_loop import hold_up
 
@@ -230,3 +230,16 @@ def test_closed_loops_release_their_timer() -> None:
         return len(os.listdir("/proc/self/fd"))
 
     assert open_after(1) == open_after(4)
+
+
+async def test_a_condition_is_awaited_until_it_holds_or_the_time_is_over() -> None:
+    changed, held = asyncio.Event(), [False]
+
+    def hold() -> None:
+        held[0] = True
+        changed.set()
+
+    asyncio.get_running_loop().call_later(0.01, changed.set)  # changed, but does not hold yet
+    asyncio.get_running_loop().call_later(0.03, hold)
+    assert await wait_until(lambda: held[0], changed, SystemClock(), 5_000_000_000)
+    assert not await wait_until(lambda: False, changed, SystemClock(), 10_000_000)

@@ -41,7 +41,7 @@ def audit_ratings(
     limit: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the agreement of a judge with people's ratings, and that of the publisher's judge.
+    """Return how well a judge, and the publisher's judge, agree with people's ratings.
 
     Replies that lack an input of the judge, such as the user's emotion, are skipped and counted.
 
@@ -101,10 +101,10 @@ def audit_ratings(
 def _fits(reply: RatedReply, needs: frozenset[Need], skipped: Counter[str]) -> bool:
     """Return whether a reply has the judge's inputs, as far as is known before its audio is read."""
     turn = JudgedTurn(turn_id="", case=reply.case, reply_text=reply.text)
-    lacks = missing(turn, needs - {Need.REPLY_AUDIO})
-    if lacks is not None:
-        skipped[lacks] += 1
-    return lacks is None
+    absent = missing(turn, needs - {Need.REPLY_AUDIO})
+    if absent is not None:
+        skipped[absent] += 1
+    return absent is None
 
 
 def _turn(reply: RatedReply, skipped: Counter[str]) -> JudgedTurn | None:

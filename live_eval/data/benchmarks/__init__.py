@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ import platformdirs
 
 from live_eval.data.benchmarks.catalogue import BENCHMARKS
 from live_eval.data.benchmarks.specification import BenchmarkPart, BenchmarkSpec
-from live_eval.data.dataset import DataOptions, DataSet
+from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.errors import DataError, UsageError
 from live_eval.files import atomic_text, read_text
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import limited
+from live_eval.types import Case
 
 __all__ = [
     "BENCHMARKS",
@@ -34,9 +36,12 @@ __all__ = [
     "PlacedBenchmark",
     "RecordedBenchmark",
     "benchmark_named",
+    "benchmark_set",
     "benchmarks_folder",
     "changed_files",
+    "count_notes",
     "find_benchmark",
+    "find_parts",
     "load_benchmark",
     "locate_benchmark",
     "read_record",
@@ -61,6 +66,45 @@ class PlacedBenchmark:
     root: Path
     part: str
     read: Callable[[DataOptions], DataSet]
+
+
+def find_parts(
+    path: Path,
+    spec: BenchmarkSpec,
+    is_here: Callable[[Path], bool],
+    read: Callable[[Path, str, BenchmarkSpec, DataOptions], DataSet],
+) -> PlacedBenchmark | None:
+    """Return the benchmark at a path, its root or a part's name below it; None for any other path.
+
+    Args:
+        is_here: Return whether a part's file or folder (`BenchmarkPart.file`) exists.
+        read: Read the items below a root, of one part or, if its name is empty, of all.
+    """
+    for root, part in ((path, ""), (path.parent, path.name)):
+        names = [part] if part else list(spec.parts)
+        if any(name in spec.parts and is_here(root / spec.parts[name].file) for name in names):
+            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(read, root, part, spec))
+    return None
+
+
+def count_notes(spec: BenchmarkSpec, counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a note for each part whose number of items is not the published one."""
+    for name, count in counts.items():
+        if count != spec.parts[name].items:
+            yield f"{name}: {count} items, {spec.parts[name].items} are published"
+
+
+def benchmark_set(
+    spec: BenchmarkSpec, root: Path, selected: str, cases: Sequence[Case], notes: Sequence[str]
+) -> DataSet:
+    """Return the items of a benchmark, or of its selected part, as a data set."""
+    return DataSet(
+        name=f"{spec.name}/{selected}" if selected else spec.name,
+        root=root,
+        kind=DataKind.BENCHMARK,
+        cases=tuple(cases),
+        notes=tuple(notes),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.audio.parquet import TableRow, rows_of
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, count_notes
 from live_eval.data.benchmarks.voicebench import complete_tables, tables_in
-from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
@@ -52,18 +52,8 @@ def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> D
                 cases.extend(_cases(shard.path, row, record, axis, spec))
     if not cases:
         raise DataError(f"{root / _FOLDER}: no conversation{f' has the axis {part}' if part else ''}")
-    notes = [
-        f"{axis}: {counts[axis]} items, {published.items} are published"
-        for axis, published in spec.parts.items()
-        if part in ("", axis) and counts[axis] != published.items
-    ]
-    return DataSet(
-        name=f"{spec.name}/{part}" if part else spec.name,
-        root=root,
-        kind=DataKind.BENCHMARK,
-        cases=tuple(cases),
-        notes=(_NOTE, *notes),
-    )
+    here = {axis: counts[axis] for axis in spec.parts if part in ("", axis)}
+    return benchmark_set(spec, root, part, cases, [_NOTE, *count_notes(spec, here)])
 
 
 def _cases(

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from live_eval.data._rows import FieldMap, Row, parse_json
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
-from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data._rows import FieldMap, Row, read_json_lines
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, count_notes
+from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.files import read_text
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
@@ -64,12 +64,7 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
 def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     listed = root / spec.metadata
     fields = FieldMap(KNOWN_FIELDS, options.fields)
-    lines = [
-        (number, line)
-        for number, line in enumerate(read_text(listed, links=True).split("\n"), 1)
-        if line.strip()
-    ]
-    entries = [(number, parse_json(line, listed.name, line=number)) for number, line in lines]
+    entries = list(read_json_lines(listed, listed.name))
     records = [entry for _, entry in entries if isinstance(entry, dict)]
     if not records:
         raise DataError(f"{listed}: expected an object per line, found none")
@@ -82,21 +77,9 @@ def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> D
     ]
     if not cases:
         raise DataError(f"{listed}: no item has the category {part}")
-    name = f"{spec.name}/{part}" if part else spec.name
-    return DataSet(
-        name=name,
-        root=root,
-        kind=DataKind.BENCHMARK,
-        cases=tuple(cases),
-        notes=tuple(_notes(cases, part, spec)),
-    )
-
-
-def _notes(cases: Sequence[Case], part: str, spec: BenchmarkSpec) -> Iterator[str]:
     found = Counter(case.topic for case in cases)
-    for category, published in spec.parts.items():
-        if part in ("", category) and found[category] != published.items:
-            yield f"{category}: {found[category]} items, {published.items} are published"
+    counts = {category: found[category] for category in spec.parts if part in ("", category)}
+    return benchmark_set(spec, root, part, cases, list(count_notes(spec, counts)))
 
 
 def _cases(

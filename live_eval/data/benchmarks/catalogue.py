@@ -134,7 +134,7 @@ def _uro_bench() -> BenchmarkSpec:
         name="uro-bench",
         title="URO-Bench",
         source="https://huggingface.co/datasets/Honggao/URO-Bench",
-        licence="MIT (the code's licence; that of the data is unverified)",
+        licence="MIT (the code's licence; the data's is unverified)",
         megabytes=11_000,
         parts=MappingProxyType(parts),
         loader="live_eval.data.benchmarks.listed:find",
@@ -338,7 +338,7 @@ def _humdial_fdbench() -> BenchmarkSpec:
         name="humdial-fdbench",
         title="HumDial-FDBench",
         source="https://huggingface.co/datasets/ASLP-lab/HumDial-FDBench",
-        licence="Apache-2.0 (the code's licence; that of the data is unverified)",
+        licence="Apache-2.0 (the code's licence; the data's is unverified)",
         megabytes=5_000,
         parts=MappingProxyType(
             {

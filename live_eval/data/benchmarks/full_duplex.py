@@ -17,8 +17,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from live_eval.data._rows import parse_json
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
-from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.benchmarks import (
+    BenchmarkSpec,
+    PlacedBenchmark,
+    benchmark_set,
+    count_notes,
+    find_parts,
+)
+from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.files import read_text
 from live_eval.types import (
@@ -52,11 +58,7 @@ class _Utterance(NamedTuple):
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
     """Return the benchmark at a path, its root or a part's name below it; None for any other path."""
-    for root, part in ((path, ""), (path.parent, path.name)):
-        names = [part] if part else list(spec.parts)
-        if any(name in spec.parts and os.path.isdir(root / spec.parts[name].file) for name in names):
-            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
-    return None
+    return find_parts(path, spec, os.path.isdir, _read)
 
 
 def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
@@ -72,17 +74,10 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
             raise DataError(f"{folder}: expected the items of {spec.title}, found none")
         for item in items:
             cases.extend(_item(name, item, spec))
-        if len(items) != spec.parts[name].items:
-            notes.append(f"{name}: {len(items)} items, {spec.parts[name].items} are published")
+        notes.extend(count_notes(spec, {name: len(items)}))
     if not selected and (absent := [name for name in spec.parts if name not in here]):
         notes.append(f"missing parts: {', '.join(absent)}")
-    return DataSet(
-        name=f"{spec.name}/{selected}" if selected else spec.name,
-        root=root,
-        kind=DataKind.BENCHMARK,
-        cases=tuple(cases),
-        notes=tuple(notes),
-    )
+    return benchmark_set(spec, root, selected, cases, notes)
 
 
 _HUMDIAL = "humdial-fdbench"

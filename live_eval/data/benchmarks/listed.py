@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from live_eval.data._choices import parse_answer, parse_options
-from live_eval.data._rows import FieldMap, Row, parse_json, read_entries, unique
-from live_eval.data.benchmarks import BenchmarkPart, BenchmarkSpec, PlacedBenchmark
-from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data._rows import FieldMap, Row, read_entries, read_json_lines, unique
+from live_eval.data.benchmarks import (
+    BenchmarkPart,
+    BenchmarkSpec,
+    PlacedBenchmark,
+    benchmark_set,
+    count_notes,
+    find_parts,
+)
+from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
-from live_eval.files import read_text
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
 __all__ = ["find"]
@@ -28,11 +33,7 @@ _ANSWERED = frozenset({ScoringRule.REFERENCE, ScoringRule.OPTION})
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
     """Return the benchmark at a path (its root, or a part's name below it), or None."""
-    for root, part in ((path, ""), (path.parent, path.name)):
-        names = [part] if part else list(spec.parts)
-        if any(name in spec.parts and os.path.isfile(root / spec.parts[name].file) for name in names):
-            return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
-    return None
+    return find_parts(path, spec, os.path.isfile, _read)
 
 
 def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
@@ -49,17 +50,10 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
         fields.check_mapping(_flat(records, fields), str(root / spec.parts[name].file), row="item")
         for where, entry in entries:
             cases.extend(_cases(name, where, entry, root, spec, fields, options, taken))
-        if len(entries) != spec.parts[name].items:
-            notes.append(f"{name}: {len(entries)} items, {spec.parts[name].items} are published")
+        notes.extend(count_notes(spec, {name: len(entries)}))
     if not selected and (absent := [name for name in spec.parts if name not in here]):
         notes.append(f"missing parts: {', '.join(absent)}")
-    return DataSet(
-        name=f"{spec.name}/{selected}" if selected else spec.name,
-        root=root,
-        kind=DataKind.BENCHMARK,
-        cases=tuple(cases),
-        notes=tuple(notes),
-    )
+    return benchmark_set(spec, root, selected, cases, notes)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:
@@ -68,9 +62,8 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
         for number, entry in enumerate(read_entries(path)):
             yield f"{path.name}, entry {number}", entry
         return
-    for number, line in enumerate(read_text(path, links=True).split("\n"), 1):
-        if line.strip():
-            yield f"{path.name}, line {number}", parse_json(line, str(path), line=number)
+    for number, entry in read_json_lines(path):
+        yield f"{path.name}, line {number}", entry
 
 
 def _flat(records: list[dict[str, Any]], fields: FieldMap) -> list[Mapping[str, Any]]:

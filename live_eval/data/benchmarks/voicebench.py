@@ -19,8 +19,8 @@ from typing import Any
 from live_eval.audio.parquet import TABLE_SUFFIX, TableRow, rows_of
 from live_eval.data._choices import parse_options
 from live_eval.data._rows import FieldMap, Row
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark
-from live_eval.data.dataset import DataKind, DataOptions, DataSet
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, count_notes
+from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
@@ -91,14 +91,13 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
         cases.extend(found)
         if name == _REGIONS:
             notes.append(f"{name}: region {', '.join(dict.fromkeys(shard.split for shard in shards))}")
-        elif not split and len(found) != spec.parts[name].items:
-            notes.append(f"{name}: {len(found)} items, {spec.parts[name].items} are published")
+        elif not split:
+            notes.extend(count_notes(spec, {name: len(found)}))
     if not part and (absent := [name for name in spec.parts if name not in parts]):
         notes.append(f"missing parts: {', '.join(absent)}")
     if options.audio_root is not None:
         notes.append("audio_root is ignored: the recordings are inside the tables")
-    name = "/".join(filter(None, (spec.name, part, split)))
-    return DataSet(name=name, root=root, kind=DataKind.BENCHMARK, cases=tuple(cases), notes=tuple(notes))
+    return benchmark_set(spec, root, selected, cases, notes)
 
 
 def complete_tables(root: Path, part: str, split: str) -> list[_Shard]:

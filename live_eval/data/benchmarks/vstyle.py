@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from live_eval.data._rows import inside, parse_json
+from live_eval.data._rows import inside, read_json_lines
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError
-from live_eval.files import read_text
 from live_eval.types import Case, Variant
 
 __all__ = ["LANGUAGES", "RatedReply", "rated_replies"]
@@ -115,8 +114,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the rows that identify a reply, with its key; none if the file is missing."""
     if not os.path.isfile(path):
         return
-    for number, line in enumerate(read_text(path, links=True).split("\n"), 1):
-        row = parse_json(line, str(path), line=number) if line.strip() else None
+    for _, row in read_json_lines(path):
         if isinstance(row, dict) and row.get("id") is not None and row.get("instruct_id") is not None:
             yield f"{row['id']}_{row['instruct_id']}", row
 

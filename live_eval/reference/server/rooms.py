@@ -17,11 +17,10 @@ import pybase64
 from aiohttp import web
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from aiortc.rtcconfiguration import RTCBundlePolicy
-from aiortc.sdp import candidate_from_sdp
 
-from live_eval.audio.rtc_answerer import RtcAnswerer
+from live_eval.audio.rtc_answerer import RtcAnswerer, add_candidate
 from live_eval.audio.rtp_tap import keep_no_packets, take_apart
-from live_eval.clock import Clock
+from live_eval.clock import Clock, wait_until
 from live_eval.errors import PluginError
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import FaultScript
@@ -200,15 +199,8 @@ class _Participant:
 
     async def connected(self, timeout_ns: int) -> bool:
         """Wait until both connections are set up and the agent is heard; return whether this succeeded."""
-        deadline_ns = self._clock.now_ns() + timeout_ns
-        while not self._over and not self._is_up:
-            if self._clock.now_ns() >= deadline_ns:
-                return False
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout((deadline_ns - self._clock.now_ns()) / 1e9):
-                    await self._changed.wait()
-        return not self._over
+        settled = await wait_until(lambda: self._over or self._is_up, self._changed, self._clock, timeout_ns)
+        return settled and not self._over
 
     @property
     def _is_up(self) -> bool:
@@ -284,9 +276,7 @@ class _Participant:
         peer = self._publisher.connection if is_publisher else self._subscriber
         with contextlib.suppress(Exception):  # a candidate that aiortc cannot use
             init = orjson.loads(trickle.candidateInit)
-            candidate = candidate_from_sdp(init["candidate"].removeprefix("candidate:"))
-            candidate.sdpMid, candidate.sdpMLineIndex = init.get("sdpMid"), init.get("sdpMLineIndex")
-            await peer.addIceCandidate(candidate)
+            await add_candidate(peer, init["candidate"], init.get("sdpMid"), init.get("sdpMLineIndex"))
 
     async def _tell(self, kind: str, **content: object) -> int:
         signal = with_member(self._modules.rtc.SignalResponse, kind, content)

@@ -145,7 +145,7 @@ class Card {
 
   receive(message) {
     if (message.type === "standing") this.stands(message.state);
-    else if (message.type === "state") this.lacks(message);
+    else if (message.type === "state") this.showFailure(message);
     else if (message.type === "turn") {
       this.latency.show(message);
       this.scores.begin(message);
@@ -161,7 +161,7 @@ class Card {
     this.lamp.textContent = state;
   }
 
-  lacks({ state, failure }) {
+  showFailure({ state, failure }) {
     if (state === "ended" && this.missing) return;
     this.missing = Boolean(failure);
     this.why.hidden = !failure;

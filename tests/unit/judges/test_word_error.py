@@ -85,7 +85,7 @@ class Parrot:
     def __init__(self, **_: object) -> None:
         self.heard.clear()
 
-    def lacks(self, language: str) -> str | None:
+    def language_problem(self, language: str) -> str | None:
         return None if language == "en" else "knows only English"
 
     def transcribe(self, audio: Audio, **_: object) -> Transcript:
