@@ -28,7 +28,7 @@ _HARD_MS = 2_000.0  # OVERLAP_HARD_MS, YIELD_HARD_MS
 _MOST = 0.5  # AGENT_INTERRUPT_MAX_SCORE
 _HARD_COUNT = 3  # INTERRUPT_COUNT_HARD
 
-_NATURAL = "a reply that ends naturally within 2 s of the user's onset is not a yield"
+_NATURAL = "a natural end within 2 s of the user's onset is not a yield"
 
 DEFINITIONS = (
     MetricDefinition(

@@ -25,7 +25,7 @@ _RESPOND_NS = 5_000_000_000  # respond_within_ms, answer_window_ms
 _STOP_NS = 1_000_000_000  # stop_grace_ms
 _REPLY_NS = 2_000_000_000  # respond_window_ms
 
-_NATURAL = "replies that ended naturally, with nothing to yield, are excluded"
+_NATURAL = "natural ends are excluded"
 _MISSING = {
     "respond": "no turn that begins while the agent is silent",
     "yield": "no interruption",
@@ -65,7 +65,7 @@ DEFINITIONS = (
         source=SOURCE,
         means="mean of all these scores",
         better="higher",
-        corrects=f"yield: {_NATURAL}",
+        corrects=_NATURAL,
     ),
 )
 

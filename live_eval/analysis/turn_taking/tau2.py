@@ -44,7 +44,7 @@ _REACTION_NS = 2_000_000_000  # a new reply within this time is a reaction to su
 _ANSWER_NS = 5_000_000_000  # a reply within this time may answer an open question: InteractionGym, eval.py
 
 _GRID = "exact times are used instead of ticks"
-_NATURAL = "replies that end naturally after the user starts to speak are excluded"
+_NATURAL = "natural ends are excluded"
 _INTERRUPTIONS = (
     f"{_GRID}; {_NATURAL}, as are interruptions followed by less than 2 s of recording; a turn that contains "
     "a vocal tic counts as a turn"

@@ -1,6 +1,7 @@
 """The catalogue of published metrics, and the pages that list it."""
 
 import re
+import textwrap
 from itertools import groupby
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def turn_taking_rows() -> str:
         for text, names in corrections.items():
             if text:
                 which = "all" if len(names) == len(of_source) else ", ".join(names)
-                lines.append(f"- {text} ({which})")
+                lines.append(textwrap.fill(f"- {text} ({which})", 120, subsequent_indent="  "))
         lines.append("")
     return "\n".join(lines)
 
