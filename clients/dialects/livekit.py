@@ -8,8 +8,9 @@ member, with the member's name as ``type`` (`live_eval.sockets.livekit_messages`
 * **Room.** Each session has a room of its own, because an agent serves one participant and ends with it. The
   token of the first participant creates the room; the agents in its room configuration are dispatched by
   name (``agent_name``). Agents without a name join every room.
-* **Agent.** The participant of kind AGENT or, in its absence, the first one that publishes audio. Only its
-  voice track is subscribed to; its ``background_audio`` is not.
+* **Agent.** The participant of kind AGENT. While there is none, and unless ``agent_name`` dispatches one, the
+  first participant that publishes audio takes its place; an AGENT that joins before the session is ready
+  replaces it. Only the agent's voice track is subscribed to; its ``background_audio`` is not.
 * **Ready.** The agent is ready in any state except ``initializing``. An agent that reports no state
   (``lk.agent.state``) is ready two seconds after it has published its track.
 * **End of speech.** The state ``thinking`` follows the agent's decision that the user's turn is over.
@@ -25,24 +26,22 @@ instructions and voice.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from live_eval.clients.dialects._livekit_token import DEVELOPMENT_KEY, access_token, is_token
-from live_eval.clients.toolkit import EventDialect, Fields, given, send_json, websocket_url
+from live_eval.clients.dialects._livekit_text import TextStreams
+from live_eval.clients.dialects._livekit_token import access_token, is_token, participant_claims
+from live_eval.clients.toolkit import EventDialect, Fields, check_extra, send_json, websocket_url
 from live_eval.dialect import (
     Close,
     Dial,
     EndpointSettings,
-    InputTranscript,
     Output,
     SdpBody,
     SetTimer,
     Signalling,
     SpeechStopped,
-    StreamText,
 )
-from live_eval.errors import FailureKind, UsageError
+from live_eval.errors import FailureKind
 
 __all__ = ["LiveKitAgent"]
 
@@ -50,14 +49,11 @@ _PROTOCOL = "15"
 _CHANNEL = "_reliable"
 _OPTIONS = ("agent_identity", "agent_metadata", "agent_name", "identity", "room")
 _STATE = "lk.agent.state"
-_FINAL = "lk.transcription_final"
-_SEGMENT = "lk.segment_id"
-_TRANSCRIPTION = "lk.transcription"
 _VOICE, _BACKGROUND = "roomio_audio", "background_audio"
 _NO_AGENT, _NO_STATE = "no agent", "no state"
+_NOBODY, _SPEAKER, _AGENT = range(3)
 _NO_AGENT_NS = 14_000_000_000  # a session must be ready within 15 s
 _NO_STATE_NS = 2_000_000_000
-_MOST_STREAMS = 64
 _REFUSALS = {
     "DUPLICATE_IDENTITY": "another participant joined with the same identity: use a token for each session, "
     "or an API key and secret",
@@ -86,50 +82,35 @@ class LiveKitAgent(EventDialect):
     continuous_media = True  # the track does not mark replies
     audio_fields = ()
     secret_fields = ("credential", "token")
-    ignored = frozenset(
-        {
-            "chat_message",
-            "connection_quality",
-            "media_sections_requirement",
-            "metrics",
-            "mute",
-            "request_response",
-            "room_moved",
-            "room_update",
-            "rpc_request",
-            "speaker",
-            "speakers_changed",
-            "stream_state_update",
-            "subscribed_audio_codec_update",
-            "subscribed_quality_update",
-            "subscription_permission_update",
-            "subscription_response",
-            "track_published",
-            "track_subscribed",
-            "track_unpublished",
-            "transcription",
-            "user",
-        }
-    )
+    # fmt: off
+    ignored = frozenset((
+        "chat_message", "connection_quality", "media_sections_requirement", "metrics", "mute",
+        "request_response", "room_moved", "room_update", "rpc_request", "speaker",
+        "speakers_changed", "stream_state_update", "subscribed_audio_codec_update",
+        "subscribed_quality_update", "subscription_permission_update", "subscription_response",
+        "track_published", "track_subscribed", "track_unpublished", "transcription", "user",
+    ))
+    # fmt: on
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        self._extra = _checked(settings.extra)
+        self._extra = check_extra(settings.extra, _OPTIONS)
         query = {"protocol": _PROTOCOL, "auto_subscribe": "0"}
         self._url = websocket_url(settings.base_url, "rtc", query)
         self._room = self._extra.get("room", f"live-eval-{uuid.uuid4().hex[:12]}")
         self._identity = self._extra.get("identity", "live-eval")
         self._agent: str | None = None
+        self._rank = _NOBODY
         self._state: str | None = None
         self._tracks: set[str] = set()
-        self._streams: dict[str, _Stream] = {}
+        self._streams = TextStreams()
         self.handlers = {
             "join": self._on_join,
             "update": self._on_update,
             "leave": self._on_leave,
             "stream_header": self._on_stream,
-            "stream_chunk": self._on_piece,
-            "stream_trailer": self._on_stream_end,
+            "stream_chunk": self._streams.piece,
+            "stream_trailer": self._streams.ended,
         }
 
     def dial(self) -> Dial:
@@ -148,22 +129,19 @@ class LiveKitAgent(EventDialect):
         return (SetTimer(_NO_AGENT, at_ns + _NO_AGENT_NS),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        if name == _NO_STATE:
-            return self.become_ready() if self._state is None else ()
+        if name == _NO_STATE and self._state is None:
+            return self.become_ready(self._room)
         if name != _NO_AGENT or self.ready:
             return ()
         if self._agent is not None:
-            why = f"the agent {self._agent!r} was still {self._state or 'without a track'!r}"
-            return (self.fatal(FailureKind.NO_SESSION, f"{why} after 14 s: read its log"),)
-        named = self._extra.get("agent_name")
-        what = (
-            f"is a worker registered as {named!r}?"
-            if named
-            else "start its worker, or set endpoint.extra.agent_name if it has a name"
-        )
-        return (
-            self.fatal(FailureKind.NO_SESSION, f"no agent joined room {self._room!r} within 14 s: {what}"),
-        )
+            state = f"was still {self._state!r}" if self._state else "had published no audio"
+            why = f"the agent {self._agent!r} {state} after 14 s: read its log"
+        elif named := self._extra.get("agent_name"):
+            why = f"no agent joined room {self._room!r} within 14 s: is a worker registered as {named!r}?"
+        else:
+            what = "start its worker, or set endpoint.extra.agent_name if it has a name"
+            why = f"no agent joined room {self._room!r} within 14 s: {what}"
+        return (self.fatal(FailureKind.NO_SESSION, why),)
 
     def finish(self, at_ns: int) -> Sequence[Output]:
         self.over = True
@@ -176,14 +154,16 @@ class LiveKitAgent(EventDialect):
             return {}
         token = key.reveal()
         if not is_token(token):
-            agent = given(agentName=self._extra.get("agent_name"), metadata=self._extra.get("agent_metadata"))
-            grants = dict.fromkeys(("roomJoin", "canPublish", "canSubscribe", "canPublishData"), True)
-            claims = {"sub": self._identity, "name": self._identity, "video": {"room": self._room, **grants}}
-            if agent:
-                claims["roomConfig"] = {"agents": [agent]}
-            token = access_token(self.settings.key_id or DEVELOPMENT_KEY, token, claims, wall_ns)
+            name, metadata = self._extra.get("agent_name"), self._extra.get("agent_metadata")
+            claims = participant_claims(self._identity, self._room, name, metadata)
+            token = access_token(self.settings.key_id, token, claims, wall_ns)
             self.secrets.add(token)
         return {"Authorization": f"Bearer {token}"}
+
+    def _on_stream(self, event: Fields, at_ns: int) -> list[Output]:
+        if self.ready:
+            self._streams.began(event, self._identity)
+        return []
 
     # -- Participants ------------------------------------------------------------------------------------
 
@@ -197,36 +177,53 @@ class LiveKitAgent(EventDialect):
 
     def _participants(self, participants: Sequence[Fields], at_ns: int) -> list[Output]:
         outputs: list[Output] = []
-        for each in participants:
+        for each in sorted(participants, key=self._rank_of, reverse=True):
             identity = each.text("identity") or ""
-            if self._agent is None and identity != self._identity and self._is_agent(each, identity):
-                self._agent = identity
+            if self._rank_of(each) > self._rank and not self.ready:
+                outputs += self._choose(identity, self._rank_of(each))
             if identity and identity == self._agent:
                 outputs += self._on_agent(each, at_ns)
         return outputs
 
-    def _is_agent(self, participant: Fields, identity: str) -> bool:
-        wanted = self._extra.get("agent_identity")
+    def _rank_of(self, participant: Fields) -> int:
+        """Return how likely a participant is the agent; the first one of the highest rank is."""
+        identity, wanted = participant.text("identity") or "", self._extra.get("agent_identity")
+        if identity in ("", self._identity) or participant.text("state") == "DISCONNECTED":
+            return _NOBODY
         if wanted is not None:
-            return identity == wanted
-        return participant.text("kind") == "AGENT" or _voice_of(participant) is not None
+            return _AGENT if identity == wanted else _NOBODY
+        if participant.text("kind") == "AGENT":
+            return _AGENT
+        speaks = "agent_name" not in self._extra and _voice_of(participant) is not None
+        return _SPEAKER if speaks else _NOBODY
+
+    def _choose(self, identity: str | None, rank: int) -> list[Output]:
+        """Take a participant for the agent, instead of the present one."""
+        left, self._tracks = sorted(self._tracks), set()
+        self._agent, self._rank, self._state = identity, rank, None
+        if not left:
+            return []
+        ends = {"type": "subscription", "track_sids": left, "subscribe": False}
+        return [send_json(ends), SetTimer(_NO_STATE, None)]
 
     def _on_agent(self, agent: Fields, at_ns: int) -> list[Output]:
         if agent.text("state") == "DISCONNECTED":
+            if self._rank < _AGENT and not self.ready:
+                return self._choose(None, _NOBODY)
             why = agent.text("disconnect_reason") or "no reason given"
             text = f"the agent {self._agent!r} left the room ({why}): read the log of its worker"
             return [] if self.over else [self.fatal(FailureKind.CLOSED, text)]
         outputs: list[Output] = []
+        before, self._state = self._state, agent.child("attributes").text(_STATE) or self._state
         track = _voice_of(agent)
         if track is not None and track not in self._tracks:
             self._tracks.add(track)
             owner = {"participant_sid": agent.text("sid") or "", "track_sids": [track]}
             wanted = {"type": "subscription", "track_sids": [track], "subscribe": True}
-            outputs += [send_json(wanted | {"participant_tracks": [owner]})]
-        before, self._state = self._state, agent.child("attributes").text(_STATE) or self._state
-        if self._state is None and track is not None and not self.ready:
-            outputs.append(SetTimer(_NO_STATE, at_ns + _NO_STATE_NS))
-        elif self._state not in (None, "initializing"):
+            outputs.append(send_json(wanted | {"participant_tracks": [owner]}))
+            if self._state is None:
+                outputs.append(SetTimer(_NO_STATE, at_ns + _NO_STATE_NS))
+        if self._state not in (None, "initializing"):
             outputs += self.become_ready(self._room)
         if self._state == "thinking" and before == "listening":
             outputs.append(SpeechStopped())
@@ -239,45 +236,6 @@ class LiveKitAgent(EventDialect):
         text = f"the server ended the session ({reason}): {_REFUSALS.get(reason, 'no further details')}"
         return [self.fatal(FailureKind.CLOSED, text)]
 
-    # -- Transcripts -------------------------------------------------------------------------------------
-
-    def _on_stream(self, event: Fields, at_ns: int) -> list[Output]:
-        attributes = event.child("attributes")
-        if not self.ready or event.text("topic") != _TRANSCRIPTION or len(self._streams) >= _MOST_STREAMS:
-            return []
-        is_user = event.text("participant_identity") == self._identity
-        segment = attributes.text(_SEGMENT) or event.need_name("stream_id")
-        stream = _Stream(segment, is_user=is_user, final=attributes.text(_FINAL) == "true")
-        self._streams[event.need_name("stream_id")] = stream
-        return []
-
-    def _on_piece(self, event: Fields, at_ns: int) -> list[Output]:
-        stream = self._streams.get(event.need_name("stream_id"))
-        if stream is None or "content" not in event:
-            return []
-        text = event.need_bytes("content").decode(errors="replace")
-        if stream.is_user:
-            stream.text += text
-            return []
-        return [StreamText(text)] if text else []
-
-    def _on_stream_end(self, event: Fields, at_ns: int) -> list[Output]:
-        stream = self._streams.pop(event.need_name("stream_id"), None)
-        if stream is None or not stream.is_user:
-            return []
-        final = stream.final or event.child("attributes").text(_FINAL) == "true"
-        return [InputTranscript(stream.text, True, stream.segment)] if final else []
-
-
-class _Stream:
-    """A text stream that has not ended."""
-
-    def __init__(self, segment: str, *, is_user: bool, final: bool) -> None:
-        self.segment = segment
-        self.is_user = is_user
-        self.final = final
-        self.text = ""
-
 
 def _voice_of(participant: Fields) -> str | None:
     """Return the track of a participant's voice, or None."""
@@ -285,17 +243,3 @@ def _voice_of(participant: Fields) -> str | None:
     named = {each.text("name"): each.text("sid") for each in reversed(tracks)}
     named.pop(_BACKGROUND, None)
     return named.get(_VOICE) or next(reversed(named.values()), None)
-
-
-def _checked(extra: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``endpoint.extra``.
-
-    Raises:
-        UsageError: It contains an unknown name, or a value that is not text.
-    """
-    for name, value in extra.items():
-        if name not in _OPTIONS:
-            raise UsageError(f"endpoint.extra.{name}: expected one of {', '.join(_OPTIONS)}")
-        if not isinstance(value, str) or not value:
-            raise UsageError(f"endpoint.extra.{name}: expected text")
-    return dict(extra)

@@ -36,6 +36,7 @@ from live_eval.clients.toolkit._phone_line import PhoneLine
 from live_eval.clients.toolkit._responses import ResponseTracker, TrackedResponse, Truncation
 from live_eval.clients.toolkit._settings import (
     bearer_header,
+    check_extra,
     given,
     http_url,
     query_of,
@@ -62,6 +63,7 @@ __all__ = [
     "UnmarkedReplies",
     "WebRtcBot",
     "bearer_header",
+    "check_extra",
     "given",
     "hide_secrets",
     "http_url",

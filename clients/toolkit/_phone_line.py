@@ -15,7 +15,7 @@ from live_eval.audio.codecs import samples_in
 from live_eval.audio.pcm import encode
 from live_eval.clients.toolkit._dialect import EventDialect, send_json
 from live_eval.clients.toolkit._messages import Fields, MalformedError
-from live_eval.clients.toolkit._settings import refuse_settings, websocket_url
+from live_eval.clients.toolkit._settings import check_extra, refuse_settings, websocket_url
 from live_eval.dialect import (
     Close,
     Dial,
@@ -230,12 +230,7 @@ class PhoneLine(EventDialect):
 
 def _checked(extra: Mapping[str, Any], options: Sequence[str]) -> Mapping[str, Any]:
     """Return the options of a call; raise `UsageError` for an unknown or invalid one."""
-    for name, value in extra.items():
-        if name not in options:
-            expected = ", ".join(options)
-            raise UsageError(f"endpoint.extra.{name}: unknown call option; expected one of {expected}")
-        if name != "parameters" and not isinstance(value, str):
-            raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
+    check_extra(extra, options, ("parameters",))
     given = extra.get("parameters", {})
     if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
         raise UsageError(f"endpoint.extra.parameters: expected an object with text values, got {given!r}")

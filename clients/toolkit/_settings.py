@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -110,6 +110,22 @@ def query_of(extra: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UsageError(f"endpoint.extra.{name}: expected text or a number as query parameter")
     return {name: str(value) for name, value in extra.items()}
+
+
+def check_extra(
+    extra: Mapping[str, Any], options: Collection[str], objects: Collection[str] = ()
+) -> Mapping[str, Any]:
+    """Return ``endpoint.extra`` if it contains only these options, which are text except for `objects`.
+
+    Raises:
+        UsageError: It contains another option or another value.
+    """
+    for name, value in extra.items():
+        if name not in options:
+            raise UsageError(f"endpoint.extra.{name}: unknown option; expected one of {', '.join(options)}")
+        if name not in objects and not (isinstance(value, str) and value):
+            raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
+    return extra
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -34,6 +34,8 @@ __all__ = ["LiveKitTransport"]
 
 _PROTOCOL = load_protocol()  # raises before a run starts if the package is missing
 
+_PUBLISHER, _SUBSCRIBER = _PROTOCOL.rtc.SignalTarget.PUBLISHER, _PROTOCOL.rtc.SignalTarget.SUBSCRIBER
+_MOST_CANDIDATES = 100  # of one connection, before its description arrives
 _MS_NS = 1_000_000
 _SECOND_NS = 1_000_000_000
 _PING_S = 5
@@ -60,7 +62,7 @@ class LiveKitTransport(WebRtcTransport):
         self._address: Address  # set by `connect`, like the next attribute
         self._dial: Dial
         self._subscriber: RtcAnswerer | None = None
-        self._early: defaultdict[str, list[Any]] = defaultdict(list)
+        self._early: defaultdict[int, list[str]] = defaultdict(list)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -83,7 +85,11 @@ class LiveKitTransport(WebRtcTransport):
         """
         self._timeout_s = timeout_s
         signed = dial.signed(self._clock.wall_ns()) if dial.signed is not None else {}
-        await super().connect(replace(dial, headers={**dial.headers, **signed}, signed=None), timeout_s)
+        try:
+            await super().connect(replace(dial, headers={**dial.headers, **signed}, signed=None), timeout_s)
+        except TransportClosedError as error:
+            why = f"the server closed the connection before the room was joined: {error.reason}"
+            raise Address(dial, self.schemes).failure(FailureKind.CLOSED, why) from None
 
     async def send(self, message: Message) -> None:
         """Send a signal over the WebSocket, or a packet on the data channel.
@@ -107,7 +113,7 @@ class LiveKitTransport(WebRtcTransport):
         await self._signals.connect(dial, self._timeout_s)
         self._setup_ns |= self._signals.setup_ns
         self._step, self._step_ns = "join", self._clock.now_ns()
-        arrival = await self._signal()
+        arrival = await self._signals.receive()
         joined = self._read(arrival.message)
         if joined is None or joined.WhichOneof("message") != "join":
             why = "expected the message 'join' from a LiveKit server: check the base URL"
@@ -123,18 +129,6 @@ class LiveKitTransport(WebRtcTransport):
         every_s = joined.join.ping_interval or _PING_S
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._ping(every_s))]
         await self._until_up(address)
-
-    async def _signal(self) -> Arrival:
-        """Wait for the next signal.
-
-        Raises:
-            ConnectError: The server closed the WebSocket.
-        """
-        try:
-            return await self._signals.receive()
-        except TransportClosedError as error:
-            why = f"the server closed the connection before the room was joined: {error.reason}"
-            raise self._address.failure(FailureKind.CLOSED, why) from None
 
     async def _ask(self, kind: str, **content: object) -> None:
         request = with_member(_PROTOCOL.rtc.SignalRequest, kind, content)
@@ -152,6 +146,8 @@ class LiveKitTransport(WebRtcTransport):
             self._ended(error.kind or FailureKind.CLOSED, error.reason, error.code)
         except ConnectError as error:
             self._ended(error.kind, error.message.removeprefix(f"{self._address.where}: "))
+        except Exception as error:  # otherwise the session would wait for signals that nobody reads
+            self._ended(FailureKind.INTERNAL, f"a signal was not handled: {type(error).__name__}: {error}")
 
     async def _signalled(self, arrival: Arrival) -> None:
         signal = self._read(arrival.message)
@@ -187,7 +183,7 @@ class LiveKitTransport(WebRtcTransport):
         codec = AnswerCheck(self._address, self._dial.signalling.channel).codec_of(sdp)
         self._moved_on("ice")
         await self._accept(Answer(sdp, codec), self._address)
-        await self._add_candidates("PUBLISHER", self._connection)
+        await self._add_candidates(_PUBLISHER, self._connection)
 
     async def _offered(self, offer: Any) -> None:
         """Answer the server's offer of the tracks to which this client has subscribed."""
@@ -204,18 +200,21 @@ class LiveKitTransport(WebRtcTransport):
             why = f"expected a valid offer of the agent's track: {type(error).__name__}: {error}"
             raise self._address.failure(FailureKind.SDP_REFUSED, why) from None
         await self._ask("answer", type="answer", sdp=answer, id=offer.id)
-        await self._add_candidates("SUBSCRIBER", subscriber.connection)
+        await self._add_candidates(_SUBSCRIBER, subscriber.connection)
 
     async def _trickled(self, trickle: Any) -> None:
         """Add a candidate of the server, or keep it until its description has arrived."""
-        target = _PROTOCOL.rtc.SignalTarget.Name(trickle.target)
         subscriber = self._subscriber.connection if self._subscriber is not None else None
-        peer = self._connection if target == "PUBLISHER" else subscriber
-        self._early[target].append(trickle.candidateInit)
+        peers, target = {_PUBLISHER: self._connection, _SUBSCRIBER: subscriber}, trickle.target
+        if target not in peers:
+            return
+        peer = peers[target]
+        if len(self._early[target]) < _MOST_CANDIDATES:
+            self._early[target].append(trickle.candidateInit)
         if peer is not None and peer.remoteDescription is not None:
             await self._add_candidates(target, peer)
 
-    async def _add_candidates(self, target: str, peer: RTCPeerConnection | None) -> None:
+    async def _add_candidates(self, target: int, peer: RTCPeerConnection | None) -> None:
         given, self._early[target] = self._early[target], []
         for text in given:
             with contextlib.suppress(Exception):  # a candidate that aiortc cannot use (TCP, mDNS)

@@ -175,7 +175,8 @@ class Decoder:
                 f"expected a WAV file at {self._codec.rate_hz} Hz, got {rate_hz} Hz",
             )
         if floats:
-            samples = np.clip(np.round(np.nan_to_num(samples) * 32_768), -32_768, 32_767)
+            whole = np.round(np.clip(np.nan_to_num(samples), -1, 1) * 32_768)
+            samples = np.minimum(whole, 32_767)
         return np.ascontiguousarray(samples[:, 0], dtype=np.int16)
 
 

@@ -62,7 +62,8 @@ def from_json(text: str | bytes, *kinds: Any) -> Any:
         ValueError: The JSON is not such a message.
     """
     content = orjson.loads(text)
-    member = content.pop("type")
+    if not isinstance(content, dict) or not isinstance(member := content.pop("type", None), str):
+        raise ValueError("expected a JSON object with a string in 'type'")
     kind = next((each for each in kinds if member in each.DESCRIPTOR.fields_by_name), None)
     if kind is None:
         raise ValueError(f"unknown message {member!r}")

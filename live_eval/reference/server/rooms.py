@@ -76,7 +76,8 @@ _PARAMETERS = frozenset(
 )
 _CONNECT_NS = 30_000_000_000
 _MOST_MESSAGE_BYTES = 256 * 1024
-_GOING_AWAY = 1001
+_GOING_AWAY, _INVALID = 1001, 1007
+_LEAVE = {_GOING_AWAY: "SERVER_SHUTDOWN", _INVALID: "JOIN_FAILURE"}
 _CLOSE_TIMEOUT_S = 2.0
 _PING_INTERVAL_S, _PING_TIMEOUT_S = 5, 15
 _OPUS = "audio/opus"
@@ -219,9 +220,12 @@ class _Participant:
             return
         self._subscribed = True
         # aiortc starts no sender that is added while it connects.
-        while self._subscriber.connectionState != "connected" and not self._over:
-            self._changed.clear()
-            await self._changed.wait()
+        peer = self._subscriber
+        await wait_until(
+            lambda: self._over or peer.connectionState == "connected", self._changed, self._clock, _CONNECT_NS
+        )
+        if self._over or peer.connectionState != "connected":
+            return  # the client never answered, or has left
         transceiver = self._subscriber.addTransceiver(self._track, "sendonly")
         keep_no_packets(transceiver.sender)
         damage_packets(transceiver.sender.transport, DeltaFaults(self._faults))
@@ -237,10 +241,10 @@ class _Participant:
             while not self._over and (arrival := await self._socket.receive()) is not None:
                 try:
                     signal = self._modules.rtc.SignalRequest.FromString(arrival.message)
-                except Exception:  # protobuf's implementations raise different errors
-                    await self.close(_GOING_AWAY, "not a SignalRequest")
+                    await self._handle(signal, tasks)
+                except Exception as error:  # protobuf and aiortc raise many kinds of errors
+                    await self.close(_INVALID, f"invalid signal ({type(error).__name__})")
                     break
-                await self._handle(signal, tasks)
         self._end()
 
     async def _handle(self, signal: Any, tasks: asyncio.TaskGroup) -> None:
@@ -307,8 +311,7 @@ class _Participant:
         """Tell the client to leave, and close the connections."""
         if not self._over:
             self._end()
-            reasons = {_GOING_AWAY: "SERVER_SHUTDOWN"}
-            await self._tell("leave", reason=reasons.get(code, "ROOM_CLOSED"), action="DISCONNECT")
+            await self._tell("leave", reason=_LEAVE.get(code, "ROOM_CLOSED"), action="DISCONNECT")
         # When the connection ends, the caller may be cancelled, but aiortc must still finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut(code, reason))
@@ -326,6 +329,8 @@ class _Participant:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await self._socket.close(code, reason)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 was_up = self._subscriber.connectionState == "connected"
                 await self._publisher.close()
                 await self._subscriber.close()

@@ -92,6 +92,13 @@ def test_wav_chunks_of_other_samples_have_the_same_level(subtype: str) -> None:
     assert abs(samples_in(data, codec) - 2_205) < 20
 
 
+def test_wav_chunks_of_other_samples_are_clipped() -> None:
+    file, codec = io.BytesIO(), Codec(CodecName.WAV, 22_050)
+    samples = np.array([np.inf, -np.inf, np.nan, 1e38, -1e38, 0.5])
+    soundfile.write(file, samples, 22_050, format="WAV", subtype="FLOAT")
+    assert Decoder(codec).decode(file.getvalue()).tolist() == [32_767, -32_768, 0, 32_767, -32_768, 16_384]
+
+
 @pytest.mark.parametrize(
     ("codec", "data"),
     [(OPUS, b"\xff\x00no opus"), (OGG_OPUS, b"no ogg"), (Codec(CodecName.WAV, 48_000), b"RIFF")],

@@ -48,9 +48,9 @@ def test_content_that_is_no_object() -> None:
     assert as_json(rtc.SignalResponse()) is None
 
 
-@pytest.mark.parametrize("text", ['{"type": "pirouette"}', '{"type": "leave", "steps": 3}', "{"])
+@pytest.mark.parametrize("text", ['{"type": "pirouette"}', '{"type": "leave", "steps": 3}', "{", "{}", "[]"])
 def test_json_that_is_no_message(text: str) -> None:
-    with pytest.raises(ValueError, match=r"pirouette|steps|unexpected"):
+    with pytest.raises(ValueError, match=r"pirouette|steps|unexpected|expected a JSON object"):
         from_json(text, load_protocol().rtc.SignalRequest)
 
 

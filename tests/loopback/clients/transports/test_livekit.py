@@ -123,6 +123,36 @@ async def test_an_offer_that_is_unusable() -> None:
     assert "expected a valid offer of the agent's track" in error.message
 
 
+async def test_a_candidate_of_an_unknown_connection_is_ignored() -> None:
+    async def serve(socket: web.WebSocketResponse) -> None:
+        await socket.send_bytes(join())
+        trickle = load_protocol().rtc.SignalResponse()
+        trickle.trickle.target = 7
+        await socket.send_bytes(trickle.SerializeToString())
+        await socket.close(code=1008, message=b"enough")
+
+    assert (await failure(serve)).kind is FailureKind.CLOSED
+
+
+async def test_a_signal_that_cannot_be_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends the session instead of leaving it without signals."""
+
+    async def broken(self: Any, trickle: Any) -> None:
+        raise KeyError("a defect")
+
+    async def serve(socket: web.WebSocketResponse) -> None:
+        await socket.send_bytes(join())
+        trickle = load_protocol().rtc.SignalResponse()
+        trickle.trickle.target = 1
+        await socket.send_bytes(trickle.SerializeToString())
+        await asyncio.sleep(2)
+
+    monkeypatch.setattr(type(await created()), "_trickled", broken)
+    error = await failure(serve)
+    assert error.kind is FailureKind.INTERNAL
+    assert "a signal was not handled: KeyError: 'a defect'" in error.message
+
+
 async def test_candidates_may_follow_their_description(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

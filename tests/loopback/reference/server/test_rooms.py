@@ -10,12 +10,15 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiortc import RTCPeerConnection
 
 from live_eval.clients.dialects.livekit import LiveKitAgent
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings, Send
 from live_eval.errors import FailureKind, TransportClosedError
+from live_eval.reference.server import rooms
 from live_eval.registry import load
+from live_eval.sockets.livekit_messages import as_json, load_protocol, with_member
 from live_eval.transport import Arrival
 from live_eval.types import Secret
 from tests.loopback.test_families import Family, endpoint, hold
@@ -133,6 +136,32 @@ async def test_chat_is_answered() -> None:
         chunk = await client.until("stream_chunk", stream_id=header["stream_id"])
         assert base64.b64decode(chunk["content"]) == b"A tone."
         await client.until("stream_trailer", stream_id=header["stream_id"])
+
+
+@pytest.mark.parametrize("sdp", ["v=0\r\nm=nonsense", "v=0"])
+async def test_an_invalid_offer_ends_the_session(sdp: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of a client which does not close its WebSocket."""
+    closed = asyncio.Event()
+
+    class Peer(RTCPeerConnection):
+        async def close(self) -> None:
+            await super().close()
+            closed.set()
+
+    monkeypatch.setattr(rooms, "RTCPeerConnection", Peer)
+    monkeypatch.setattr(rooms, "_CLOSE_TIMEOUT_S", 0.1)
+    protocol = load_protocol().rtc
+    async with reference() as address, aiohttp.ClientSession() as http:
+        socket = await http.ws_connect(f"ws://{address}/rtc", autoclose=False)
+        offer = with_member(protocol.SignalRequest, "offer", {"type": "offer", "sdp": sdp})
+        await socket.send_bytes(offer.SerializeToString())
+        async with asyncio.timeout(5):
+            leave = protocol.SignalResponse()
+            while leave.WhichOneof("message") != "leave":
+                leave = protocol.SignalResponse.FromString(await socket.receive_bytes())
+            assert json.loads(as_json(leave) or "{}")["reason"] == "JOIN_FAILURE"
+            await closed.wait()
+        await socket.close()
 
 
 async def test_the_endpoint_says_goodbye_when_it_stops() -> None:

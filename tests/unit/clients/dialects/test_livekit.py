@@ -14,7 +14,6 @@ from live_eval.dialect import (
     Close,
     EndpointProblem,
     EndpointSettings,
-    InputTranscript,
     Output,
     SdpBody,
     Send,
@@ -64,15 +63,6 @@ def claims(room: LiveKitAgent) -> dict[str, Any]:
     found = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     assert isinstance(found, dict)
     return found
-
-
-def stream(room: LiveKitAgent, *texts: str, sender: str, **attributes: str) -> list[Output]:
-    named = {name.replace("_", ".", 1): value for name, value in attributes.items()}
-    whole = {"stream_id": "s", "participant_identity": sender}
-    outputs = say(room, "stream_header", topic="lk.transcription", attributes=named, **whole)
-    for text in texts:
-        outputs += say(room, "stream_chunk", content=base64.b64encode(text.encode()).decode(), **whole)
-    return outputs + say(room, "stream_trailer", **whole)
 
 
 # -- Joining -------------------------------------------------------------------------------------------
@@ -126,7 +116,10 @@ def test_no_key_sends_no_token() -> None:
     ("settings", "said"),
     [
         ({"base_url": "host"}, "endpoint.base_url"),
-        ({"extra": {"agent": "x"}}, "endpoint.extra.agent: expected one of agent_identity, agent_metadata"),
+        (
+            {"extra": {"agent": "x"}},
+            "endpoint.extra.agent: unknown option; expected one of agent_identity, agent_metadata",
+        ),
         ({"extra": {"agent_name": 7}}, "endpoint.extra.agent_name: expected text"),
         ({"extra": {"room": ""}}, "endpoint.extra.room: expected text"),
     ],
@@ -182,19 +175,58 @@ def test_it_is_ready_once_the_agent_is(state: str) -> None:
 
 
 def test_an_agent_without_a_state_is_ready_two_seconds_after_its_voice() -> None:
-    room = dialect()
+    room = dialect(extra={"room": "r"})
     assert update(room, agent()) == []
     assert update(room, agent(tracks=[VOICE]))[-1] == SetTimer("no state", 2 * SECOND)
-    assert list(room.timer("no state", 2 * SECOND)) == [SessionReady()]
+    assert update(room, agent(tracks=[VOICE])) == [], "the timer does not restart"
+    assert list(room.timer("no state", 2 * SECOND)) == [SessionReady("r")]
 
 
-def test_other_participants_are_not_the_agent() -> None:
+def test_an_agent_that_initializes_is_not_ready_two_seconds_after_its_voice() -> None:
     room = dialect()
-    person = {"identity": "p", "kind": "STANDARD", "sid": "PA_2"}
-    assert update(room, person, {"identity": "live-eval", "tracks": [VOICE]}) == []
-    assert update(room, person | {"tracks": [VOICE]}, agent("listening"))[0] != SessionReady(), "the first"
-    chosen = dialect(extra={"agent_identity": "a1", "room": "r"})
-    assert update(chosen, person | {"tracks": [VOICE]}, agent("listening")) == [SessionReady("r")]
+    update(room, agent(tracks=[VOICE]))
+    update(room, agent("initializing", tracks=[VOICE]))
+    assert list(room.timer("no state", 2 * SECOND)) == []
+
+
+PERSON = {"identity": "p", "kind": "STANDARD", "sid": "PA_2"}
+SPEAKER = PERSON | {"tracks": [{"sid": "TR_9"}]}
+
+
+def test_a_person_who_speaks_is_not_the_agent() -> None:
+    room = dialect(extra={"room": "r"})
+    assert update(room, PERSON, {"identity": "live-eval", "tracks": [VOICE]}) == []
+    assert update(room, SPEAKER, agent("listening")) == [SessionReady("r")]
+    chosen = dialect(extra={"agent_identity": "p", "room": "r"})
+    assert update(chosen, agent("listening"), SPEAKER)[-1] == SetTimer("no state", 2 * SECOND)
+
+
+def test_an_agent_replaces_a_speaker_until_the_session_is_ready() -> None:
+    room, late = dialect(), dialect()
+    for each in (room, late):
+        assert update(each, SPEAKER)[-1] == SetTimer("no state", 2 * SECOND)
+    ends, cancelled, begins = update(room, agent("initializing", tracks=[VOICE]))
+    assert isinstance(ends, Send)
+    assert isinstance(begins, Send)
+    assert json.loads(ends.message) == {"type": "subscription", "track_sids": ["TR_9"], "subscribe": False}
+    assert cancelled == SetTimer("no state", None)
+    assert json.loads(begins.message)["track_sids"] == ["TR_1"]
+    late.timer("no state", 2 * SECOND)
+    assert update(late, agent("listening", tracks=[VOICE])) == []
+
+
+def test_a_speaker_who_leaves_before_the_session_is_ready_was_not_the_agent() -> None:
+    room = dialect()
+    update(room, SPEAKER)
+    ends, cancelled = update(room, PERSON | {"state": "DISCONNECTED"})
+    assert isinstance(ends, Send)
+    assert cancelled == SetTimer("no state", None)
+    (problem,) = room.timer("no agent", 14 * SECOND)
+    assert "no agent joined" in str(problem)
+
+
+def test_a_dispatched_agent_is_not_a_person() -> None:
+    assert update(dialect(extra={"agent_name": "support"}), SPEAKER) == []
 
 
 def test_no_agent() -> None:
@@ -215,6 +247,10 @@ def test_an_agent_that_is_never_ready() -> None:
     (problem,) = room.timer("no agent", 14 * SECOND)
     assert isinstance(problem, EndpointProblem)
     assert "the agent 'a1' was still 'initializing' after 14 s" in problem.message
+    silent = dialect()
+    update(silent, agent())
+    (problem,) = silent.timer("no agent", 14 * SECOND)
+    assert "the agent 'a1' had published no audio after 14 s" in str(problem)
     assert list(listening().timer("no agent", 14 * SECOND)) == []
     assert list(room.timer("no such timer", 0)) == []
 
@@ -257,33 +293,14 @@ def test_it_leaves() -> None:
     assert update(room, agent(state="DISCONNECTED")) == []
 
 
-# -- Transcripts ---------------------------------------------------------------------------------------
-
-
-def test_the_agents_text_arrives_in_pieces() -> None:
-    assert stream(listening(), "It is", " ten.", sender="a1") == [StreamText("It is"), StreamText(" ten.")]
-
-
-def test_only_the_users_final_text_counts() -> None:
+def test_text_before_the_session_is_ready_is_ignored() -> None:
+    header = {"topic": "lk.transcription", "stream_id": "s", "participant_identity": "a1"}
+    piece = {"stream_id": "s", "content": "aGk="}
+    early = dialect()
+    assert say(early, "stream_header", **header) + say(early, "stream_chunk", **piece) == []
     room = listening()
-    named = {"lk_segment_id": "SG_1"}
-    assert stream(room, "What", sender="live-eval", lk_transcription_final="false", **named) == []
-    final = stream(room, "What time", " is it?", sender="live-eval", lk_transcription_final="true", **named)
-    assert final == [InputTranscript("What time is it?", True, "SG_1")]
-
-
-def test_text_on_other_topics_is_ignored() -> None:
-    room = listening()
-    say(room, "stream_header", topic="lk.chat", stream_id="s")
-    assert say(room, "stream_chunk", stream_id="s", content="aGk=") == []
+    assert say(room, "stream_header", **header) + say(room, "stream_chunk", **piece) == [StreamText("hi")]
     assert say(room, "stream_trailer", stream_id="s") == []
-
-
-def test_open_streams_are_limited() -> None:
-    room = listening()
-    for number in range(1_000):
-        say(room, "stream_header", topic="lk.transcription", stream_id=f"s{number}")
-    assert len(room._streams) == 64
 
 
 def test_the_key_and_the_token_are_not_revealed() -> None:
