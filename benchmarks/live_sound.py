@@ -108,7 +108,7 @@ def hold(folder: Path, minutes: float, *, scores: bool) -> Watched:
         ) as screen,
     ):
         watched = Watched(screen)
-        scorer = QuickScorer(folder, quick_judges()) if scores else None
+        scorer = QuickScorer(quick_judges()) if scores else None
         conversation = LiveConversation(plan, writer, card, device_hz=card.rate_hz, scorer=scorer)
         try:
             run(talk(conversation, card, watched, minutes))

@@ -121,7 +121,7 @@ def live_command(
             click.echo(HEADPHONES, err=True)
         manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
         with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
-            scorer = QuickScorer(folder, [spec.name for spec in judges], options) if judges else None
+            scorer = QuickScorer([spec.name for spec in judges], options) if judges else None
             if scorer is not None:
                 stack.callback(scorer.close)
             performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None

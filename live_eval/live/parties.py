@@ -1,4 +1,7 @@
-"""Prepare a conversation with several endpoints: for each, a run, a scorer and a `LiveConversation`."""
+"""Prepare a conversation with several endpoints: for each a run and a `LiveConversation`.
+
+Endpoints with the same judges share a scorer.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,10 @@ class Party:
     judges: Sequence[str]
     options: JudgeOptions
 
+    def scored_as(self, other: Party) -> bool:
+        """Return whether the same judges with the same options score both endpoints, in one process."""
+        return (self.judges, self.options) == (other.judges, other.options)
+
 
 class Parties:
     """The endpoints of a conversation in the order of presentation, with their votes and values.
@@ -85,6 +92,7 @@ class Parties:
             settings: Further arguments of each `LiveConversation`.
         """
         joins: list[Join] = []
+        scorers: dict[str, QuickScorer] = {}
         with contextlib.ExitStack() as stack:
             for party in self.all:
                 others = tuple(each.name for each in self.all if each is not party)
@@ -92,9 +100,11 @@ class Parties:
                 manifest = {**plan.manifest(), "source": "live", "devices": devices}
                 writer = stack.enter_context(RunWriter.create(party.folder, manifest))
                 stack.callback(writer.end)
-                scorer = QuickScorer(party.folder, party.judges, party.options) if party.judges else None
-                if scorer is not None:
-                    stack.callback(scorer.close)
+                first = next(each for each in self.all if each.scored_as(party))
+                if first is party and party.judges:
+                    scorers[party.name] = QuickScorer(party.judges, party.options)
+                    stack.callback(scorers[party.name].close)
+                scorer = scorers.get(first.name)
                 joins.append(functools.partial(_join, plan, writer, scorer=scorer, **settings))
             yield SharedConversation(joins, sink, self.ballot, self.standings, blind=self.blind)
 

@@ -9,7 +9,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,9 +104,10 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
 
 
 class QuickScorer:
-    """Score stored turns one at a time, judge by judge, and store the scores.
+    """Score the stored turns of one or several runs, judge by judge, and store the scores.
 
-    A judge that exceeds `limit_s` or crashes the process is disabled.
+    Each judge is loaded once for all runs, and one judge runs at a time; simultaneous turns of several runs
+    alternate. A judge that exceeds `limit_s` or crashes the process is disabled.
 
     Args:
         judges: Judges in the order in which they run.
@@ -115,39 +117,38 @@ class QuickScorer:
 
     def __init__(
         self,
-        run: Path,
         judges: Sequence[str],
         options: JudgeOptions | None = None,
         *,
         limit_s: float = _LIMIT_S,
     ) -> None:
-        self._run = run
         self._judges = list(judges)
         self._options = options or live_options(scripted=True)
         self._limit_s = limit_s
-        self._turn = asyncio.Lock()
+        self._judging = asyncio.Lock()
+        self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)  # by run
         self._spent = Expense()  # kept across process restarts
         self._processes = multiprocessing.get_context("spawn")
-        self._abandoned = False
+        self._closed = False
         self._pid: int | None = None
         self._process = self._new_process()
 
-    async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
-        """Score a stored turn once the previous turns are scored; call `tell` with each judge's scores."""
-        async with self._turn:
+    async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+        """Score a stored turn after the run's previous turns; call `tell` with each judge's scores."""
+        async with self._turns[run]:
             for name in tuple(self._judges):
-                tell(await self._judged(name, turn_id))
+                async with self._judging:
+                    if name in self._judges:  # not disabled by another run's turn
+                        tell(await self._judged(name, run, turn_id))
 
-    @contextlib.asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
-        """Wait for the scoring in progress and block further scoring, which locks the run's scores."""
-        async with self._turn:
-            yield
+    def paused(self, run: Path) -> contextlib.AbstractAsyncContextManager[None]:
+        """Wait for the scoring of a run's turn and block further ones, because it locks the run's scores."""
+        return self._turns[run]
 
-    async def _judged(self, name: str, turn_id: str) -> QuickScores:
+    async def _judged(self, name: str, run: Path, turn_id: str) -> QuickScores:
         try:
             # Use a thread, because the first call starts the process, which is slow.
-            scoring = await asyncio.to_thread(self._submit, name, turn_id)
+            scoring = await asyncio.to_thread(self._submit, name, run, turn_id)
             scored = await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
         except TimeoutError:
             problem = f"no score after {self._limit_s:g} s; not run again in this conversation"
@@ -162,21 +163,17 @@ class QuickScorer:
         await asyncio.to_thread(self._restart)
         return QuickScores(turn_id, {}, {name: problem}, name)
 
-    def abandon(self) -> None:
-        """End the process immediately and discard the score in progress."""
-        self._abandoned = True
-        self._kill()
-
     def close(self) -> None:
-        """End the process, as `abandon` does, and wait for its end."""
-        self.abandon()
+        """End the process immediately, discard the score in progress, and wait for the end."""
+        self._closed = True
+        self._kill()
         self._process.shutdown(cancel_futures=True)
 
-    def _submit(self, name: str, turn_id: str) -> Future[_Scored]:
+    def _submit(self, name: str, run: Path, turn_id: str) -> Future[_Scored]:
         self._pid = self._pid or self._process.submit(os.getpid).result()
-        if self._abandoned:  # while the process started
+        if self._closed:  # while the process started
             self._kill()
-        return self._process.submit(_scores_of, self._run, name, turn_id)
+        return self._process.submit(_scores_of, run, name, turn_id)
 
     def _restart(self) -> None:
         self._kill()

@@ -103,9 +103,8 @@ class LiveRecorder:
 
     def abandon_scores(self) -> None:
         """Stop waiting for scores; no-op unless `finish` is waiting for them."""
-        if self._awaits_scores and self._scorer is not None:
+        if self._awaits_scores:
             self._abandoned = True
-            self._scorer.abandon()
             for task in self._scores:
                 task.cancel()
 
@@ -135,7 +134,9 @@ class LiveRecorder:
         """Pause scoring while a stored turn is replaced, which deletes its earlier scores."""
         replaces, scorer = number in self._submitted, self._scorer
         self._submitted.add(number)
-        async with scorer.paused() if scorer is not None and replaces else contextlib.nullcontext():
+        async with (
+            scorer.paused(self._writer.path) if scorer is not None and replaces else contextlib.nullcontext()
+        ):
             yield
 
     async def _store_unreached(self, record: TurnRecord) -> None:
@@ -147,7 +148,7 @@ class LiveRecorder:
         def tell(scores: QuickScores) -> None:
             self._tell(replace(scores, late=self._last_ended > number))
 
-        await scorer.score(turn_id, tell)
+        await scorer.score(self._writer.path, turn_id, tell)
 
     def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
         """Report the values of a turn if they have changed."""

@@ -233,7 +233,7 @@ class PageConversation(_Page):
     async def _store(self) -> None:
         writer = await asyncio.to_thread(self._writer)
         able = [spec.name for spec in self._judges if spec.name not in self._missing]
-        scorer = await asyncio.to_thread(QuickScorer, self._run.path, able, self._options) if able else None
+        scorer = await asyncio.to_thread(QuickScorer, able, self._options) if able else None
         if self._performed is not None:
             self._performance = Performance(self._plan, self._performed, device_hz=OPUS_RATE_HZ)
         loudspeaker = TrackLoudspeaker(self._connection, self._clock)

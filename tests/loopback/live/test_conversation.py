@@ -184,7 +184,7 @@ async def test_the_conversation_continues_after_a_turn_without_a_reply(
 
 async def test_a_second_stop_skips_the_scores(tmp_path: Path, utterance: Speech) -> None:
     folder = tmp_path / "run"
-    scorer = await asyncio.to_thread(lambda: QuickScorer(folder, quick_judges()))
+    scorer = await asyncio.to_thread(lambda: QuickScorer(quick_judges()))
     async with conversing(folder, [silence(0.3), utterance[:RATE_HZ]], scorer=scorer, reply_ms=300) as (
         conversation,
         _,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def hang(*_):
 
 LoadedJudges.judge = hang
 if __name__ == "__main__":
-    asyncio.run(QuickScorer(Path(sys.argv[1]), ["dnsmos"]).score("turn-0001", print))
+    asyncio.run(QuickScorer(["dnsmos"]).score(Path(sys.argv[1]), "turn-0001", print))
 """
 
 
@@ -55,27 +56,47 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-async def scored(scorer: QuickScorer, turn_id: str = "turn-0001") -> list[QuickScores]:
+async def scored(scorer: QuickScorer, run: Path, turn_id: str = "turn-0001") -> list[QuickScores]:
     seen: list[QuickScores] = []
-    await scorer.score(turn_id, seen.append)
+    await scorer.score(run, turn_id, seen.append)
     return seen
 
 
 async def test_each_judge_reports_its_scores_and_its_time(run: Path) -> None:
-    scorer = QuickScorer(run, ["dnsmos", "prosody"], limit_s=200)
-    first = await scored(scorer)
-    again = await scored(scorer)
+    scorer = QuickScorer(["dnsmos", "prosody"], limit_s=200)
+    first = await scored(scorer, run)
+    again = await scored(scorer, run)
     await asyncio.to_thread(scorer.close)
     assert [each.judge for each in first] == ["dnsmos", "prosody"]
     assert all(each.scores and each.seconds for each in first)
     assert [each.scores for each in again] == [each.scores for each in first]
 
 
+async def test_turns_of_several_runs_alternate(run: Path) -> None:
+    other = run.with_name("other")
+    await asyncio.to_thread(shutil.copytree, run, other)
+    scorer = QuickScorer(["prosody", "dnsmos"], limit_s=200)
+    seen: list[tuple[str, QuickScores]] = []
+
+    async def score(name: str, path: Path) -> None:
+        await scorer.score(path, "turn-0001", lambda scores: seen.append((name, scores)))
+
+    await asyncio.gather(score("a", run), score("b", other))
+    await asyncio.to_thread(scorer.close)
+    assert [(name, each.judge) for name, each in seen] == [
+        ("a", "prosody"),
+        ("b", "prosody"),
+        ("a", "dnsmos"),
+        ("b", "dnsmos"),
+    ]
+    assert all(each.scores for _, each in seen)
+
+
 async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: Path) -> None:
-    scorer = QuickScorer(run, ["dnsmos"], limit_s=0.05)
-    (hung,) = await scored(scorer)
+    scorer = QuickScorer(["dnsmos"], limit_s=0.05)
+    (hung,) = await scored(scorer, run)
     assert "no score after 0.05 s" in hung.problems["dnsmos"]
-    assert await scored(scorer) == []
+    assert await scored(scorer, run) == []
     async with asyncio.timeout(20):
         await asyncio.to_thread(scorer.close)
 
@@ -97,15 +118,15 @@ def test_the_scoring_process_ends_when_its_parent_is_killed_even_if_a_judge_hang
 
 async def test_a_judge_whose_budget_is_spent_says_so(run: Path) -> None:
     llm = LlmOptions(base_url="http://127.0.0.1:9/v1", max_calls=0)
-    scorer = QuickScorer(run, ["rubric"], JudgeOptions(llm=llm))
-    (spent,) = await scored(scorer)
+    scorer = QuickScorer(["rubric"], JudgeOptions(llm=llm))
+    (spent,) = await scored(scorer, run)
     await asyncio.to_thread(scorer.close)
     assert spent.problems == {"rubric": "the budget is spent: 0 calls"}
 
 
 async def test_a_turn_that_is_not_stored_has_no_scores(run: Path) -> None:
-    scorer = QuickScorer(run, ["dnsmos"])
-    (none,) = await scored(scorer, "turn-0002")
+    scorer = QuickScorer(["dnsmos"])
+    (none,) = await scored(scorer, run, "turn-0002")
     await asyncio.to_thread(scorer.close)
     assert (none.scores, none.problems) == ({}, {})
 

@@ -1,5 +1,6 @@
 """The endpoints of a conversation: order, labels and the commands that follow."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from tests.support.live_user import RATE_HZ, Loudspeaker
 from tests.unit.live.test_ballot import turn
 
 
-def party(folder: Path, name: str, mode: str = "server_vad") -> Party:
+def party(folder: Path, name: str, mode: str = "server_vad", judges: Sequence[str] = ()) -> Party:
     tables: dict[str, Any] = {"endpoint": {"name": "reference", "base_url": "ws://127.0.0.1:9/v1"}}
     plan = make_live_plan(validate({**tables, "turns": {"mode": mode}}))
-    return Party(name, plan, folder / name, (), JudgeOptions())
+    return Party(name, plan, folder / name, judges, JudgeOptions())
 
 
 def test_each_endpoint_has_a_run_that_names_the_others(tmp_path: Path) -> None:
@@ -35,6 +36,27 @@ def test_each_endpoint_has_a_run_that_names_the_others(tmp_path: Path) -> None:
             assert run.ended
             assert run.manifest["simultaneous_with"] == others
             assert run.manifest["devices"] == {"microphone": "m"}
+
+
+def test_endpoints_with_the_same_judges_share_a_scorer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[list[str]] = []
+
+    class Scorer:
+        def __init__(self, judges: list[str], options: JudgeOptions) -> None:
+            self.judges = judges
+            made.append(judges)
+
+        def close(self) -> None:
+            made.remove(self.judges)
+
+    monkeypatch.setattr("live_eval.live.parties.QuickScorer", Scorer)
+    all_judges: list[list[str]] = [["dnsmos"], ["dnsmos"], [], ["prosody"]]
+    given = [party(tmp_path, name, judges=each) for name, each in zip("abcd", all_judges, strict=True)]
+    with Parties(given).conversation(Loudspeaker(), {}, device_hz=RATE_HZ):
+        assert made == [["dnsmos"], ["prosody"]]
+    assert not made
 
 
 def test_the_next_commands_name_the_runs_that_have_turns(tmp_path: Path) -> None:

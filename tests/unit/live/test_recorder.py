@@ -58,35 +58,27 @@ def stored_turns(folder: Path) -> list[TurnRecord]:
 class Scorer:
     """Never scores a turn."""
 
-    def __init__(self) -> None:
-        self.abandoned = False
-
-    async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+    async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
         await asyncio.Event().wait()
         raise AssertionError
-
-    def abandon(self) -> None:
-        self.abandoned = True
 
 
 class BusyScorer(Scorer):
     """Locks the run's scores while it scores a turn, as the scoring process does."""
 
-    def __init__(self, run: Path) -> None:
-        super().__init__()
+    def __init__(self) -> None:
         self.scored: list[str] = []
         self.begun = asyncio.Event()
-        self._run = run
         self._turn = asyncio.Lock()
 
     @contextlib.asynccontextmanager
-    async def paused(self) -> AsyncIterator[None]:
+    async def paused(self, run: Path) -> AsyncIterator[None]:
         async with self._turn:
             yield
 
-    async def score(self, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+    async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
         async with self._turn:
-            store = await asyncio.to_thread(ScoreStore.open, self._run)
+            store = await asyncio.to_thread(ScoreStore.open, run)
             self.begun.set()
             await asyncio.sleep(0.1)
             await asyncio.to_thread(store.close)
@@ -181,7 +173,7 @@ async def test_a_turn_that_cannot_be_stored_ends_the_conversation(
 async def test_a_turn_that_changes_while_it_is_scored_is_stored_and_scored_again(
     recorded: Recorded, tmp_path: Path
 ) -> None:
-    scorer = recorded.scorer = BusyScorer(tmp_path / "run")
+    scorer = recorded.scorer = BusyScorer()
 
     async def work(recorder: LiveRecorder) -> None:
         recorder.record(turn(), no_messages, 0)
@@ -201,10 +193,9 @@ async def test_scores_are_awaited_unless_they_are_abandoned(recorded: Recorded) 
     async def work(recorder: LiveRecorder) -> None:
         recorder.record(turn(), no_messages, 0)
         recorder.abandon_scores()
-        assert not recorded.scorer.abandoned, "nothing waits for scores yet"
         recorded.on_scoring = recorder.abandon_scores
         await recorder.finish()
 
     await recorded.use(work, scores=True)
-    assert recorded.scorer.abandoned
+    assert recorded.of(StateChanged), "scores were awaited at first"
     assert not recorded.of(QuickScores)
