@@ -6,8 +6,9 @@ interval of the paired difference of `first_byte`. Shared drift stands for a pro
 drift of one endpoint alone cannot cancel.
 
 With ``--accuracy``, it prints the error of `first_byte` against the true times with one and with three
-simultaneous endpoints instead, next to the lateness of a bare timer. With ``--live``, it prints the lateness
-of a person's frames with one and with three endpoints. Run these on a quiet machine.
+simultaneous endpoints instead, next to the lateness of a bare timer. With ``--live``, it prints the same for
+a person's conversation, and the lateness of the person's frames, with and without judges that score it. Run
+these on a quiet machine.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from live_eval.audio import read_audio, resample
 from live_eval.calibrate import timer_lateness
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
-from live_eval.live import AudioSide, AudioSink, LiveConversation
-from live_eval.live.ballot import Ballot
-from live_eval.live.captures import TurnNumbers
+from live_eval.live import AudioSide
+from live_eval.live.parties import Parties, Party
+from live_eval.live.quick_scores import live_options
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.shared_screen import SharedScreen
 from live_eval.live.standings import Standing
-from live_eval.recording import RunReader, RunWriter
-from live_eval.reference.engine.signals import calibration_speech
+from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
+from live_eval.reference.engine.signals import MARK, calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
-from live_eval.reference.truth import read_truth
+from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.run.observers import Observer
 from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import validate
@@ -59,6 +60,9 @@ RATE_HZ = 24_000
 DIFFERENCE_MS = 50
 DRIFT_MS = 300
 PERIOD_S = 45.0
+ROUNDS = 2
+STORED_S = 3.0
+JUDGES = "prosody,dnsmos,distillmos,wer_spoken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,51 +196,92 @@ async def accuracy(cases: int) -> None:
             )
 
 
-async def live(utterances: int) -> None:
-    """Print the lateness of a person's frames."""
-    speech = resample(read_audio(SPEECH).audio, RATE_HZ).int16()
-    said = [np.concatenate((np.zeros(4 * RATE_HZ, np.int16), speech)) for _ in range(utterances)]
-    for endpoints in (1, 3):
-        with TemporaryDirectory() as name:
-            folder = Path(name)
-            arguments = ["--reply-audio", str(SPEECH)]
-            async with ReferenceProcess(log_folder=folder, arguments=arguments) as process:
-                endpoint = {"name": "reference", "base_url": process.base_url}
-                plan = make_live_plan(validate({"endpoint": endpoint}))
-                folders = [folder / f"run{place}" for place in range(endpoints)]
-                writers = [RunWriter.create(each, plan.manifest()) for each in folders]
-                names = [each.name for each in folders]
-                standings = [Standing(each) for each in names]
-                joins = [functools.partial(join, plan, writer) for writer in writers]
-                conversation = SharedConversation(joins, Silent(), Ballot(names), standings)
-                with undisturbed():
-                    floor = await timer_lateness(SystemClock())
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(conversation.run())
-                    tasks.create_task(show(conversation, standings))
-                    await speak(conversation, np.concatenate([*said, np.zeros(4 * RATE_HZ, np.int16)]))
-                    conversation.stop()
-                for writer in writers:
-                    writer.end()
-                    writer.close()
-            late, lags, captured = [np.empty(0, np.int64)], [], 0
-            for each in folders:
-                with RunReader.open(each) as stored:
-                    for turn in stored.turns():
-                        captured += turn.failure is None
-                        lags.append(turn.timing.lag_ns)
-                        late.append(turn.trace.frame_sent_ns - turn.trace.frame_deadline_ns)
-            found = np.concatenate(late) / 1e6
-            print(
-                f"{endpoints} at once, {captured} of {endpoints * utterances} turns captured: frames late by "
-                f"p50 {np.percentile(found, 50):.2f}, p99 {np.percentile(found, 99):.2f} ms; lag of a turn "
-                f"p50 {np.median(lags) / 1e6:.1f} ms (bare timer p99 {np.percentile(floor, 99) / 1e6:.2f})"
-            )
+async def live(utterances: int, judges: Sequence[str]) -> None:
+    """Print the error of `first_byte` and the lateness of a person's frames, with and without judges."""
+    for turn in range(ROUNDS):
+        for endpoints, names in ((1, ()), (1, judges), (3, judges), (3, ()))[:: 1 - turn % 2 * 2]:
+            with TemporaryDirectory() as name:
+                print(await lateness(Path(name), endpoints, names, utterances), flush=True)
 
 
-def join(plan: Plan, writer: RunWriter, sink: AudioSink, numbers: TurnNumbers) -> LiveConversation:
-    """Return a conversation with an endpoint."""
-    return LiveConversation(plan, writer, sink, device_hz=RATE_HZ, numbers=numbers)
+async def lateness(folder: Path, endpoints: int, judges: Sequence[str], utterances: int) -> str:
+    """Talk to endpoints at once, and describe the errors."""
+    speech = resample(read_audio(SPEECH).audio, RATE_HZ).int16()[: RATE_HZ * 4 // 5]
+    speech[-1] = MARK
+    said = [speech, np.zeros(RATE_HZ * 6 // 5, np.int16)] * utterances
+    options = live_options()
+    truth = folder / "truth.jsonl"
+    with undisturbed():
+        floor = await timer_lateness(SystemClock())
+    async with ReferenceProcess(calibrate=True, truth=truth, log_folder=folder) as process:
+        parties = Parties(
+            [
+                Party(
+                    name,
+                    live_plan(f"{process.base_url}?delay_ms={delay_ms}&reply_ms=200&label={name}"),
+                    folder / name,
+                    judges,
+                    options,
+                )
+                for name, delay_ms in (("a", 100), ("b", 200), ("c", 300))[:endpoints]
+            ]
+        )
+        with parties.conversation(Silent(), {}, device_hz=RATE_HZ) as conversation:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(conversation.run())
+                tasks.create_task(show(conversation, parties.standings))
+                await speak(conversation, np.concatenate([np.zeros(RATE_HZ, np.int16), *said]))
+                conversation.stop()
+                tasks.create_task(without_scores(conversation))
+    known = read_truth(truth).replies
+    errors: list[float] = []
+    late = [np.empty(0, np.int64)]
+    scores = 0
+    for party in parties.all:
+        with RunReader.open(party.folder) as stored:
+            for record in stored.turns():
+                late.append(record.trace.frame_sent_ns - record.trace.frame_deadline_ns)
+                errors += first_byte_errors_ms(record, [each for each in known if each.label == party.name])
+        if judges:
+            with ScoreReader.open(party.folder) as scored:
+                scores += len(list(scored.read()))
+    frames = np.concatenate(late) / 1e6
+    found = np.asarray(errors)
+    return (
+        f"{endpoints} endpoints, {len(judges)} judges, {scores} scores: "
+        f"{len(found)} of {endpoints * utterances} replies; first_byte bias {found.mean():.2f}, "
+        f"p50 {np.percentile(abs(found), 50):.2f}, "
+        f"p99 {np.percentile(abs(found), 99):.2f}, max {abs(found).max():.2f} ms; frames late by "
+        f"p50 {np.percentile(frames, 50):.2f}, p99 {np.percentile(frames, 99):.2f} ms "
+        f"(bare timer p99 {np.percentile(floor, 99) / 1e6:.2f})"
+    )
+
+
+def first_byte_errors_ms(record: TurnRecord, known: Sequence[TrueReply]) -> list[float]:
+    """Return the error of each reply's first byte; speech ends with the frame that contains the mark."""
+    errors = []
+    for response in record.responses:
+        for true in known:
+            if (
+                true.response_id == response.response_id
+                and true.voice_end_ns is not None
+                and true.first_byte_ns is not None
+            ):
+                sent = int(np.searchsorted(record.trace.frame_sent_ns, true.voice_end_ns, "right")) - 1
+                measured_ns = int(response.chunk_arrival_ns[0]) - int(record.trace.frame_deadline_ns[sent])
+                errors.append((measured_ns - true.first_byte_ns) / 1e6)
+    return errors
+
+
+def live_plan(base_url: str) -> Plan:
+    """Return the plan of a conversation with an endpoint."""
+    return make_live_plan(validate({"endpoint": {"name": "reference", "base_url": base_url}}))
+
+
+async def without_scores(conversation: SharedConversation) -> None:
+    """Skip the missing scores once the turns are stored."""
+    await asyncio.sleep(STORED_S)
+    conversation.stop()
 
 
 async def show(conversation: SharedConversation, standings: Sequence[Standing]) -> None:
@@ -272,8 +317,12 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=24)
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--live", action="store_true")
+    parser.add_argument("--judges", default=JUDGES)
     given = parser.parse_args()
-    run((live if given.live else accuracy if given.accuracy else gain)(given.cases))
+    if given.live:
+        run(live(given.cases, given.judges.split(",")))
+    else:
+        run((accuracy if given.accuracy else gain)(given.cases))
 
 
 if __name__ == "__main__":
