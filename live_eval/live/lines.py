@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.live.updates import (
     AudioSide,
+    DeviceChanged,
     EchoDetected,
     FromEndpoint,
     HeardChanged,
     LatencyMeasured,
-    MicrophoneChanged,
     QuickScores,
     SpeechDetected,
     State,
@@ -127,8 +127,10 @@ def in_words(update: Update) -> str:
                 f"echo: the microphone picks up the reply after {update.delay_ms:.0f} ms. Use headphones, or "
                 "half-duplex (key h, --half-duplex)"
             )
-        case MicrophoneChanged(problem):
+        case DeviceChanged(AudioSide.USER, problem):
             return f"{problem} The endpoint hears silence" if problem else "the microphone works again"
+        case DeviceChanged(_, problem):
+            return f"{problem} Replies are not audible" if problem else "the output device works again"
         case Xruns():
             counts = {
                 "at the microphone": update.input,

@@ -24,10 +24,10 @@ from live_eval.live.lines import (
 )
 from live_eval.live.updates import (
     AudioSide,
+    DeviceChanged,
     EchoDetected,
     LatencyMeasured,
     Levels,
-    MicrophoneChanged,
     QuickScores,
     SpeechDetected,
     State,
@@ -70,7 +70,7 @@ class LiveScreen:
         self._state = State.STARTING
         self._turn: LatencyMeasured | None = None
         self._scores: QuickScores | None = None
-        self._notes: dict[type, str] = {}
+        self._notes: dict[type | AudioSide, str] = {}
         self._asked: TakeAsked | None = None
         self._checked: TakeChecked | None = None
 
@@ -108,8 +108,10 @@ class LiveScreen:
                 self._state = update.state
                 if update.failure is not None or update.state in _TOLD:
                     self._transcript.append((None, in_words(update)))
-            case Xruns() | EchoDetected() | MicrophoneChanged():
+            case Xruns() | EchoDetected():
                 self._notes[type(update)] = in_words(update)
+            case DeviceChanged(side):
+                self._notes[side] = in_words(update)
             case _:
                 line = in_words(update)
                 if line:

@@ -12,16 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from live_eval.live.drawing import Drawing
-from live_eval.live.lines import in_words, plain
+from live_eval.live.lines import duration, in_words, plain, score_lines
 from live_eval.live.screen import latency_bar, user_meter
 from live_eval.live.standings import Standing
 from live_eval.live.updates import (
     AudioSide,
+    DeviceChanged,
     EchoDetected,
     FromEndpoint,
     HeardChanged,
     Levels,
-    MicrophoneChanged,
+    QuickScores,
     SpeechDetected,
     StateChanged,
     TranscriptPiece,
@@ -50,7 +51,8 @@ class SharedScreen:
         self._standings = standings
         self._said: deque[Text] = deque(maxlen=_LINES)
         self._pieces = [dict.fromkeys(AudioSide, "") for _ in standings]
-        self._notes: dict[type, str] = {}
+        self._scores: dict[int, QuickScores] = {}  # of the latest scored turn, by place
+        self._notes: dict[type | AudioSide, str] = {}
         self._heard: int | None = 0
         self._wins = (0,) * len(standings)
         self._voted: dict[int, int | None] = {}
@@ -71,6 +73,8 @@ class SharedScreen:
                 self._show_endpoint(update.place, update.update)
             case Levels():
                 self._levels = update
+            case DeviceChanged(side):
+                self._notes[side] = in_words(update)
             case HeardChanged():
                 self._heard = update.place
             case Voted():
@@ -91,7 +95,9 @@ class SharedScreen:
                     self._say(place, update.side)
             case StateChanged() if update.failure is not None:
                 self._said.append(Text(plain(f"{standing.label}: {in_words(update)}"), style="yellow"))
-            case Xruns() | EchoDetected() | MicrophoneChanged():
+            case QuickScores():
+                self._scores[place] = update.merged(self._scores.get(place))
+            case Xruns() | EchoDetected():
                 self._notes[type(update)] = in_words(update)
 
     def _say(self, place: int, side: AudioSide) -> None:
@@ -106,7 +112,11 @@ class SharedScreen:
         meters = user_meter(self._levels, speaks=self._speaks)
         notes = [Text(note, style="yellow") for note in self._notes.values()]
         title = "all in turn" if self._heard is None else f"you hear {self._standings[self._heard].label}"
-        parts: list[RenderableType] = [meters, Text(), self._table(), Text(), *self._said, *notes]
+        scores = [
+            Text(plain(f"{self._standings[place].label}: {' · '.join(score_lines(each))}{duration(each)}"))
+            for place, each in sorted(self._scores.items())
+        ]
+        parts: list[RenderableType] = [meters, Text(), self._table(), *scores, Text(), *self._said, *notes]
         return Panel(Group(*parts), title=plain(title), subtitle=self._keys, title_align="left")
 
     def _table(self) -> Table:

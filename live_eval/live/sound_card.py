@@ -157,23 +157,18 @@ class SoundCard:
         """Number of times that the output device had to wait for samples."""
         return self._output.xruns
 
-    @property
-    def problem(self) -> str:
-        """The output device's failure; empty while it works."""
-        return self._output.problem
-
-    @property
-    def microphone_problem(self) -> str:
-        """The microphone's failure, such as an unplugged device; empty while it works."""
-        return self._input.problem if self._input is not None else ""
+    def problem(self, side: AudioSide) -> str:
+        """Return the failure of a side's device, such as an unplugged one; empty while it works."""
+        stream = self._input if side is AudioSide.USER else self._output
+        return stream.problem if stream is not None else ""
 
     @property
     def stalled(self) -> bool:
-        """Whether a stream is stalled or the microphone is lost, so `restart` is needed."""
-        return any(each.stalled for each in self._streams) or bool(self.microphone_problem)
+        """Whether a stream is stalled or a device is lost, so `restart` is needed."""
+        return any(each.stalled or each.problem for each in self._streams)
 
     def restart(self) -> None:
-        """Restart stalled streams and reopen a lost microphone, in a thread as the sound system may hang."""
+        """Restart stalled streams and reopen lost devices, in a thread as the sound system may hang."""
         if self._restarting is None or not self._restarting.is_alive():
             self._restarting = threading.Thread(target=self._restart, daemon=True)
             self._restarting.start()
@@ -181,12 +176,13 @@ class SoundCard:
     def _restart(self) -> None:
         for each in self._streams:
             each.restart()
-        if self._input is not None and self._input.problem:
-            self._input.reopen()
+            if each.problem:
+                each.reopen()
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """See `AudioSink.play`."""
-        self._sides[side].push(pcm, rate_hz, paced=paced)
+        """See `AudioSink.play`; while the output device is lost, the audio is discarded."""
+        if not self._output.problem:
+            self._sides[side].push(pcm, rate_hz, paced=paced)
 
     def drop(self) -> None:
         """See `AudioSink.drop`."""

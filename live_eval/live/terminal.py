@@ -17,7 +17,7 @@ from live_eval.live.conversation import LiveConversation
 from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.sound_card import SoundCard
-from live_eval.live.updates import MicrophoneChanged, State, StateChanged, Update
+from live_eval.live.updates import AudioSide, DeviceChanged, State, StateChanged, Update
 
 __all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_keys"]
 
@@ -148,7 +148,8 @@ async def converse(
 ) -> None:
     """Run a conversation on a sound card until it is stopped.
 
-    While the microphone is lost, the endpoint hears silence. If keys cannot be read, the user cannot
+    While the microphone is lost, the endpoint hears silence; while the output device is lost, replies are not
+    audible, but still measured. If keys cannot be read, the user cannot
     reconnect, so the conversation ends with its first session.
 
     Args:
@@ -157,10 +158,10 @@ async def converse(
             automatically.
 
     Raises:
-        UsageError: The output device has stopped; earlier turns are kept.
-        LiveEvalError: The endpoint failed, and the user cannot reconnect because keys cannot be read.
+        UsageError: The endpoint failed, and the user cannot reconnect because keys cannot be read; earlier
+            turns are kept.
     """
-    problem = failure = ""
+    failure = ""
 
     async def show(*, reconnects: bool) -> None:
         nonlocal failure
@@ -171,24 +172,27 @@ async def converse(
                 conversation.stop()
 
     async def listen() -> None:
-        nonlocal problem
-        clock, lost, silent_ns = SystemClock(), "", 0
+        clock, silent_ns = SystemClock(), 0
+        lost = dict.fromkeys(AudioSide, "")
         block = np.zeros(card.rate_hz * _SILENCE_NS // 1_000_000_000, np.int16)
-        while not problem:
+        while True:
             for pcm, at_ns in card.blocks():
                 conversation.push(pcm, at_ns)
-            if lost != (lost := card.microphone_problem):
-                screen.show(MicrophoneChanged(lost))
-                silent_ns = clock.now_ns()
-            while lost and silent_ns + _SILENCE_NS <= clock.now_ns():
+            for side, before in lost.items():
+                if before != (problem := card.problem(side)):
+                    lost[side] = problem
+                    screen.show(DeviceChanged(side, problem))
+                    if side is AudioSide.USER:
+                        silent_ns = clock.now_ns()
+                    else:
+                        card.drop()
+            while lost[AudioSide.USER] and silent_ns + _SILENCE_NS <= clock.now_ns():
                 silent_ns += _SILENCE_NS
                 conversation.push(block, silent_ns)
             conversation.count_device_xruns(card.input_xruns, card.output_xruns)
             if card.stalled:
                 card.restart()
-            problem = card.problem
             await asyncio.sleep(_POLL_S)
-        conversation.stop()
 
     keyboard = Keyboard(conversation, manual=manual, half_duplex=half_duplex, performance=performance)
     with reading_keys(keyboard.press) as reconnects:
@@ -199,5 +203,5 @@ async def converse(
             await conversation.run()
             listening.cancel()
             await showing
-    if problem or failure:
-        raise UsageError(f"{problem or failure}\nTurns recorded so far are kept")
+    if failure:
+        raise UsageError(f"{failure}\nTurns recorded so far are kept")

@@ -14,6 +14,7 @@ from live_eval.types import Failure
 
 __all__ = [
     "AudioSide",
+    "DeviceChanged",
     "EchoDetected",
     "FromEndpoint",
     "HeardChanged",
@@ -266,13 +267,14 @@ class Xruns:
 
 
 @dataclass(frozen=True, slots=True)
-class MicrophoneChanged:
-    """The microphone was lost, or works again.
+class DeviceChanged:
+    """A side's audio device was lost, or works again.
 
     Args:
         problem: Why it was lost; empty if it works again.
     """
 
+    side: AudioSide
     problem: str
 
 
@@ -339,7 +341,7 @@ Update: TypeAlias = (
     | TakeChecked
     | EchoDetected
     | Xruns
-    | MicrophoneChanged
+    | DeviceChanged
     | HeardChanged
     | StandingChanged
     | Voted

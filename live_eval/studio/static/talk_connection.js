@@ -48,11 +48,16 @@ export async function connect(request, devices, on, signal) {
     signal.throwIfAborted();
     if (devices.loudspeaker) await loudspeaker.setSinkId?.(devices.loudspeaker);
     const sender = peer.addTrack(microphone.getAudioTracks()[0], microphone);
-    const watch = () => microphone.getAudioTracks()[0].addEventListener("ended", () => reopen());
+    const warn = (text) => open && on.received({ type: "note", about: "microphone", urgent: true, text });
+    const watch = () => {
+      const [track] = microphone.getAudioTracks();
+      track.addEventListener("ended", () => reopen());
+      track.addEventListener("mute", () => warn("The system has muted the microphone, as phones do in the background."));
+      track.addEventListener("unmute", () => warn(""));
+    };
     const reopen = async () => {
       if (!open) return;
-      const text = "The microphone was disconnected. Connect it again, or another one.";
-      on.received({ type: "note", about: "microphone", urgent: true, text });
+      warn("The microphone was disconnected. Connect it again, or another one.");
       const context = new AudioContext();
       await sender.replaceTrack(silence(context)); // the endpoint hears silence, not a gap
       const found = await openAgain(devices.microphone, () => open);
@@ -62,7 +67,7 @@ export async function connect(request, devices, on, signal) {
       watch();
       await sender.replaceTrack(found.getAudioTracks()[0]);
       on.microphone(found);
-      on.received({ type: "note", about: "microphone", urgent: true, text: "" });
+      warn("");
     };
     watch();
     peer.addEventListener("track", (event) => {

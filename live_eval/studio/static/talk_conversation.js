@@ -19,6 +19,7 @@ export class Conversation {
     this.muted = false;
     this.cards = null; // only with several endpoints
     this.together = make("div");
+    this.expiries = {}; // timers that remove notes
     this.open = {}; // unfinished transcript line of each side and endpoint
     this.levels = { user: meter("You"), reply: meter("Reply") };
     this.muting = button("Mute", () => this.mute(), {
@@ -178,13 +179,15 @@ export class Conversation {
     if (text) this.note({ about: judge, text });
   }
 
-  /** Show a note in place of an earlier one; without text, remove it. Urgent ones concern what is missing. */
-  note({ about, text, urgent }) {
+  /** Show a note in place of an earlier one; remove it after `seconds`, or without text. Urgent ones are large. */
+  note({ about, text, urgent, seconds }) {
     const place = urgent ? this.warnings : this.notes;
     let note = place.querySelector(`[data-about="${about}"]`);
     if (!text) return note?.remove();
     if (!note) place.append((note = make("p", { class: urgent ? "failure" : "note", "data-about": about })));
     note.textContent = text;
+    clearTimeout(this.expiries[about]);
+    if (seconds) this.expiries[about] = setTimeout(() => note.remove(), seconds * 1000);
   }
 
   /** The microphone was opened again. */

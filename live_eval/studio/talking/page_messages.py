@@ -7,12 +7,12 @@ from typing import Any
 
 from live_eval.live.lines import in_words, main_scores
 from live_eval.live.updates import (
+    DeviceChanged,
     EchoDetected,
     FromEndpoint,
     HeardChanged,
     LatencyMeasured,
     Levels,
-    MicrophoneChanged,
     QuickScores,
     RecordStored,
     SpeechDetected,
@@ -29,6 +29,8 @@ from live_eval.text.wording import counted
 from live_eval.types import Failure
 
 __all__ = ["as_json"]
+
+_ECHO_S = 75  # longer than the time between two reports of an echo
 
 
 def as_json(update: Update) -> dict[str, Any]:
@@ -61,13 +63,15 @@ def as_json(update: Update) -> dict[str, Any]:
             text = f"Microphone: {counted(late, 'frame')} late"
             text += f", audio dropped {counted(dropped, 'time')}" if dropped else ""
             return {"type": "note", "about": "lost", "text": f"{text}."}
-        case MicrophoneChanged():
-            return {"type": "note", "about": "microphone", "text": in_words(update)}
+        case DeviceChanged(side):
+            return {"type": "note", "about": side.value, "text": in_words(update)}
         case EchoDetected(delay_ms):
             advice = "use headphones, or mute the microphone during replies"
             return {
                 "type": "note",
                 "about": "echo",
+                "urgent": True,
+                "seconds": _ECHO_S,
                 "text": f"The microphone picks up the reply {delay_ms:.0f} ms later: {advice}.",
             }
         case QuickScores():
