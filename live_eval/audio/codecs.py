@@ -62,8 +62,9 @@ def _opus_ms(packet: bytes) -> float:
     else:
         length = float(_CELT_MS[config % 4])
     frames = (1, 2, 2, packet[1] & 0x3F if len(packet) > 1 else 0)[count]
-    # A longer packet is invalid (RFC 6716, 3.2.5, R5), and decoders reject it.
-    return length * frames if length * frames <= _LONGEST_OPUS_MS else 0.0
+    # A packet without frames, or a longer one, is invalid (RFC 6716, 3.2.5, R5). It counts as one frame, so
+    # that it is decoded and the error reported.
+    return length * frames if 0 < length * frames <= _LONGEST_OPUS_MS else length
 
 
 class PartlyDecodedError(AudioError):

@@ -283,7 +283,7 @@ _LIST = (
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
         kind=_K.MALFORMED_AUDIO,
         kinds=_each((*_JSON, "elevenlabs", "assemblyai"), _K.MALFORMED_MESSAGE)
-        | _each(("deepgram", "ultravox", *_ROOMS), None)),
+        | _each(("deepgram", "ultravox"), None)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",
         kinds=_each(("openai-live", "moshi", *_BOTS, *_ROOMS), _K.NO_RESPONSE)),

@@ -131,9 +131,12 @@ def test_the_length_of_a_packet_follows_from_its_first_bytes() -> None:
     assert samples_in(b"", OPUS) == 0
 
 
-def test_a_packet_longer_than_opus_allows_has_no_samples() -> None:
-    packet = bytes([3 << 3 | 3, 63]) + bytes(63)  # states 63 frames of 60 ms
-    assert samples_in(packet, OPUS) == 0
+@pytest.mark.parametrize(
+    "packet", [bytes([3 << 3 | 3, 63]) + bytes(63), bytes([3 << 3 | 3, 0]), bytes([3 << 3 | 3])]
+)
+def test_an_invalid_packet_has_the_samples_of_a_frame(packet: bytes) -> None:
+    """63 frames of 60 ms, no frame, or an unknown number: a packet without samples would not be decoded."""
+    assert samples_in(packet, OPUS) == 2_880
     with pytest.raises(AudioError, match="expected an Opus packet"):
         Decoder(OPUS).decode(packet)
 
