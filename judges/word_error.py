@@ -8,9 +8,8 @@ pooling over utterances. jiwer computes two variants:
 * ``normalized``: the texts after Whisper's English normaliser (Radford et al. 2022, appendix C), which
   lower-cases, drops punctuation, fillers and bracketed remarks, and unifies contractions and numbers.
 
-In Chinese, characters are counted instead of words: ``raw`` without spaces, ``normalized`` after NFKC, with
-numbers in characters and without punctuation (`live_eval.judges.text._repetition.normalised`). Do not pool
-the rates of both languages.
+In Chinese, characters are counted instead of words, as ``characters``, after NFKC, with numbers in characters
+and without punctuation and spaces (`live_eval.judges.text._repetition.normalised`).
 
 A turn is unscored if its reference has no words, before or after normalisation, or if it is in another
 language. The bundled recogniser supports only English.
@@ -128,14 +127,17 @@ def _word_errors(
     counts: dict[str, Any] = {}
     reference, heard = plain_typography(reference), plain_typography(heard)
     try:
-        texts = [(reference, heard), (normalised(reference, language), normalised(heard, language))]
+        texts = {"normalized": (normalised(reference, language), normalised(heard, language))}
     except UsageError as error:
         return Unscored(str(error))
-    for how, (wanted, got) in zip(("raw", "normalized"), texts, strict=True):
+    if is_chinese(language):
+        wanted, got = texts.pop("normalized")
+        texts["characters"] = (" ".join(wanted), " ".join(got))
+    else:
+        texts = {"raw": (reference, heard), **texts}
+    for how, (wanted, got) in texts.items():
         if not wanted.strip():
-            return Unscored(f"{name} has no words{' after normalisation' if how == 'normalized' else ''}")
-        if is_chinese(language):
-            wanted, got = (" ".join("".join(text.split())) for text in (wanted, got))
+            return Unscored(f"{name} has no words{'' if how == 'raw' else ' after normalisation'}")
         found = jiwer.process_words(wanted, got)
         words = found.hits + found.substitutions + found.deletions
         errors = found.substitutions + found.deletions + found.insertions

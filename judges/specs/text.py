@@ -48,19 +48,20 @@ def _similarity(title: str, place: int, column: str, low: float | None = 0.0) ->
     return (OutputSpec(name="", title=title, low=low, high=100.0, columns=columns),)
 
 
-def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, OutputSpec]:
-    """Return the outputs `normalized`, which tables show, and `raw`."""
+def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, ...]:
+    """Return the outputs `normalized`, which tables show, and `raw`; for Chinese, `characters` instead."""
     # no upper bound, because insertions are unlimited
-    rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False)
+    rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False, optional=True)
     return (
         rate(name="normalized", title=f"{what}, Whisper-normalised", columns=columns),
         rate(name="raw", title=f"{what}, raw"),
+        rate(name="characters", title=f"{what.replace('word', 'character', 1)}, Chinese"),
     )
 
 
 WER_HEARD = _local(
     name="wer_heard",
-    version="2",
+    version="3",
     title="word errors in the vendor's transcript of the input (often not produced by the model that "
     "answers)",
     implementation="live_eval.judges.word_error:WordErrorHeard",
@@ -73,7 +74,7 @@ WER_HEARD = _local(
 
 WER_SPOKEN = _local(
     name="wer_spoken",
-    version="3",
+    version="4",
     title="word errors in an offline recogniser's transcript of the reply against the reply's own transcript",
     implementation="live_eval.judges.word_error:WordErrorSpoken",
     outputs=_error_rates("word error rate of the spoken reply"),
@@ -273,7 +274,7 @@ MCQ = _local(
 
 BENCHMARK_RULES = _local(
     name="benchmark_rules",
-    version="3",
+    version="4",
     title="correctness of replies to other benchmarks' items, by the benchmarks' own rules and by "
     "live-eval's",
     implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
@@ -301,7 +302,7 @@ _WER_COLUMN = _task_column(
 
 TRANSCRIPTION = _local(
     name="transcription",
-    version="2",
+    version="3",
     title="word errors in the repeated words against the script",
     implementation="live_eval.judges.word_error:WordErrorSaidBack",
     outputs=_error_rates("word error rate of the repeated words", _WER_COLUMN),

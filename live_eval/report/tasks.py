@@ -23,8 +23,9 @@ _QUESTION_NOTE = (
 )
 _WER_NOTE = (
     "Word errors of the repeated text against the script, in per cent (mean: over utterances, as in the "
-    "paper; pooled: all errors / all words)."
+    "paper; pooled: all errors / all words). In Chinese, characters instead of words."
 )
+_ERRORS = {"normalized": "Whisper-normalised", "raw": "raw", "characters": "characters (Chinese)"}
 _BENCHMARK_NOTE = (
     "Per cent of n items by the benchmark's own rule (official) and by live-eval's (ours), resampled by "
     "script. If the official rule cannot read a reply, it guesses (guessed), which counts with the "
@@ -114,7 +115,7 @@ def transcription_table(runs: Sequence[RunView]) -> Table:
     headings = ("turns", "n", "mean", "95 % interval", "pooled", "95 % interval")
     rows = [
         (
-            Cell(name, strong=how == "normalized"),
+            Cell(name, strong=how != "raw"),
             *run_cell(view, runs),
             Cell(str(summary.turns)),
             Cell(str(errors.mean.n)),
@@ -123,7 +124,7 @@ def transcription_table(runs: Sequence[RunView]) -> Table:
             Cell(number(errors.pooled.value, 2)),
             Cell(interval(errors.pooled, 2), note=errors.pooled.reason),
         )
-        for how, name in (("normalized", "Whisper-normalised"), ("raw", "raw"))
+        for how, name in _ERRORS.items()
         for view, summary in _summaries(runs, Task.TRANSCRIPTION)
         for errors in summary.errors
         if errors.how == how

@@ -90,8 +90,8 @@ class QuestionSummary:
 class ErrorRates:
     """The word error rate of the repeated text, in percent, with ``normalized`` or ``raw`` text.
 
-    `mean` is the mean over utterances, as in EchoMind; `pooled` is the total errors divided by the total
-    words.
+    For Chinese, it is the rate of ``characters``. `mean` is the mean over utterances, as in EchoMind;
+    `pooled` is the total errors divided by the total words or characters.
     """
 
     how: str
@@ -136,9 +136,7 @@ def summarise_tasks(table: ScoreTable, turns: Sequence[Observation]) -> tuple[Ta
             turns=len(of_task),
             captured=sum(turn.captured for turn in of_task),
             questions=_questions(table, of_task, task) if task.asks else (),
-            errors=tuple(_errors(table, of_task, how) for how in ("normalized", "raw"))
-            if task is Task.TRANSCRIPTION
-            else (),
+            errors=_all_errors(table, of_task) if task is Task.TRANSCRIPTION else (),
             parts=summarise_parts(table, of_task) if task is Task.BENCHMARK else (),
         )
         for task, of_task in by_task.items()
@@ -169,6 +167,14 @@ def _kind(table: ScoreTable, turns: Sequence[Observation], kind: str) -> Questio
         unparsed=sum(values.get("parsed") == 0 for values in answers),
         refused=sum(values.get("refused", 0) > 0 for values in answers),
     )
+
+
+def _all_errors(table: ScoreTable, turns: Sequence[Observation]) -> tuple[ErrorRates, ...]:
+    """Return the rates of words, and of characters if there are any or no words."""
+    words, raw, characters = (_errors(table, turns, how) for how in ("normalized", "raw", "characters"))
+    if not characters.mean.n:
+        return words, raw
+    return (words, raw, characters) if words.mean.n else (characters,)
 
 
 def _errors(table: ScoreTable, turns: Sequence[Observation], how: str) -> ErrorRates:

@@ -166,6 +166,22 @@ def test_word_errors_are_averaged_and_pooled(tmp_path: Path) -> None:
     assert normalized.pooled.interval is None, "three scripts are too few"
 
 
+def test_characters_are_apart_from_words(tmp_path: Path) -> None:
+    chinese = Scored({"characters": 20.0}, {"characters": {"errors": 1, "words": 5}})
+    turns: list[tuple[Case, str, Judgement]] = [
+        (case(Task.TRANSCRIPTION, 0), "transcription", said_back(5, 10)),
+        (case(Task.TRANSCRIPTION, 1), "transcription", chinese),
+    ]
+    errors = of_task(summary_of(tmp_path / "both", turns), Task.TRANSCRIPTION).errors
+    assert [(each.how, each.mean.value, each.pooled.value) for each in errors] == [
+        ("normalized", 50.0, 50.0),
+        ("raw", 50.0, 50.0),
+        ("characters", 20.0, 20.0),
+    ]
+    [only] = of_task(summary_of(tmp_path / "zh", turns[1:]), Task.TRANSCRIPTION).errors
+    assert only.how == "characters"
+
+
 def test_a_question_whose_turn_failed_is_wrong_in_every_output(tmp_path: Path) -> None:
     cases = [case(Task.UNDERSTANDING, number) for number in range(3)]
     path = tmp_path / "run"

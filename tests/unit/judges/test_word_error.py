@@ -51,7 +51,7 @@ def test_chinese_counts_characters() -> None:
     pytest.importorskip("cn2an")
     judgement = heard("我有12个苹果。", "我有十二 个苹", "zh-CN")
     assert isinstance(judgement, Scored)
-    assert judgement.values == pytest.approx({"raw": 400 / 8, "normalized": 100 / 7})
+    assert judgement.values == pytest.approx({"characters": 100 / 7})
 
 
 def test_chinese_without_its_package_is_unscored(monkeypatch: pytest.MonkeyPatch) -> None:
