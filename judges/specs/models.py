@@ -174,7 +174,7 @@ VES = _audio_model(
 
 BENCHMARK_MODEL = JudgeSpec(
     name="benchmark_model",
-    version="6",
+    version="7",
     title="open answers to other benchmarks' items, rated by a language model",
     kind=JudgeKind.LLM,
     implementation="live_eval.judges.benchmark_model:BenchmarkModel",

@@ -60,7 +60,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=click.IntRange(0),
     default=30,
     show_default=True,
-    help="Maximum number of turns to use, spread evenly over scripts; 0 for all.",
+    help="Maximum number of turns to use, spread evenly over scripts (with --data, drawn at random); "
+    "0 for all.",
 )
 @_options.seed_option
 @click.option("--labels", type=_FILE, metavar="FILE", help="CSV file of human scores: turn_id, score, …")
@@ -98,7 +99,8 @@ def command(
     Test whether repeated judgements are equal (consistency), whether the order of the replies affects a
     pairwise judge (order), whether scores respond to known degradations (sensitivity), and whether they agree
     with people (agreement, with --labels) and with another judge (against, with --against). The result is
-    stored with the scores and shown in reports. With --data, only agreement with people is measured.
+    stored with the scores and shown in reports. With --data, only agreement with people is measured, and the
+    result is only printed.
 
     Exit status: 0; 3 if the judge failed on a turn; 2 if it cannot run here, or for wrong usage.
     """
@@ -149,14 +151,12 @@ def _audit_published(
 ) -> None:
     from live_eval import registry
     from live_eval.analysis.audit.rated import audit_ratings
-    from live_eval.analysis.summary.audits import audit_in_words
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
     from live_eval.data.benchmarks import benchmark_named, benchmarks_folder, read_record
     from live_eval.data.benchmarks.vstyle import rated_replies
-    from live_eval.recording import StoredAudit
     from live_eval.scoring.judge_runner import check_named, judge_options
 
-    spec, _ = benchmark_named(data)
+    spec, language = benchmark_named(data)
     if not spec.rated:
         raise UsageError(f"{spec.title} has no replies with people's ratings; expected vstyle")
     recorded = read_record(spec)
@@ -166,21 +166,32 @@ def _audit_published(
     check_named([registry.judge(judge)], options)
     print_judges_keys([judge], options)
     folder = benchmarks_folder() / spec.name
-    replies = rated_replies(recorded.root)
+    replies = rated_replies(recorded.root, language)
     report = audit_ratings(judge, replies, folder, options=options, limit=limit, seed=seed)
     if as_json:
         _options.print_json(report)
-        return
+    else:
+        _print_published(report, data)
+    if report["n_failed"]:
+        sys.exit(FAILED)
+
+
+def _print_published(report: Mapping[str, Any], data: str) -> None:
+    from live_eval.analysis.summary.audits import audit_in_words
+    from live_eval.recording import StoredAudit
+
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
     theirs = report["published_judge"]
     found = theirs["spearman"]
-    click.echo(f"{words.judge}, version {words.version}: {spec.title}, {report['asked']} replies")
+    click.echo(f"{words.judge}, version {words.version}: {data}, {report['asked']} replies")
     print_details(
         {"labels": words.labels, "theirs": formatted(found["value"], found["interval"], digits=2)},
         {"labels": "human labels", "theirs": f"the publisher's judge, Spearman, n {theirs['n']}"},
     )
     for reason, count in report["skipped"].items():
         click.echo(f"{count} skipped: {reason}")
+    for reason, count in report["reasons"].items():
+        click.echo(f"{count} judgements missing: {reason}")
 
 
 def _print_parts(report: Mapping[str, Any]) -> None:

@@ -17,16 +17,16 @@ from live_eval.analysis.audit.labels import Labels, LabelTargets, agreement_json
 from live_eval.audio import read_audio
 from live_eval.data.benchmarks.vstyle import RatedReply
 from live_eval.errors import AudioError, UsageError
-from live_eval.judging import JudgedTurn, JudgeKind, Need, Scored, missing
+from live_eval.judging import Failed, JudgedTurn, JudgeKind, Need, Scored, missing
 from live_eval.recording import ScoreStore
 from live_eval.scoring.judge_runner import JudgeOptions, as_configured, scoring_version
 
-__all__ = ["audit_ratings", "spread"]
+__all__ = ["audit_ratings", "sampled"]
 
 _CHUNK = 16
 
 
-def spread(replies: Sequence[RatedReply], limit: int, seed: int) -> list[RatedReply]:
+def sampled(replies: Sequence[RatedReply], limit: int, seed: int) -> list[RatedReply]:
     """Return at most `limit` replies, in random order; all for 0."""
     order = np.random.default_rng(seed).permutation(len(replies))
     return [replies[place] for place in order[: limit or None]]
@@ -43,7 +43,8 @@ def audit_ratings(
 ) -> dict[str, Any]:
     """Return how well a judge, and the publisher's judge, agree with people's ratings.
 
-    Replies that lack an input of the judge, such as the user's emotion, are skipped and counted.
+    Replies that lack an input of the judge, such as the user's emotion, are skipped and counted; failed
+    judgements are counted apart.
 
     Args:
         folder: Folder in which a language model's answers are kept.
@@ -59,18 +60,19 @@ def audit_ratings(
         raise UsageError(f"judge {spec.name!r} compares replies and has no scores of single turns")
     values: dict[str, Mapping[str, float]] = {}
     skipped: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
     with ExitStack() as stack:
         store = stack.enter_context(ScoreStore.open(folder))
         asker = Asker(spec, options, stack, store, again=False, seed=seed)
         fit = [each for each in replies if _fits(each, spec.needs, skipped)]
-        chosen = spread(fit, limit, seed)
+        chosen = sampled(fit, limit, seed)
         for at in range(0, len(chosen), _CHUNK):
             turns = [turn for each in chosen[at : at + _CHUNK] if (turn := _turn(each, skipped)) is not None]
             for turn, judgement in zip(turns, asker.judge(turns), strict=True):
                 if isinstance(judgement, Scored):
                     values[turn.turn_id] = judgement.values
                 else:
-                    skipped[judgement.reason] += 1
+                    (failed if isinstance(judgement, Failed) else skipped)[judgement.reason] += 1
     if not chosen:
         raise UsageError(f"no rated reply has the inputs of {judge}: {next(iter(skipped), 'none is rated')}")
     output = spec.outputs[0].name
@@ -95,6 +97,8 @@ def audit_ratings(
         "replies": len(replies),
         "asked": len(chosen),
         "skipped": dict(skipped.most_common()),
+        "n_failed": failed.total(),
+        "reasons": dict(failed.most_common()),
     }
 
 

@@ -8,7 +8,6 @@ the reply with the same ``id`` and ``instruct_id``, as in the publisher's analys
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError
 from live_eval.types import Case, Variant
 
-__all__ = ["LANGUAGES", "RatedReply", "rated_replies"]
+__all__ = ["RatedReply", "rated_replies"]
 
-LANGUAGES = ("en", "zh")
+_LANGUAGES = ("en", "zh")
 
 _RESPONSES = "VStyle-responses"
 _RESULTS = "VStyle-eval-results"
@@ -49,14 +48,15 @@ class RatedReply:
     published: float | None = None
 
 
-def rated_replies(root: Path) -> list[RatedReply]:
-    """Return the replies that people rated, in every language that is present.
+def rated_replies(root: Path, selected: str = "") -> list[RatedReply]:
+    """Return the replies that people rated, in every language that is present, or in the selected one.
 
     Raises:
         DataError: No replies or no ratings are present, or a file cannot be read.
     """
     found: list[RatedReply] = []
-    for language in LANGUAGES:
+    shown = selected or "LANGUAGE"
+    for language in [selected] if selected else _LANGUAGES:
         listed = root / _RESPONSES / language / "metadata.jsonl"
         raters = sorted((root / _RESULTS / "human_eval_res" / language).glob("*.jsonl"))
         if not os.path.isfile(listed) or not raters:
@@ -64,17 +64,17 @@ def rated_replies(root: Path) -> list[RatedReply]:
         ratings: dict[str, dict[str, float]] = {}
         for file in raters:
             for key, row in _rows(file):
-                if (value := _number(row.get("mos"))) is not None:
+                if (value := _rating(row.get("mos"))) is not None:
                     ratings.setdefault(key, {})[file.stem] = value
         model = root / _RESULTS / "model_eval_res" / f"{language}_res.jsonl"
-        published = {key: _number(row.get("gemini_score")) for key, row in _rows(model)}
+        published = {key: _rating(row.get("gemini_score")) for key, row in _rows(model)}
         for key, row in _rows(listed):
             if key in ratings:
                 found.append(_reply(key, row, listed.parent, language, ratings[key], published.get(key)))
     if not found:
         raise DataError(
-            f"{root}: expected replies in {_RESPONSES}/LANGUAGE/metadata.jsonl with ratings in "
-            f"{_RESULTS}/human_eval_res/LANGUAGE, found none"
+            f"{root}: expected replies in {_RESPONSES}/{shown}/metadata.jsonl with ratings in "
+            f"{_RESULTS}/human_eval_res/{shown}, found none"
         )
     return found
 
@@ -119,9 +119,10 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{row['id']}_{row['instruct_id']}", row
 
 
-def _number(value: Any) -> float | None:
+def _rating(value: Any) -> float | None:
+    """Return a rating, or None if it is not a number from 1 to 5."""
     try:
         number = float(value)
     except (OverflowError, TypeError, ValueError):
         return None
-    return number if math.isfinite(number) else None
+    return number if 1 <= number <= 5 and not isinstance(value, bool) else None

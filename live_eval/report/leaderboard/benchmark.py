@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,16 +35,18 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
         UsageError: The benchmark is unknown, or no run has items of it.
         StoreError: A folder contains no run.
     """
-    spec, _ = benchmark_named(name)
+    spec, part = benchmark_named(name)
+    if "/" in part:
+        raise UsageError(f"expected a benchmark or one of its parts, got the split {name}")
     entries = read_entries(paths)
-    parts = {entry: _parts(entry, spec) for entry in entries}
+    parts = {entry: _parts(entry, spec, part) for entry in entries}
     if not any(parts.values()):
-        raise UsageError(f"expected runs with items of {spec.name}, found none among {len(entries)}")
-    published = published_tables(spec.name) or [_unpublished(spec)]
-    listed = {part for table in published for part in table.columns}
-    found = {part for of_run in parts.values() for part in of_run}
+        raise UsageError(f"expected runs with items of {name}, found none among {len(entries)}")
+    published = [_limited(table, part) for table in published_tables(spec.name)] or [_unpublished(spec)]
+    listed = {column for table in published for column in table.columns}
+    found = {name for of_run in parts.values() for name in of_run}
     tables = [_table(table, spec, parts) for table in published if found & set(table.columns)]
-    if others := [part for part in spec.parts if part in found - listed]:
+    if others := [name for name in spec.parts if name in found - listed]:
         tables.append(_table(replace(_unpublished(spec), columns=others), spec, parts))
     return Board(
         tables=(*tables, latency_table(entries)),
@@ -68,9 +70,18 @@ def _unpublished(spec: BenchmarkSpec) -> PublishedTable:
     )
 
 
-def _parts(entry: Entry, spec: BenchmarkSpec) -> Mapping[str, PartSummary]:
+def _limited(table: PublishedTable, part: str) -> PublishedTable:
+    """Return a table with only a part's column, or the whole table if the part's name is empty."""
+    if not part:
+        return table
+    kept = [place for place, column in enumerate(table.columns) if column == part]
+    rows = {model: [values[place] for place in kept] for model, values in table.rows.items()}
+    return replace(table, columns=[part for _ in kept], rows=rows)
+
+
+def _parts(entry: Entry, spec: BenchmarkSpec, selected: str) -> Mapping[str, PartSummary]:
     found = [part for task in entry.summary.tasks for part in task.parts if part.benchmark == spec.name]
-    return {part.part: part for part in found}
+    return {part.part: part for part in found if selected in ("", part.part)}
 
 
 def _table(
@@ -87,7 +98,7 @@ def _table(
     ]
     columns = tuple(_column(name, published, spec) for name in published.columns)
     used = [part for entry in runs for name, part in parts[entry].items() if name in published.columns]
-    notes = tuple(filter(None, _notes(published, runs, used)))
+    notes = tuple(_notes(published, runs, rows, used))
     return BoardTable(published.title, columns, (*rows, *theirs), notes)
 
 
@@ -142,10 +153,11 @@ def _times(estimate: Estimate, times: float) -> Estimate:
     return replace(estimate, value=value, interval=interval)
 
 
-def _notes(published: PublishedTable, runs: Sequence[Entry], parts: Iterable[PartSummary]) -> Iterator[str]:
+def _notes(
+    published: PublishedTable, runs: Sequence[Entry], rows: Sequence[BoardRow], used: Sequence[PartSummary]
+) -> Iterator[str]:
     if published.rows:
         yield f"Published values: {published.source}."
-    used = list(parts)
     rated = list(dict.fromkeys(part.part for part in used if part.rated is not None))
     models = sorted({model for entry in runs for model in _models(entry)})
     if rated:
@@ -161,8 +173,14 @@ def _notes(published: PublishedTable, runs: Sequence[Entry], parts: Iterable[Par
             f"Different rules in {', '.join(dict.fromkeys(ours))}: published by {published.judge}; the runs' "
             "values are by live-eval's rule."
         )
-    if any(part.ours.n < part.items or (part.rated and part.rated.n < part.items) for part in used):
-        yield "n of N: some items have no score, so the mean may be biased."
+    heard = [part.part for part in used if part.rule is ScoringRule.REPETITION]
+    if heard and published.rows:
+        yield (
+            f"Different texts in {', '.join(dict.fromkeys(heard))}: the published values use a recogniser's "
+            f"transcripts ({published.judge}), the runs' values the endpoints' own."
+        )
+    if any(cell.n_of_turns for row in rows for cell in row.cells):
+        yield "n of N: the mean is over n of the part's N items; the others were not run or have no score."
 
 
 def _models(entry: Entry) -> Iterator[str]:

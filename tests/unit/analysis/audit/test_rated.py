@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from live_eval.analysis.audit.rated import audit_ratings, spread
-from live_eval.cli import cli
+from live_eval.analysis.audit.rated import audit_ratings, sampled
+from live_eval.cli import FAILED, cli
 from live_eval.data.benchmarks import FOLDER_VARIABLE
 from live_eval.data.benchmarks.vstyle import rated_replies
 from live_eval.errors import UsageError
+from tests.support.benchmarks import vstyle
 from tests.support.fake_model import FakeEndpoint
 from tests.unit.analysis.audit.test_auditor import LLM, OPTIONS, PAIRS, SPECS, toys
-from tests.unit.data.benchmarks.test_vstyle import vstyle
 
 __all__ = ["toys"]
 
@@ -19,7 +19,7 @@ __all__ = ["toys"]
 def test_a_judge_is_compared_with_people_and_with_the_publishers_judge(tmp_path: Path) -> None:
     SPECS["toy"] = LLM
     FakeEndpoint.answer = staticmethod(lambda content: content)
-    replies = rated_replies(vstyle(tmp_path, count=30))
+    replies = rated_replies(vstyle(tmp_path, items=30))
     report = audit_ratings("toy", replies, tmp_path, options=OPTIONS)
     (found,) = report["agreement"]["outputs"].values()
     assert (found["n"], report["asked"], report["skipped"]) == (30, 30, {})
@@ -27,18 +27,18 @@ def test_a_judge_is_compared_with_people_and_with_the_publishers_judge(tmp_path:
     assert found["alpha_interval"]["value"] == pytest.approx(1)
     assert found["between_raters"]["raters"] == 2
     assert report["published_judge"]["spearman"]["value"] == pytest.approx(-1)
-    assert len(spread(replies, 7, 0)) == 7
+    assert len(sampled(replies, 7, 0)) == 7
 
 
 def test_what_cannot_be_judged_is_counted(tmp_path: Path) -> None:
     SPECS["toy"] = PAIRS
-    replies = rated_replies(vstyle(tmp_path, count=8))
+    replies = rated_replies(vstyle(tmp_path, items=8))
     with pytest.raises(UsageError, match="compares replies"):
         audit_ratings("toy", replies, tmp_path, options=OPTIONS)
     SPECS["toy"] = LLM
     FakeEndpoint.answer = staticmethod(lambda content: "5" if "1" in content else "no")
     report = audit_ratings("toy", replies, tmp_path, options=OPTIONS)
-    assert sum(report["skipped"].values()) == 6
+    assert (report["skipped"], report["n_failed"], sum(report["reasons"].values())) == ({}, 6, 6)
 
 
 def test_the_command_needs_the_data_and_refuses_others(
@@ -55,11 +55,17 @@ def test_the_command_needs_the_data_and_refuses_others(
     assert "is not on this machine" in str(run("--data", "vstyle"))
     assert "no replies with people's ratings" in str(run("--data", "voicebench"))
     assert "expected a RUN, or --data NAME" in str(run())
-    root = vstyle(tmp_path / "vs", count=30)
+    root = vstyle(tmp_path / "vs", items=30)
     added = CliRunner().invoke(cli, ["data", "add", "vstyle", "--path", str(root)])
     assert added.exit_code == 0, added.output
+    FakeEndpoint.answer = staticmethod(lambda content: "no")
+    failed = CliRunner().invoke(cli, ["audit", "toy", "--data", "vstyle/en", "--limit", "3"])
+    assert failed.exit_code == FAILED, failed.output
+    assert "3 judgements missing: " in failed.stdout
+    FakeEndpoint.answer = staticmethod(lambda content: content)
     shown = CliRunner().invoke(cli, ["audit", "toy", "--data", "vstyle", "--limit", "0"])
     assert shown.exit_code == 0, shown.output
-    assert "VStyle, 30 replies" in shown.output
+    assert "vstyle, 30 replies" in shown.output
     as_json = CliRunner().invoke(cli, ["audit", "toy", "--data", "vstyle", "--json"])
     assert json.loads(as_json.stdout)["replies"] == 30
+    assert "expected replies in VStyle-responses/zh/metadata.jsonl" in str(run("--data", "vstyle/zh"))

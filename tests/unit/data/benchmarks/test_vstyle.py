@@ -1,43 +1,13 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from live_eval.data.benchmarks.vstyle import rated_replies
 from live_eval.errors import DataError
-from tests.support.benchmarks import recordings_below
-
-ABILITIES = ("empathy/anger", "acoustic_attributes/age")
-
-
-def lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
-def vstyle(root: Path, count: int = 4, language: str = "en") -> Path:
-    """Write replies whose ratings by two people rise with their number, and the publisher's reversed."""
-    keys = [{"id": n, "instruct_id": n // 2, "ability": ABILITIES[n % 2]} for n in range(count)]
-    answers = [
-        key | {"instruct_text": f"Say {key['id']}.", "model_name": "m", "response_audio_path": f"{n}.mp3"}
-        for n, key in enumerate(keys)
-    ]
-    lines(
-        root / "VStyle-responses" / language / "metadata.jsonl",
-        [row | {"response_text": f"{n % 5 + 1}"} for n, row in enumerate(answers)],
-    )
-    results = root / "VStyle-eval-results"
-    for rater in ("p1", "p2"):
-        ratings = [key | {"mos": str(n % 5 + 1)} for n, key in enumerate(keys)]
-        lines(results / "human_eval_res" / language / f"{rater}.jsonl", ratings)
-    lines(
-        results / "model_eval_res" / f"{language}_res.jsonl",
-        [key | {"gemini_score": 5 - n % 5} for n, key in enumerate(keys)],
-    )
-    recordings_below(root / "VStyle-responses" / language / "wav", *(f"{n}.mp3" for n in range(count)))
-    return root
+from tests.support.benchmarks import recordings_below, vstyle
+from tests.support.benchmarks import write_lines as lines
 
 
 def test_replies_are_joined_with_their_ratings(tmp_path: Path) -> None:
@@ -51,7 +21,7 @@ def test_replies_are_joined_with_their_ratings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", ["/etc/hostname", "../../../elsewhere.wav", "x" * 300, "\ud800"])
 def test_a_recording_outside_the_folder_is_not_read(tmp_path: Path, named: str) -> None:
-    root = vstyle(tmp_path / "set", count=2)
+    root = vstyle(tmp_path / "set", items=2)
     recordings_below(tmp_path, "elsewhere.wav")
     table = root / "VStyle-responses/en/metadata.jsonl"
     rows = [json.loads(line) for line in table.read_text("utf-8").splitlines()]
@@ -68,3 +38,17 @@ def test_bad_rows_are_left_out_and_missing_files_named(tmp_path: Path) -> None:
     assert reply.ratings == {"p2": 2}
     with pytest.raises(DataError, match="expected replies in VStyle-responses/LANGUAGE"):
         rated_replies(tmp_path / "elsewhere")
+
+
+def test_only_numbers_from_1_to_5_are_ratings(tmp_path: Path) -> None:
+    root = vstyle(tmp_path)
+    given = [0, 100, 10**400, True, "4.5"]
+    rows = [{"id": n % 4, "instruct_id": n % 4 // 2, "mos": mos} for n, mos in enumerate(given)]
+    lines(root / "VStyle-eval-results/human_eval_res/en/p1.jsonl", rows)
+    assert [reply.ratings.get("p1") for reply in rated_replies(root)] == [4.5, None, None, None]
+
+
+def test_one_language_can_be_selected(tmp_path: Path) -> None:
+    root = vstyle(vstyle(tmp_path), language="zh")
+    assert len(rated_replies(root)) == 8
+    assert {reply.case.language for reply in rated_replies(root, "zh")} == {"zh"}

@@ -58,6 +58,18 @@ def test_runs_are_above_the_published_rows(run: Path) -> None:
     assert latency.title == "Latency, ms"
 
 
+def test_one_part_and_whole_parts(run: Path) -> None:
+    table, latency = build_benchmark_board([run], "voicebench/mmsu").tables
+    assert [column.title for column in table.columns] == ["mmsu"]
+    assert [len(row.cells) for row in table.rows] == [1] * 34
+    assert any(note.startswith("n of N") for note in table.notes)
+    assert latency.title == "Latency, ms"
+    with pytest.raises(UsageError, match="got the split voicebench/mmsu/law"):
+        build_benchmark_board([run], "voicebench/mmsu/law")
+    with pytest.raises(UsageError, match="expected runs with items of voicebench/bbh, found none among 1"):
+        build_benchmark_board([run], "voicebench/bbh")
+
+
 def test_other_runs_are_refused_and_the_command_writes_every_format(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="expected runs with items of uro-bench, found none among 1"):
         build_benchmark_board([run], "uro-bench")
