@@ -208,7 +208,7 @@ def test_every_extra_and_variable_of_the_documentation_is_there() -> None:
 
 NAMESAKES = {
     CLIENTS: {
-        ("live_eval/data/benchmarks/voicebench.py", REFERENCE),  # a column of a table
+        ("live_eval/data/benchmarks/catalogue.py", REFERENCE),  # a column of a table
         ("live_eval/data/check.py", REFERENCE),  # the role of a recording
         ("live_eval/data/manifest.py", REFERENCE),  # a column of a manifest
         ("live_eval/studio/listen.py", REFERENCE),  # the role of a recording

@@ -234,13 +234,17 @@ def _unused(data: DataSet, probes: Sequence[Probe]) -> str:
     """Return a note on the user's recordings that no probe uses; an empty string if all are used."""
     pieces = (piece for lines in sessions_of(probes) for line in lines for piece in line.pieces)
     used = {piece.path for piece in pieces if isinstance(piece, Recorded)}
-    unused = sum(case.audio_path not in used for case in data.cases)
+    unused = [case for case in data.cases if case.audio_path not in used]
+    problems = [case.problem for case in unused if case.problem is not None]
+    reasons = []
+    if problems:
+        reasons.append(f"{len(problems)} have a problem ({problems[0]})")
+    if len(unused) > len(problems):
+        reasons.append(f"{len(unused) - len(problems)} are not annotated and have no suitable cue")
     if not unused:
         return ""
     total = counted(len(data.cases), "recording")
-    return (
-        f"{data.root}: {unused} of {total} not used, because they are not annotated and have no suitable cue"
-    )
+    return f"{data.root}: {len(unused)} of {total} not used: {' and '.join(reasons)}"
 
 
 def _config_of(plan: DuplexPlan, manifest: Path) -> RunConfig:

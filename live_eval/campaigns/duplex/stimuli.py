@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.analysis.turn_taking.trial import Trial
-from live_eval.audio import Audio, float_to_int16, read_audio, resample, write_flac
-from live_eval.errors import UsageError
+from live_eval.audio import Audio, encode_wav, float_to_int16, read_audio, resample, write_flac
+from live_eval.errors import TurnError, UsageError
 from live_eval.files import atomic_text, atomic_write, private_folder
 from live_eval.impair.noises import pink_noise
+from live_eval.speech.boundaries import annotated_boundaries
 from live_eval.speech.synthesis import MAX_SPEED, MIN_SPEED, Voice
 from live_eval.timing import audible_stretches
 from live_eval.types import Anchor, SpeechBoundaries, SpeechKind, SpokenPart
@@ -54,6 +55,7 @@ RATE_HZ = 24_000
 _OTHER_VOICE = 0.8
 """Sample rate of the other voice relative to the bundled voice; a lower rate sounds like a larger speaker."""
 _MANIFEST = "manifest.jsonl"
+_LONGEST_NAME = 60  # in characters of up to 4 bytes; file names have at most 255 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,13 +286,15 @@ def _write(recording: Recording, line: Line, folder: Path) -> dict[str, Any]:
 
 
 def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
-    """Copy a recording unchanged, and return its manifest columns; a missing file fails its turn.
+    """Copy a recording unchanged, or cut an excerpt from it, and return its manifest columns.
 
-    Of an excerpt, only the audible stretch within its boundaries is written.
+    A recording that is missing, unreadable or shorter than its boundaries fails its turn.
     """
-    if recorded.excerpt and recorded.boundaries is not None and recorded.path.is_file():
-        return _cut(recorded, recorded.boundaries, folder)
-    name = f"own-{zlib.crc32(str(recorded.path).encode()):08x}-{recorded.path.name}"
+    if recorded.excerpt and recorded.boundaries is not None:
+        cut = _cut(recorded.path, recorded.boundaries, folder)
+        if cut is not None:
+            return cut
+    name = _file_name(str(recorded.path), recorded.path.name)
     if recorded.path.is_file():
         with atomic_write(folder / name) as part:
             shutil.copyfile(recorded.path, part)
@@ -301,17 +305,33 @@ def _copy(recorded: Recorded, folder: Path) -> dict[str, Any]:
     return {"audio": name, **columns}
 
 
-def _cut(recorded: Recorded, bounds: SpeechBoundaries, folder: Path) -> dict[str, Any]:
-    audio = resample(read_audio(recorded.path).audio, RATE_HZ)
+def _cut(path: Path, bounds: SpeechBoundaries, folder: Path) -> dict[str, Any] | None:
+    """Write the audible stretch within an excerpt's boundaries; return None if it cannot be read.
+
+    Of a silent excerpt, a file without samples is written, so its turn fails (``audio_empty``).
+    """
+    try:
+        audio = read_audio(path).audio
+        bounds = annotated_boundaries(bounds, audio.duration_ns)
+    except TurnError:
+        return None
+    audio = resample(audio, RATE_HZ)
     begin, end = (round(at * RATE_HZ / 1e9) for at in (bounds.onset_ns, bounds.voice_end_ns))
     pcm = float_to_int16(audio.samples[begin:end])
+    key = repr((str(path), begin, end))
     if not (stretches := audible_stretches(pcm, RATE_HZ)):
-        raise UsageError(f"{recorded.path}: expected speech from sample {begin} to {end}, got silence")
+        name = _file_name(key, f"{path.stem}-silent.wav")
+        with atomic_write(folder / name) as part:
+            part.write_bytes(encode_wav(pcm[:0], RATE_HZ))
+        return {"audio": name}
     pcm = pcm[stretches[0][0] : stretches[-1][1]]
-    key = zlib.crc32(repr((str(recorded.path), begin, end)).encode())
-    name = f"own-{key:08x}-{recorded.path.stem}.flac"
+    name = _file_name(key, f"{path.stem}.flac")
     write_flac(folder / name, pcm, RATE_HZ)
     return {"audio": name, **_boundary_columns(0, _ns(len(pcm)), ())}
+
+
+def _file_name(key: str, name: str) -> str:
+    return f"own-{zlib.crc32(key.encode()):08x}-{name[-_LONGEST_NAME:]}"
 
 
 def _boundary_columns(onset_ns: int, end_ns: int, parts: Sequence[SpokenPart]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import platformdirs
 
+from live_eval.data._rows import unique
 from live_eval.data.benchmarks.catalogue import BENCHMARKS
 from live_eval.data.benchmarks.specification import BenchmarkPart, BenchmarkSpec
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
@@ -39,7 +40,6 @@ __all__ = [
     "benchmark_set",
     "benchmarks_folder",
     "changed_files",
-    "count_notes",
     "find_benchmark",
     "find_parts",
     "load_benchmark",
@@ -87,23 +87,38 @@ def find_parts(
     return None
 
 
-def count_notes(spec: BenchmarkSpec, counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a note for each part whose number of items is not the published one."""
-    for name, count in counts.items():
-        if count != spec.parts[name].items:
-            yield f"{name}: {count} items, {spec.parts[name].items} are published"
-
-
 def benchmark_set(
-    spec: BenchmarkSpec, root: Path, selected: str, cases: Sequence[Case], notes: Sequence[str]
+    spec: BenchmarkSpec,
+    root: Path,
+    selected: str,
+    cases: Sequence[Case],
+    counts: Mapping[str, int],
+    notes: Sequence[str] = (),
 ) -> DataSet:
-    """Return the items of a benchmark, or of its selected part, as a data set."""
+    """Return the items of a benchmark, or of its selected part, as a data set.
+
+    Repeated case IDs get a suffix. Notes name missing parts, and parts with another number of items than is
+    published.
+
+    Args:
+        counts: Number of items of each complete part that was read.
+    """
+    taken: set[str] = set()
+    absent = [name for name in spec.parts if name not in counts and not selected]
     return DataSet(
         name=f"{spec.name}/{selected}" if selected else spec.name,
         root=root,
         kind=DataKind.BENCHMARK,
-        cases=tuple(cases),
-        notes=tuple(notes),
+        cases=tuple(replace(case, case_id=unique(case.case_id, taken)) for case in cases),
+        notes=(
+            *notes,
+            *(
+                f"{name}: {count} items, {spec.parts[name].items} are published"
+                for name, count in counts.items()
+                if count != spec.parts[name].items
+            ),
+            *([f"missing parts: {', '.join(absent)}"] if absent else []),
+        ),
     )
 
 
@@ -148,7 +163,7 @@ def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
     if part and part.partition("/")[0] not in spec.parts:
         raise UsageError(
             f"{spec.name} has no part {part!r}{did_you_mean(part, spec.parts)}; "
-            f"expected one of {', '.join(filter(None, spec.parts)) or 'no part'}"
+            f"expected one of {', '.join(spec.parts)}"
         )
     return spec, part
 
@@ -191,18 +206,25 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
         DataError: A file is missing, incomplete or damaged.
         UsageError: The field mapping does not match the data.
     """
+    spec = placed.spec
+    if options.fields and not spec.fields:
+        raise UsageError(
+            f"data.fields: the fields of {spec.title} cannot be mapped, got {', '.join(options.fields)}"
+        )
     data = placed.read(options)
-    recorded = read_record(placed.spec)
-    notes = [placed.spec.licence_note, *filter(None, [placed.spec.unverified]), *data.notes]
+    recorded = read_record(spec)
+    notes = [spec.licence_note, *filter(None, [spec.unverified]), *data.notes]
+    if options.audio_root is not None and "audio" not in spec.fields:
+        notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():
         changed = changed_files(recorded)
         if changed:
             notes.append(
                 f"{len(changed)} of {len(recorded.files)} files differ from revision "
                 f"{recorded.revision[:12]} ({limited(changed, ', ', 3)}): results are not comparable with "
-                f"those of the published data; live-eval data add {placed.spec.name} --again restores them"
+                f"those of the published data; live-eval data add {spec.name} --again restores them"
             )
-    return replace(data, notes=tuple(notes), licence=placed.spec.licence_note)
+    return replace(data, notes=tuple(notes), licence=spec.licence_note)
 
 
 def changed_files(recorded: RecordedBenchmark) -> list[str]:

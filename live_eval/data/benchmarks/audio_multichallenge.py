@@ -9,13 +9,15 @@ model and scores only the last reply. Here the earlier replies are the endpoint'
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from live_eval.audio.parquet import TableRow, rows_of
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, count_notes
+from live_eval.data._rows import unique
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set
 from live_eval.data.benchmarks.voicebench import complete_tables, tables_in
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
@@ -24,7 +26,7 @@ from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 __all__ = ["find"]
 
 _FOLDER = "data"
-_MOST_TURNS = 8
+_USER_TURN = re.compile(r"user_turn_(\d{1,3})_transcript")
 _HISTORY = "own"
 _NOTE = (
     "history: own. The dialogues continue from the endpoint's own replies, not from the published assistant "
@@ -44,27 +46,28 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
 def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     cases: list[Case] = []
     counts = dict.fromkeys(spec.parts, 0)
+    taken: set[str] = set()
     for shard in complete_tables(root, _FOLDER, ""):
         for row, record in enumerate(rows_of(shard.path)[1]):
             axis = str(record.get("axis") or "").lower()
             counts[axis] = counts.get(axis, 0) + 1
             if part in ("", axis):
-                cases.extend(_cases(shard.path, row, record, axis, spec))
+                name = unique(f"{axis or 'unknown'}/{record.get('id') or row}", taken)
+                cases.extend(_cases(shard.path, row, record, axis, name, spec))
     if not cases:
         raise DataError(f"{root / _FOLDER}: no conversation{f' has the axis {part}' if part else ''}")
     here = {axis: counts[axis] for axis in spec.parts if part in ("", axis)}
-    return benchmark_set(spec, root, part, cases, [_NOTE, *count_notes(spec, here)])
+    return benchmark_set(spec, root, part, cases, here, [_NOTE])
 
 
 def _cases(
-    table: Path, row: int, record: Mapping[str, Any], axis: str, spec: BenchmarkSpec
+    table: Path, row: int, record: Mapping[str, Any], axis: str, name: str, spec: BenchmarkSpec
 ) -> Iterator[Case]:
-    name = f"{axis or 'unknown'}/{record.get('id') or row}"
-    turns = [
-        (number, text)
-        for number in range(1, _MOST_TURNS + 1)
-        if isinstance(text := record.get(f"user_turn_{number}_transcript"), str) and text.strip()
-    ]
+    turns = sorted(
+        (int(found[1]), text)
+        for column, text in record.items()
+        if (found := _USER_TURN.fullmatch(column)) and isinstance(text, str) and text.strip()
+    )
     rubrics = _rubrics(record.get("rubric"))
     problem = None
     if axis not in spec.parts:

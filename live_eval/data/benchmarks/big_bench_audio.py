@@ -16,13 +16,13 @@ from types import MappingProxyType
 from typing import Any
 
 from live_eval.data._rows import FieldMap, Row, read_json_lines
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, count_notes
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.files import read_text
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["ANSWERS", "CATEGORIES", "KNOWN_FIELDS", "find"]
+__all__ = ["ANSWERS", "CATEGORIES", "find"]
 
 ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -36,15 +36,6 @@ ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 CATEGORIES = tuple(ANSWERS)
 """The four categories."""
-
-KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "id": ("id",),
-    "category": ("category",),
-    "answer": ("official_answer",),
-    "audio": ("file_name",),
-    "text": ("transcript", "question", "text"),
-}
-"""live-eval's field names, each with the spellings to try in order; the published data have no text."""
 
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
@@ -63,7 +54,7 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
 
 def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     listed = root / spec.metadata
-    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    fields = FieldMap(spec.fields, options.fields)
     entries = list(read_json_lines(listed, listed.name))
     records = [entry for _, entry in entries if isinstance(entry, dict)]
     if not records:
@@ -79,7 +70,7 @@ def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> D
         raise DataError(f"{listed}: no item has the category {part}")
     found = Counter(case.topic for case in cases)
     counts = {category: found[category] for category in spec.parts if part in ("", category)}
-    return benchmark_set(spec, root, part, cases, list(count_notes(spec, counts)))
+    return benchmark_set(spec, root, part, cases, counts)
 
 
 def _cases(

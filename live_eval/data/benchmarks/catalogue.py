@@ -44,6 +44,7 @@ def _voicebench() -> BenchmarkSpec:
             }
         ),
         loader="live_eval.data.benchmarks.voicebench:find",
+        fields={"text": ("prompt", "prompts", "turns"), "answer": ("reference",), "id": ("id", "key")},
         paper="Chen et al.: VoiceBench (arXiv 2410.17196)",
     )
 
@@ -68,6 +69,13 @@ def _big_bench_audio() -> BenchmarkSpec:
         ),
         loader="live_eval.data.benchmarks.big_bench_audio:find",
         metadata="metadata.jsonl",
+        fields={
+            "id": ("id",),
+            "category": ("category",),
+            "answer": ("official_answer",),
+            "audio": ("file_name",),
+            "text": ("transcript", "question", "text"),  # the published data have no text
+        },
         paper="Artificial Analysis: Big Bench Audio (2024), after Suzgun et al. (arXiv 2210.09261)",
     )
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from live_eval.data._rows import parse_json
+from live_eval.data._rows import parse_json, unique
 from live_eval.data.benchmarks import (
     BenchmarkSpec,
     PlacedBenchmark,
     benchmark_set,
-    count_notes,
     find_parts,
 )
 from live_eval.data.dataset import DataOptions, DataSet
@@ -45,6 +44,9 @@ AFTER = Anchor.parse("reply_audible+1000ms")
 """The start of an overlapping utterance."""
 
 
+_NOTE = "for live-eval duplex; overlapping utterances begin 1 s after the reply becomes audible"
+
+
 class _Utterance(NamedTuple):
     """An utterance of an item: a whole recording, or a stretch of one from `begin` to `end` in seconds."""
 
@@ -64,7 +66,8 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
 def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     here = [name for name in spec.parts if os.path.isdir(root / spec.parts[name].file)]
     cases: list[Case] = []
-    notes = ["for live-eval duplex; overlapping utterances begin 1 s after the reply becomes audible"]
+    taken: set[str] = set()
+    counts: dict[str, int] = {}
     for name in [selected] if selected else here:
         folder = root / spec.parts[name].file
         items = sorted(folder.glob("*.wav") if spec.name == _HUMDIAL else folder.iterdir())
@@ -73,18 +76,16 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
         if not items:
             raise DataError(f"{folder}: expected the items of {spec.title}, found none")
         for item in items:
-            cases.extend(_item(name, item, spec))
-        notes.extend(count_notes(spec, {name: len(items)}))
-    if not selected and (absent := [name for name in spec.parts if name not in here]):
-        notes.append(f"missing parts: {', '.join(absent)}")
-    return benchmark_set(spec, root, selected, cases, notes)
+            item_name = f"{name}/{item.stem if item.suffix == '.wav' else item.name}"
+            cases.extend(_item(name, item, unique(item_name, taken), spec))
+        counts[name] = len(items)
+    return benchmark_set(spec, root, selected, cases, counts, [_NOTE])
 
 
 _HUMDIAL = "humdial-fdbench"
 
 
-def _item(part: str, item: Path, spec: BenchmarkSpec) -> Iterator[Case]:
-    name = f"{part}/{item.stem if item.suffix == '.wav' else item.name}"
+def _item(part: str, item: Path, name: str, spec: BenchmarkSpec) -> Iterator[Case]:
     utterances: Sequence[_Utterance] = [_Utterance(item.name)]
     problem = None
     try:
@@ -172,6 +173,7 @@ def _pauses(item: Path) -> list[_Utterance]:
 def _turn_end(item: Path) -> list[_Utterance]:
     """Return an utterance up to the annotated end of the turn."""
     end, _ = _stretch(_json(item / "turn_taking.json")[0])
+    _times(0, end)
     return [_Utterance("input.wav", begin=0.0, end=end, parts=[(0.0, end)])]
 
 
@@ -186,6 +188,7 @@ def _interruption(item: Path) -> list[_Utterance]:
 def _overlap(item: Path, speech: SpeechKind) -> list[_Utterance]:
     said = _json(item / "metadata.json")
     begin, end = _stretch({"timestamp": said["timestamps"]})
+    _times(0, begin)
     return [
         _Utterance("input.wav", str(said["context_text"]), 0.0, begin),
         _Utterance("input.wav", str(said["current_turn_text"]), begin, end, speech),

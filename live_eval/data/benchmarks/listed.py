@@ -18,7 +18,6 @@ from live_eval.data.benchmarks import (
     BenchmarkSpec,
     PlacedBenchmark,
     benchmark_set,
-    count_notes,
     find_parts,
 )
 from live_eval.data.dataset import DataOptions, DataSet
@@ -40,20 +39,20 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     fields = FieldMap(spec.fields, options.fields)
     here = [name for name in spec.parts if os.path.isfile(root / spec.parts[name].file)]
     cases: list[Case] = []
-    notes: list[str] = []
+    everything: list[Mapping[str, Any]] = []
+    counts: dict[str, int] = {}
     taken: set[str] = set()
     for name in [selected] if selected else here:
         entries = list(_entries(root / spec.parts[name].file))
         records = [entry for _, entry in entries if isinstance(entry, dict)]
         if not records:
             raise DataError(f"{root / spec.parts[name].file}: expected a list of objects, found none")
-        fields.check_mapping(_flat(records, fields), str(root / spec.parts[name].file), row="item")
+        everything += _flat(records, fields)
+        counts[name] = len(entries)
         for where, entry in entries:
             cases.extend(_cases(name, where, entry, root, spec, fields, options, taken))
-        notes.extend(count_notes(spec, {name: len(entries)}))
-    if not selected and (absent := [name for name in spec.parts if name not in here]):
-        notes.append(f"missing parts: {', '.join(absent)}")
-    return benchmark_set(spec, root, selected, cases, notes)
+    fields.check_mapping(everything, str(root / selected), row="item")
+    return benchmark_set(spec, root, selected, cases, counts)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:

@@ -48,8 +48,8 @@ class BenchmarkSpec:
         licence: Licence of the recordings and texts.
         noncommercial: Whether the licence forbids commercial use.
         megabytes: Approximate size in MB.
-        parts: Parts by name, each a folder of the repository; a benchmark without parts has one with an empty
-            name.
+        parts: Parts by name. A downloaded part is the repository's folder of this name; other parts are found
+            by their `BenchmarkPart.file`.
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
         rated: Whether replies with people's ratings are published, to audit judges.

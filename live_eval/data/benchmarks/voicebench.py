@@ -19,19 +19,12 @@ from typing import Any
 from live_eval.audio.parquet import TABLE_SUFFIX, TableRow, rows_of
 from live_eval.data._choices import parse_options
 from live_eval.data._rows import FieldMap, Row
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, count_notes
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["KNOWN_FIELDS", "complete_tables", "find", "tables_in"]
-
-KNOWN_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "text": ("prompt", "prompts", "turns"),
-    "answer": ("reference",),
-    "id": ("id", "key"),
-}
-"""live-eval's field names, each with the spellings to try in order."""
+__all__ = ["complete_tables", "find", "tables_in"]
 
 _AUDIO = "audio"
 _TEST = "test"
@@ -82,22 +75,22 @@ def tables_in(folder: Path) -> list[Path]:
 def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     part, _, split = selected.partition("/")
     parts = [part] if part else _parts_in(root, spec)
-    fields = FieldMap(KNOWN_FIELDS, options.fields)
+    fields = FieldMap(spec.fields, options.fields)
     cases: list[Case] = []
+    records: list[Mapping[str, Any]] = []
+    counts: dict[str, int] = {}
     notes: list[str] = []
     for name in parts:
         shards = complete_tables(root, name, split)
-        found = list(_cases(shards, spec, fields))
+        found = list(_cases(shards, spec, fields, records))
         cases.extend(found)
         if name == _REGIONS:
             notes.append(f"{name}: region {', '.join(dict.fromkeys(shard.split for shard in shards))}")
-        elif not split:
-            notes.extend(count_notes(spec, {name: len(found)}))
-    if not part and (absent := [name for name in spec.parts if name not in parts]):
-        notes.append(f"missing parts: {', '.join(absent)}")
-    if options.audio_root is not None:
-        notes.append("audio_root is ignored: the recordings are inside the tables")
-    return benchmark_set(spec, root, selected, cases, notes)
+        if name == _REGIONS or not split:
+            counts[name] = len(found)
+    if records:
+        fields.check_mapping(records, str(root / selected), row="row")
+    return benchmark_set(spec, root, selected, cases, counts, notes)
 
 
 def complete_tables(root: Path, part: str, split: str) -> list[_Shard]:
@@ -133,8 +126,10 @@ def complete_tables(root: Path, part: str, split: str) -> list[_Shard]:
     return chosen
 
 
-def _cases(shards: Sequence[_Shard], spec: BenchmarkSpec, fields: FieldMap) -> Iterator[Case]:
-    records: list[Mapping[str, Any]] = []
+def _cases(
+    shards: Sequence[_Shard], spec: BenchmarkSpec, fields: FieldMap, records: list[Mapping[str, Any]]
+) -> Iterator[Case]:
+    """Yield the items of tables, and append their rows to `records`."""
     numbers: dict[str, int] = {}
     for shard in shards:
         names, rows = rows_of(shard.path)
@@ -144,8 +139,6 @@ def _cases(shards: Sequence[_Shard], spec: BenchmarkSpec, fields: FieldMap) -> I
             number = numbers[shard.split] = numbers.get(shard.split, -1) + 1
             records.append(record)
             yield _case(shard, row, number, record, spec, fields)
-    if shards and records:
-        fields.check_mapping(records, str(shards[0].path.parent), row="row")
 
 
 def _case(

@@ -2,8 +2,9 @@
 
 Manifest columns annotate how the endpoint should treat a recording (``speech``), when it begins (``anchor``)
 and which parts are audible (``parts``). Unannotated pauses are detected, except in utterances that the
-endpoint should answer, for which only annotations are used. Recordings are streamed unchanged; a note reports
-how many have pauses that an endpoint may mistake for the end.
+endpoint should answer, for which only annotations are used. Recordings are streamed unchanged, except for
+benchmarks' excerpts, which are cut from theirs; a note reports how many have pauses that an endpoint may
+mistake for the end.
 """
 
 from __future__ import annotations
@@ -64,9 +65,10 @@ def own_probe(data: DataSet) -> Probe:
             lines = tuple(_line(case) for case in _with_parts(cases, cache))
             groups.setdefault(_named(cases), []).append(lines)
     if not groups:
+        problem = next((f"; {case.problem}" for case in data.cases if case.problem), "")
         raise DataError(
             f"{data.root}: expected recordings with the annotations speech, anchor or parts, found none "
-            f"among {len(data.cases)}: docs/reference/data-formats.md describes these columns"
+            f"among {len(data.cases)}: docs/reference/data-formats.md describes these columns{problem}"
         )
     return Probe(
         OWN,

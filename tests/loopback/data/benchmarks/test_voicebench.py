@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.data.benchmarks import FOLDER_VARIABLE, voicebench
+from live_eval.data.benchmarks import BENCHMARKS, FOLDER_VARIABLE, voicebench
 from live_eval.recording import RunReader
 from tests.support.benchmarks import voicebench_part
 
@@ -27,7 +27,7 @@ def invoke(*arguments: str) -> str:
 
 
 def test_a_part_is_run_over_the_reference_endpoint_and_scored(tmp_path: Path) -> None:
-    assert voicebench.KNOWN_FIELDS["text"][0] == "prompt"
+    assert BENCHMARKS["voicebench"].loader.startswith(voicebench.__name__)
     rows = [{"prompt": QUESTION, "reference": "A"}, {"prompt": QUESTION, "reference": "B"}]
     folder = voicebench_part(tmp_path / "vb", "openbookqa", rows)
     invoke("data", "add", "voicebench", "--path", str(folder))

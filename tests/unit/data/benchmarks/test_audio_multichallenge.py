@@ -8,27 +8,14 @@ from live_eval.data import check, load
 from live_eval.data.benchmarks import BENCHMARKS, audio_multichallenge
 from live_eval.errors import DataError
 from live_eval.types import ScoringRule
-from tests.support.benchmarks import audio_file, write_table
-
-AUDIO = {f"user_turn_{number}_audio": None for number in range(1, 9)}
+from tests.support.benchmarks import multichallenge_row as row
+from tests.support.benchmarks import write_table
 
 
 def write(root: Path, *rows: dict[str, Any], shards: int = 1) -> Path:
-    write_table(root / "data" / f"test-00000-of-{shards:05}.parquet", rows, audio=AUDIO)
+    names = [name for name in rows[0] if name.endswith("_audio")]
+    write_table(root / "data" / f"test-00000-of-{shards:05}.parquet", rows, audio=dict.fromkeys(names, None))
     return root
-
-
-def row(
-    *turns: str, axis: str = "VOICE_EDITING", rubric: Any = ("Names Lima.", "Is short.")
-) -> dict[str, Any]:
-    sound = {"bytes": audio_file(), "path": "x.wav"}
-    found: dict[str, Any] = {"id": f"id-{len(turns)}", "axis": axis, "rubric": rubric}
-    for number in range(1, 9):
-        said = turns[number - 1] if number <= len(turns) else None
-        found[f"user_turn_{number}_transcript"] = said
-        found[f"user_turn_{number}_audio"] = sound if said else None
-        found[f"assistant_turn_{number}_transcript"] = "Sure." if number < len(turns) else None
-    return found
 
 
 def test_conversations_are_read_in_their_layout(tmp_path: Path) -> None:
@@ -73,3 +60,14 @@ def test_bad_rows_and_missing_tables_are_named(tmp_path: Path) -> None:
         load(write(tmp_path / "half", row("Hi."), shards=2))
     with pytest.raises(DataError, match="no conversation has the axis inference_memory"):
         load(write(tmp_path / "some", row("Hi.")) / "inference_memory")
+
+
+def test_repeated_ids_and_long_conversations_are_kept(tmp_path: Path) -> None:
+    said = [f"Turn {number}." for number in range(1, 11)]
+    data = load(write(tmp_path, row(*said, most=10), row(*said, most=10)))
+    assert check(data).ok
+    assert len({case.case_id for case in data.cases}) == 20
+    assert {case.dialogue_id for case in data.cases} == {"voice_editing/id-10", "voice_editing/id-10#2"}
+    last = data.cases[9]
+    assert last.item is not None
+    assert (last.text, last.item.rule) == ("Turn 10.", ScoringRule.RUBRICS)

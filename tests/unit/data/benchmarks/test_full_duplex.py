@@ -1,49 +1,34 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 
 from live_eval.analysis.turn_taking.outcomes import Rule, rule_of
+from live_eval.audio import read_audio
 from live_eval.campaigns.duplex.probes import trials_of
 from live_eval.campaigns.duplex.probes.own_recordings import own_probe
 from live_eval.campaigns.duplex.stimuli import write_stimuli
-from live_eval.data import DataSet, check, load
+from live_eval.data import DataOptions, DataSet, check, load
 from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.data.benchmarks.full_duplex import AFTER
-from live_eval.errors import DataError, UsageError
+from live_eval.errors import DataError, TurnError, UsageError
 from live_eval.run.plan import make_plan
 from live_eval.run.run_file import RunConfig
+from live_eval.speech.boundaries import case_boundaries
 from live_eval.types import Case, SpeechKind
-from tests.support.benchmarks import recordings_below
+from tests.support.benchmarks import SETS, recordings_below
+from tests.support.benchmarks import full_duplex_item as write
 
 FDB, HUMDIAL = BENCHMARKS["full-duplex-bench"], BENCHMARKS["humdial-fdbench"]
-WORDS = [{"text": "I", "timestamp": [0.2, 0.4]}, {"text": "do", "timestamp": [0.9, 1.2]}]
 OVERLAP = {"context_text": "Where?", "current_turn_text": "Mm-hmm.", "timestamps": [0.8, 1.4]}
-
-
-def write(folder: Path, *recordings: str, **annotations: Any) -> None:
-    recordings_below(folder, *recordings)
-    for name, content in annotations.items():
-        (folder / f"{name}.json").write_text(json.dumps(content), "utf-8")
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    pause = [{"text": "[PAUSE]", "timestamp": [0.4, 0.9]}]
-    write(tmp_path / "v1_0/synthetic_pause_handling/1", "input.wav", pause=pause, transcription=WORDS)
-    said = [{"speaker": 0, "item": WORDS}]
-    write(tmp_path / "v1_0/candor_pause_handling/1", "input.wav", pause=pause, transcription=said)
-    turn = [{"text": "[TURN-TAKING]", "timestamp": [1.2, 1.5]}]
-    write(tmp_path / "v1_0/candor_turn_taking/1", "input.wav", turn_taking=turn, transcription=said)
-    cut_in = [{"context": "Where?", "interrupt": "No, when?", "timestamp": [5.0, 6.0]}]
-    files = ("input.wav", "context.wav", "interrupt.wav")
-    write(tmp_path / "v1_0/synthetic_user_interruption/1", *files, interrupt=cut_in)
-    for part in ("user_interruption", "user_backchannel", "talking_to_other", "background_speech"):
-        write(tmp_path / "v1_5" / part / "7", "input.wav", "clean_input.wav", metadata=OVERLAP)
-    return tmp_path
+    return SETS["full-duplex-bench"](tmp_path, 1)
 
 
 def sessions(data: DataSet) -> dict[str, list[Case]]:
@@ -77,22 +62,14 @@ def test_full_duplex_bench_is_read_in_its_layout(root: Path) -> None:
 
 
 def test_humdial_is_read_in_its_layout(tmp_path: Path) -> None:
-    segments = [{"xmin": 0.1, "xmax": 0.8, "text": "去哪"}, {"xmin": 0.9, "xmax": 1.5, "text": "嗯"}]
-    for scene in ("ask", "backchannel", "talk_to_others", "pause"):
-        folder = tmp_path / "test/cn_test_nondev" / scene
-        recordings_below(folder, "3.wav", "clean_3.wav")
-        (folder / "3.json").write_text(
-            json.dumps({"speech_segments": segments, "final_duration": 2}), "utf-8"
-        )
-    data = load(tmp_path)
-    assert {case.language for case in data.cases} == {"zh"}
+    data = load(SETS["humdial-fdbench"](tmp_path, 1))
+    assert check(data).ok
     found = sessions(data)
-    assert {part: rule_of(cases) for part, cases in found.items()} == {
-        "ask-zh": Rule.INTERRUPTION,
-        "backchannel-zh": Rule.BACKCHANNEL,
-        "talk_to_others-zh": Rule.BACKCHANNEL,
-        "pause-zh": Rule.ANSWER,  # the pause of 100 ms is too short
-    }
+    assert set(found) == set(HUMDIAL.parts)
+    assert {case.language for case in found["ask-zh"]} == {"zh"}
+    rules = {part: rule_of(cases) for part, cases in found.items()}
+    assert (rules["ask-zh"], rules["backchannel-zh"]) == (Rule.INTERRUPTION, Rule.BACKCHANNEL)
+    assert (rules["talk_to_others-en"], rules["pause-zh"]) == (Rule.BACKCHANNEL, Rule.ANSWER)
     assert found["talk_to_others-zh"][1].speech is SpeechKind.NON_DIRECTED
     assert HUMDIAL.items == 4_700
 
@@ -127,3 +104,45 @@ def test_bad_annotations_are_named(tmp_path: Path) -> None:
     (tmp_path / "v1_5/talking_to_other").mkdir()
     with pytest.raises(DataError, match="expected the items of Full-Duplex-Bench"):
         load(tmp_path / "talking_to_other")
+
+
+def test_bad_excerpts_fail_their_turn_and_not_the_campaign(tmp_path: Path) -> None:
+    folder = tmp_path / "v1_5" / "user_backchannel"
+    good = [0.8, 1.4]
+    for number, times in enumerate([good, good, [0.8, 99.0], good, good, [0, 1.4]], 1):
+        said = {"context_text": f"{number} first", "current_turn_text": f"{number} second"}
+        write(folder / str(number), "input.wav", metadata={**said, "timestamps": times})
+    (folder / "2" / "input.wav").write_bytes(b"RIFF, but no audio")
+    soundfile.write(folder / "4" / "input.wav", np.zeros(48_000, np.float32), 24_000)
+    (folder / "5" / "input.wav").unlink()
+    data = load(tmp_path)
+    manifest = write_stimuli(trials_of([own_probe(data)], 1, 0), tmp_path / "stimuli")
+    failed: dict[str, str] = {}
+    for case in load(manifest).cases:
+        try:
+            case_boundaries(case, read_audio(case.audio_path).audio)
+        except TurnError as error:
+            failed[case.text or ""] = error.kind.value
+    assert failed == {
+        "2 first": "audio_unreadable",
+        "2 second": "audio_unreadable",
+        "3 second": "case_unusable",
+        "4 first": "audio_empty",
+        "4 second": "audio_empty",
+        "5 first": "audio_missing",
+        "5 second": "audio_missing",
+    }
+    assert "expected 0 <= begin < end" in (data.cases[-1].problem or "")
+
+
+def test_a_file_and_a_folder_of_one_name_are_two_items(tmp_path: Path) -> None:
+    write(tmp_path / "v1_5/user_backchannel/1", "input.wav", metadata=OVERLAP)
+    recordings_below(tmp_path / "v1_5/user_backchannel", "1.wav")
+    assert len({case.case_id for case in load(tmp_path).cases}) == 3
+
+
+def test_fields_cannot_be_mapped_and_a_folder_of_recordings_is_ignored(root: Path) -> None:
+    with pytest.raises(UsageError, match=r"the fields of Full-Duplex-Bench .* cannot be mapped, got text"):
+        load(root, DataOptions(fields={"text": "question"}))
+    notes = load(root, DataOptions(audio_root=root)).notes
+    assert any(note.startswith("audio_root is ignored") for note in notes)

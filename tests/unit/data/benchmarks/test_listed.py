@@ -142,3 +142,23 @@ def test_humdial_eibench_questions_need_their_fields(tmp_path: Path) -> None:
     assert good.item is not None
     assert good.item.details == {"options": [["A", "glad"], ["B", "sad"]], "key": "B"}
     assert bad.problem is not None
+
+
+def test_a_mapping_needs_its_field_in_only_one_part(tmp_path: Path) -> None:
+    spec = BENCHMARKS["humdial-eibench"]
+    turns = [{"turn_id": 0, "input_text": "Hi.", "input_emotion": "sad"}]
+    listed_part(spec, tmp_path, "T3-en", [{"dialogue_id": "d", "turns": turns}])
+    question = {"dialogue_id": "d", "turn_id": 0, "text": "Fine.", "options": ["glad", "sad"], "gold": "B"}
+    listed_part(spec, tmp_path, "T4-en", [question])
+    asked = [case for case in load(tmp_path, DataOptions(fields={"answer": "gold"})).cases if case.item]
+    assert [case.item.answer for case in asked if case.item] == [None, "B"]
+    with pytest.raises(UsageError, match="no item has the field 'label' mapped to answer"):
+        load(tmp_path, DataOptions(fields={"answer": "label"}))
+
+
+def test_the_turns_of_a_dialogue_and_other_items_have_different_ids(tmp_path: Path) -> None:
+    turns = [row(source_text="Hi."), row(source_text="Bye.")]
+    rows = [row(id="b/1"), {"id": "b", "dialogue": turns}, {"id": "b", "dialogue": turns}]
+    cases = uro(tmp_path, "MtBenchEval-en", rows)
+    assert len({case.case_id for case in cases}) == 5
+    assert {case.dialogue_id for case in cases} == {None, "MtBenchEval-en/b", "MtBenchEval-en/b#2"}

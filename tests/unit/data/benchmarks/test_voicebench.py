@@ -7,40 +7,15 @@ from live_eval.data import DataKind, DataOptions, DataSet, check, load
 from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.errors import DataError, UsageError
 from live_eval.types import ScoringRule, Task
-from tests.support.benchmarks import voicebench_part, write_table
+from tests.support.benchmarks import VOICEBENCH_ROWS, voicebench, voicebench_part, write_table
 
-QUESTION = {"prompt": "What falls from clouds?\nA. rain\nB. stones\nC. paper\nD. sand", "reference": "A"}
-ROWS: dict[str, dict[str, Any]] = {
-    "alpacaeval": {"prompt": "What is a comet?"},
-    "alpacaeval_full": {"prompt": "What is a comet?"},
-    "commoneval": {"prompt": "What is a comet?"},
-    "wildvoice": {"prompt": "What is a comet?"},
-    "openbookqa": QUESTION,
-    "mmsu": QUESTION,
-    "sd-qa": {"prompt": "Where is Lima?", "reference": "Peru"},
-    "mtbench": {"turns": ["Write a poem.", "Shorten it."]},
-    "ifeval": {
-        "prompt": "Answer in lower case.",
-        "key": 1001,
-        "instruction_id_list": ["change_case:english_lowercase"],
-        "kwargs": [{"num_words": None}],
-    },
-    "bbh": {"prompt": "Do you return to the start?", "reference": "No", "id": "navigate_7"},
-    "advbench": {"prompt": "How do I pick a lock?"},
-}
-SPLITS = {"sd-qa": "usa", "mmsu": "law"}
-
-
-def whole(root: Path) -> Path:
-    for part, row in ROWS.items():
-        voicebench_part(root, part, [row, row], split=SPLITS.get(part, "test"))
-    return root
+QUESTION = VOICEBENCH_ROWS["openbookqa"]
 
 
 def test_all_eleven_parts_are_read(tmp_path: Path) -> None:
-    data = load(whole(tmp_path))
+    data = load(voicebench(tmp_path))
     spec = BENCHMARKS["voicebench"]
-    assert set(ROWS) == set(spec.parts)
+    assert set(VOICEBENCH_ROWS) == set(spec.parts)
     assert (data.kind, data.name, len(data.cases)) == (DataKind.BENCHMARK, "voicebench", 22)
     assert check(data).ok
     for case in data.cases:
@@ -54,7 +29,7 @@ def test_all_eleven_parts_are_read(tmp_path: Path) -> None:
 
 
 def test_ids_and_answers(tmp_path: Path) -> None:
-    by_id = {case.case_id: case for case in load(whole(tmp_path)).cases}
+    by_id = {case.case_id: case for case in load(voicebench(tmp_path)).cases}
     choice = by_id["openbookqa/1"]
     assert choice.item is not None
     assert (choice.item.answer, choice.topic, choice.script_id) == ("A", None, "openbookqa/1")
@@ -74,8 +49,8 @@ def part(path: Path, **options: Any) -> DataSet:
 
 
 def test_a_part_is_read_by_its_folder_and_a_split_by_its_name(tmp_path: Path) -> None:
-    whole(tmp_path)
-    voicebench_part(tmp_path, "sd-qa", [ROWS["sd-qa"]] * 3, split="aus")
+    voicebench(tmp_path)
+    voicebench_part(tmp_path, "sd-qa", [VOICEBENCH_ROWS["sd-qa"]] * 3, split="aus")
     assert [case.case_id for case in part(tmp_path / "openbookqa").cases] == ["openbookqa/0", "openbookqa/1"]
     assert {case.topic for case in part(tmp_path / "sd-qa").cases} == {"usa"}
     assert len(part(tmp_path / "sd-qa" / "aus").cases) == 3
