@@ -238,7 +238,7 @@ def test_a_conversation_follows_its_output_device_and_continues_without_one(tmp_
         assert sum(line.startswith("turn ") for line in talk.lines) == 2
         sound.unplug("microphone")
         talk.until("has stopped: was it unplugged\\? Replies are not audible")
-        sound.plug_in_microphone()
+        sound.plug_in("loudspeaker", "microphone")
         talk.until("the output device works again")
         time.sleep(1)
         sound.speak(SAMPLE / MEETING)
@@ -257,7 +257,7 @@ def test_the_conversation_continues_while_the_microphone_is_unplugged(
     sound.end_captures()
     talk.until("has stopped: was it unplugged\\? The endpoint hears silence")
     time.sleep(3)
-    sound.plug_in_microphone()
+    sound.plug_in("microphone")
     talk.until("the microphone works again")
     time.sleep(1)
     sound.speak(SAMPLE / MEETING)

@@ -18,16 +18,16 @@ from live_eval.errors import UsageError
 __all__ = ["VirtualSound", "serve_virtual_sound"]
 
 _PROGRAMS = ("pulseaudio", "pactl", "paplay", "parec")
-_MICROPHONE = (
-    "module-null-sink sink_name=microphone rate=48000 channels=1",
-    "module-remap-source master=microphone.monitor source_name=into_microphone",
-)
-_MODULES = (
-    "module-native-protocol-unix",
-    "module-null-sink sink_name=loudspeaker rate=48000 channels=1",
-    *_MICROPHONE,
-    "module-remap-source master=loudspeaker.monitor source_name=next_to_loudspeaker",
-)
+_SINKS = {
+    "loudspeaker": (
+        "module-null-sink sink_name=loudspeaker rate=48000 channels=1",
+        "module-remap-source master=loudspeaker.monitor source_name=next_to_loudspeaker",
+    ),
+    "microphone": (
+        "module-null-sink sink_name=microphone rate=48000 channels=1",
+        "module-remap-source master=microphone.monitor source_name=into_microphone",
+    ),
+}
 _START_S = 10.0
 _REAL_TIME = 3
 
@@ -66,9 +66,9 @@ class VirtualSound:
             if any(f"sink_name={sink} " in arguments for sink in sinks):
                 self._pactl("unload-module", number)
 
-    def plug_in_microphone(self) -> None:
-        """Give back the microphone that `unplug` has taken away."""
-        for module in _MICROPHONE:
+    def plug_in(self, *sinks: str) -> None:
+        """Give back the null sinks that `unplug` has taken away."""
+        for module in (module for sink in sinks for module in _SINKS[sink]):
             self._pactl("load-module", *module.split())
 
     def end_captures(self) -> None:
@@ -128,7 +128,8 @@ def serve_virtual_sound(folder: Path) -> Iterator[VirtualSound]:
         }
     )
     environment = {**os.environ, **sound.environment}
-    loaded = [f"--load={module}" for module in _MODULES]
+    modules = ["module-native-protocol-unix", *(each for sink in _SINKS.values() for each in sink)]
+    loaded = [f"--load={module}" for module in modules]
     server = ["pulseaudio", "-n", "--daemonize=no", "--exit-idle-time=-1", "--high-priority=yes", *loaded]
     with subprocess.Popen(server, env=environment, stderr=subprocess.DEVNULL) as running:
         try:
