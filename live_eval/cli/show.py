@@ -98,7 +98,7 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
 def _terminal(table: ReportTable, *labels: str) -> Table:
     """Return a report table for the terminal, with all columns or only those with these labels."""
     headings = [column.label for column in table.columns]
-    indices = [headings.index(label) for label in labels or headings]
+    indices = [headings.index(label) for label in labels] or range(len(headings))  # headings may repeat
     text = [column.label for column in table.columns if not column.numeric]
     shown = plain_table(*(headings[index] for index in indices), text=text, bold=True)
     for column in shown.columns:

@@ -188,7 +188,7 @@ def _by_model_note(part: PartSummary) -> str:
 
 
 def _of_replies(count: int, replies: int) -> str:
-    return f"{count} ({100 * count / replies:.0f} %)" if replies else NONE
+    return f"{count} ({100 * count / replies:.0f} %)" if replies > 0 else NONE
 
 
 def _relations(levels: Sequence[tuple[RunView, TaskLevels]], runs: Sequence[RunView]) -> Table:

@@ -167,21 +167,26 @@ def _rated(
 ) -> Estimate:
     """Return the mean of a language model's output; an item without a reply gets the lowest value.
 
-    Verdicts on another number of criteria than the item has are excluded.
+    There is no value if the model judged none of the replies. Verdicts on another number of criteria than
+    the item has are excluded.
     """
     values: list[float] = []
     scripts: list[str] = []
+    judged = not any(turn.captured for turn in turns)
     for turn in turns:
         row = table.row(turn.turn_id, JudgeRole.BENCHMARK_MODEL) if turn.captured else None
         if row is not None and row.status == "scored" and output in row.values:
             if rule is ScoringRule.RUBRICS and row.detail.get("criteria") != _number_of_criteria(turn):
                 continue
             values.append(row.values[output])
+            judged = True
         elif turn.failed_by is FailureCause.ENDPOINT:
             values.append(lowest)
         else:
             continue
         scripts.append(turn.script_id)
+    if not judged:
+        return Estimate(None, 0, 0, reason="not judged")
     return estimate_mean(values, scripts) if output == "rating" else estimate_share(values, scripts)
 
 

@@ -1,14 +1,18 @@
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from live_eval.analysis.summary.benchmark_parts import PartSummary
 from live_eval.analysis.summary.run_summary import RunSummary
+from live_eval.cli.show import print_summary
 from live_eval.errors import FailureKind
 from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
 from live_eval.judging import Scored, Unscored
 from live_eval.recording import RunWriter, ScoreStore
+from live_eval.report.cells import interval
 from live_eval.report.tables import RunView
 from live_eval.report.tasks import benchmark_table
 from live_eval.types import BenchmarkItem, Case, Failure, ScoringRule, Task, Variant
@@ -81,6 +85,7 @@ def summary(tmp_path: Path) -> RunSummary:
             rated.case_id,
             Unscored("a language model rates this item"),
         )
+        failed(case("commoneval", 1, ScoringRule.RATING), FailureKind.NO_RESPONSE)
         run.end(finished=True)
     return summary_of(path)
 
@@ -97,7 +102,9 @@ def test_each_part_is_scored_by_both_rules(summary: RunSummary) -> None:
     interval = choice.official.interval
     assert interval is not None
     assert interval.low < (800 + 25) / 11 < interval.high
-    assert (rated.items, rated.official.n, rated.unscored) == (1, 0, 1)
+    assert (rated.items, rated.official.n, rated.unscored) == (2, 0, 1)
+    assert rated.rated is not None
+    assert (rated.rated.value, rated.rated.reason) == (None, "not judged")
     assert rated.reason == "a language model rates this item"
     assert (answered.ours.value, answered.ours.n, answered.failed) == (50.0, 2, 1)
     assert (answered.official.value, answered.official.n) == (None, 0)
@@ -111,8 +118,18 @@ def test_the_table_and_the_note_on_the_licence(summary: RunSummary) -> None:
     assert cells[0][:4] == ["openbookqa", "12", "11", "1"]
     assert (cells[0][6], cells[0][9]) == ("1 (10 %)", "1 (10 %)")
     assert cells[1][:5] == ["navigate", "2", "2", "1", "–"]
-    assert cells[2][:3] == ["commoneval", "1", "0"]
+    assert cells[2] == ["commoneval", "2", "0", "1", *["–"] * 8]
     assert LICENCE.removesuffix(".") in summary.notes
+
+
+def test_the_terminal_shows_each_interval(summary: RunSummary) -> None:
+    shown = io.StringIO()
+    print_summary(summary, console=Console(width=200, file=shown))
+    row = next(line for line in shown.getvalue().splitlines() if line.startswith("openbookqa"))
+    part = summary.tasks[0].parts[0]
+    official, ours = interval(part.official, 1), interval(part.ours, 1)
+    assert official != ours
+    assert row.index(official) < row.index(ours)
 
 
 def test_verifiable_instructions_are_pooled(tmp_path: Path) -> None:
