@@ -5,9 +5,11 @@ A point is on the front if no other point is at least as fast and at least as go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from live_eval.analysis.comparison.run_comparison import latencies_differ
 from live_eval.analysis.comparison.series import ComparedRun
@@ -107,22 +109,25 @@ def pareto_front(points: Sequence[tuple[float, float]], *, higher_is_better: boo
     [0, 2]
     """
     sign = 1 if higher_is_better else -1
-    order = sorted(range(len(points)), key=lambda place: (points[place][0], -sign * points[place][1]))
+    latencies, scores = np.asarray(points, np.float64).reshape(-1, 2).T
     front: list[int] = []
-    for place in order:
+    for place in np.lexsort((-sign * scores, latencies)).tolist():
         latency, score = points[place]
         if not front or sign * score > sign * points[front[-1]][1] or points[front[-1]] == (latency, score):
             front.append(place)
     return set(front)
 
 
-def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
+def trade_offs(
+    runs: Sequence[tuple[ComparedRun, RunSummary]], only: Collection[str] | None = None
+) -> list[TradeOff]:
     """Return the trade-off between each directional score and `LATENCY`, over comparable runs.
 
     A run is excluded if its latencies are not comparable with the first run's (different turn mode or
-    definitions), or if a different version of the judge scored it.
+    definitions), or if a different version of the judge scored it. With `only`, the other scores are omitted.
     """
-    names = dict.fromkeys(name for _, summary in runs for name in summary.scores)
+    scored = dict.fromkeys(name for _, summary in runs for name in summary.scores)
+    names = [name for name in scored if only is None or name in only]
     found = (_trade_off(name, runs) for name in names)
     return [each for each in found if each is not None and each.turns]
 
@@ -130,7 +135,7 @@ def trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]
 def main_trade_offs(runs: Sequence[tuple[ComparedRun, RunSummary]]) -> list[TradeOff]:
     """Return the `trade_offs` to display: all of them, or only those of the main scores for a single run."""
     main = {each.column.name for each in runs[0][1].main_scores}
-    return [each for each in trade_offs(runs) if len(runs) > 1 or each.name in main]
+    return trade_offs(runs, only=None if len(runs) > 1 else main)
 
 
 def _trade_off(name: str, runs: Sequence[tuple[ComparedRun, RunSummary]]) -> TradeOff | None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import ssl
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,6 +59,7 @@ _MAX_BODY_BYTES = 256 * 1024
 _LOAD_AFTER_S = 2.0
 """The delay of imports that the first turn does not need and that would slow it down."""
 
+_M_ARENA_MAX = -8  # mallopt(3)
 _MOST_CONNECTIONS = 512
 """The maximum number of concurrent connections, below the usual limit on open files."""
 
@@ -105,6 +109,7 @@ async def serve(
 
     Threads that are still computing responses are not awaited; Python joins them at exit.
     """
+    _share_heap()
     asyncio.get_running_loop().set_default_executor(_Threads(thread_name_prefix="studio"))
     connections = Connections(SystemClock())
     app.middlewares.insert(0, connections.middleware)
@@ -119,6 +124,17 @@ async def serve(
         loop.call_later(_LOAD_AFTER_S, loop.run_in_executor, None, _load)
 
     await serve_application(app, site, announced)
+
+
+def _share_heap() -> None:
+    """Let all threads allocate from one heap.
+
+    By default, glibc gives each thread its own heap, and memory that one thread has freed is not available
+    to the others: 60 MB for a run of 30,000 turns.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def _load() -> None:

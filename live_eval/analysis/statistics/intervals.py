@@ -65,8 +65,8 @@ ALL_TURNS = "all turns"
 OVER_SCRIPTS = "mean over scripts"
 """Name of the estimator for comparisons: the mean over scripts of the mean within each script."""
 _BLOCK = 250
-_MOST_FLOATS = 1_500_000
-"""Number of draws kept as floats: 12 MB."""
+_MOST_FLOATS = 300_000
+"""Number of draws kept as floats: 2.4 MB."""
 # Smaller differences are rounding errors.
 _ROUNDING = 1e-9
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_type_hints
 
 from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
@@ -15,6 +15,8 @@ from live_eval.types import BenchmarkItem, Cue, Question, SpeechBoundaries, Task
 __all__ = ["Observation", "TurnKey", "latency", "read_observations"]
 
 _T = TypeVar("_T")
+
+_LATENCIES = tuple(name for name, kind in get_type_hints(Latencies).items() if kind is Latency)
 
 TurnKey: TypeAlias = tuple[str, int]
 """A case and its repetition, from 0: identifies the same turn in several runs."""
@@ -141,17 +143,22 @@ def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
         source=shared(turn.case.source),
         captured=turn.captured,
         failed_by=None if failure is None else _cause(failure.kind, trace),
-        timing=turn.timing,
+        timing=_sharing(turn.timing, shared),
         timing_version=turn.timing_version,
         media=turn.media,
         setup_ns=trace.setup_ns,
         dialogue_id=turn.case.dialogue_id,
         turn_index=turn.case.turn_index,
-        boundaries=trace.boundaries,
+        boundaries=shared(trace.boundaries),
         speech_end_ns=speech_end_ns,
         speech_start_wall_ns=turn.speech_start_wall_ns,
         item=turn.case.item,
     )
+
+
+def _sharing(timing: Latencies, shared: _Shared) -> Latencies:
+    """Return latencies whose missing or equal values are shared with other turns."""
+    return replace(timing, **{name: shared(getattr(timing, name)) for name in _LATENCIES})
 
 
 def _cause(kind: FailureKind, trace: TurnTrace) -> FailureCause:
