@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from pydantic import TypeAdapter
@@ -42,6 +43,7 @@ __all__ = [
 SCORES_LOCK_FILE = ".scores.lock"
 
 _BATCH = 2_000
+_FIRST = 100  # number of scores whose outputs are compared with a judge's known outputs
 _COLUMNS = 'judge, version, turn_id, status, "values", reason, detail, id'
 
 ScoreStatus: TypeAlias = Literal["scored", "unscored", "failed"]
@@ -160,13 +162,33 @@ class ScoreReader:
             chosen[judge] = versions[at][0], [(version, turns, most) for version, turns in versions[at + 1 :]]
         return chosen
 
-    def outputs(self, versions: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return the judges and outputs that have scores from these versions, ordered by first score."""
+    def outputs(
+        self, versions: Mapping[str, str], known: Mapping[str, Collection[str]] = MappingProxyType({})
+    ) -> list[tuple[str, str]]:
+        """Return the judges and outputs that have scores from these versions.
+
+        Args:
+            versions: Version by judge.
+            known: All outputs of some of these judges. The other scores of a judge are not read if its first
+                ones have all outputs.
+        """
+        found = []
+        for judge, version in versions.items():
+            names = self._outputs(judge, version, _FIRST)
+            if set(names) != set(known.get(judge, ())):
+                names = self._outputs(judge, version, -1)
+            found += [(judge, name) for name in names]
+        return found
+
+    def _outputs(self, judge: str, version: str, most: int) -> list[str]:
+        """Return the outputs in at most this many scores of a judge (all if negative), by first score."""
         rows = self._rows(
-            """SELECT judge, version, CAST(json_each.key AS TEXT) AS output FROM scores, json_each("values")
-               GROUP BY judge, version, output ORDER BY min(scores.id), min(json_each.id)"""
+            """SELECT CAST(json_each.key AS TEXT) AS output
+               FROM (SELECT id AS score, "values" FROM scores WHERE judge = ? AND version = ? LIMIT ?),
+               json_each("values") GROUP BY output ORDER BY min(score), min(json_each.id)""",
+            (judge, version, most),
         )
-        return [(row["judge"], row["output"]) for row in rows if versions.get(row["judge"]) == row["version"]]
+        return [row["output"] for row in rows]
 
     def read(self, judges: Collection[str] | None = None) -> Iterator[ScoreRow]:
         """Yield all versions' scores, in the order in which they were written."""

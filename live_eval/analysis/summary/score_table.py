@@ -332,7 +332,12 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     answered = failed = asked = 0
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
     if turn_id is not None:
-        for judge, output in scores.outputs(versions):
+        expected = {
+            name: [output.name for output in spec.outputs]
+            for name, spec in specs.items()
+            if versions.get(name) == spec.version
+        }
+        for judge, output in scores.outputs(versions, expected):
             given[judge][output] = None
     for row in scores.read() if turn_id is None else scores.of_turn(turn_id, versions):
         if versions[row.judge] != row.version:

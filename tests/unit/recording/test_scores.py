@@ -61,6 +61,17 @@ def test_a_version_that_has_judged_fewer_turns_does_not_replace_a_complete_one(t
         assert store.unfinished() == []
 
 
+def test_all_scores_are_read_for_outputs_unless_the_first_have_all_known_ones(tmp_path: Path) -> None:
+    with ScoreStore.open(tmp_path) as store:
+        store.put_all("rubric", "1", {f"{turn:03}": Scored({"c1": 3.0, "c2": 4.0}) for turn in range(150)})
+        store.put("rubric", "1", "999", Scored({"late": 1.0}))
+        store.put("bleu", "1", "000", Unscored("no reference text"))
+        versions = {"rubric": "1", "bleu": "1"}
+        assert store.outputs(versions) == [("rubric", "c1"), ("rubric", "c2"), ("rubric", "late")]
+        assert store.outputs(versions, {"rubric": ["c2", "c1"]}) == [("rubric", "c1"), ("rubric", "c2")]
+        assert len(store.outputs(versions, {"rubric": ["c1", "c2", "c3"]})) == 3
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_not_finite_is_a_failure_of_the_judge(tmp_path: Path, value: float) -> None:
     with ScoreStore.open(tmp_path) as store:
