@@ -113,6 +113,7 @@ class RunIndex:
     Args:
         rows: Turns as JSON values, in recording order.
         words: Searchable text of each turn, in lower case.
+        main: Names of the main scores of the run's tasks.
         reviews: The reviewers' labels and notes, by turn ID.
         problem: Reason why the reviews cannot be read, or None.
     """
@@ -120,6 +121,7 @@ class RunIndex:
     rows: TurnRows
     words: tuple[str, ...]
     columns: tuple[ScoreColumn, ...]
+    main: tuple[str, ...] = ()
     reviews: Mapping[str, Review] = field(default_factory=dict)
     problem: str | None = None
 
@@ -148,6 +150,7 @@ class RunIndex:
             ],
             "titles": dict(TITLES_OF_A_TURN),
             "scores": [column.as_json() for column in self.columns],
+            "main": self.main,
             "choices": {name: _values(self.rows.columns.get(name, ())) for name in CHOICES},
             "names": self.names,
             "invalid": invalid,
@@ -319,7 +322,8 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
     for column in summary.table.columns:  # all turns at once; failed turns have no scores
         values = summary.table.scored_values.of(rows.columns.get("turn_id", ()), column)
         rows.fill("scores", column.name, np.where(captured, values, np.nan))
-    return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns)
+    main = tuple(dict.fromkeys(each.column.name for each in summary.main_scores))
+    return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns, main=main)
 
 
 def _row(view: TurnView) -> dict[str, Any]:

@@ -23,7 +23,7 @@ export function values(caption, [name, value, reason], rows) {
       ...(reason ? [make("td", { class: "reason" }, each.reason ?? "")] : []),
     ),
   );
-  return table(caption, [name, { label: value, figure: true }, ...(reason ? [reason] : [])], cells);
+  return table(caption, [name, { label: value, figure: true }, ...(reason ? [reason] : [])], cells, { class: "cards values" });
 }
 
 /**

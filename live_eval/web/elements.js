@@ -1,5 +1,8 @@
 // Make elements. Text from endpoints and data sets is inserted as text, never as markup.
 
+/** The query for screens on which lists are cards, as in the kit's styles. */
+export const NARROW = matchMedia("(max-width: 40rem)");
+
 /**
  * Make an element.
  *
@@ -71,14 +74,17 @@ export function table(caption, heads, rows, attributes = {}) {
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, made);
 }
 
+/** Return the text of a heading, without its definition. */
+export function headText(head) {
+  const shown = head.cloneNode(true);
+  for (const hidden of shown.querySelectorAll(".about, .definition, .unseen")) hidden.remove();
+  for (const more of shown.querySelectorAll("small")) more.prepend(" ");
+  return shown.textContent.replace(/\s+/g, " ").trim();
+}
+
 /** Copy the text of the headings to each cell, where narrow screens display it (class `cards`). */
 export function labelCells(table) {
-  const names = [...table.tHead.rows[0].cells].map((head) => {
-    const shown = head.cloneNode(true);
-    for (const hidden of shown.querySelectorAll(".about, .definition, .unseen")) hidden.remove();
-    for (const more of shown.querySelectorAll("small")) more.prepend(" ");
-    return shown.textContent.replace(/\s+/g, " ").trim();
-  });
+  const names = [...table.tHead.rows[0].cells].map(headText);
   for (const { cells } of table.tBodies[0].rows)
     if (cells.length === names.length) names.forEach((name, place) => { cells[place].dataset.label = name; });
 }
@@ -116,10 +122,14 @@ export function search(name, value, label = "Search", attributes = {}) {
 
 /** Make a select element with a label. Each option is [value, text], or a text that serves as both. */
 export function choice(label, name, options, value, change = null) {
-  const all = options.map((option) => (Array.isArray(option) ? option : [option, option]));
-  const select = make("select", { name, change: change && ((event) => change(event.target.value)) });
-  for (const [key, text] of all) select.append(make("option", { value: key, selected: key === value }, text));
+  const select = make("select", { name, change: change && ((event) => change(event.target.value)) }, optionsOf(options, value));
   return make("label", {}, label, select);
+}
+
+/** Make the options of a select element; see `choice`. */
+export function optionsOf(options, value) {
+  const all = options.map((option) => (Array.isArray(option) ? option : [option, option]));
+  return all.map(([key, text]) => make("option", { value: key, selected: key === value }, text));
 }
 
 /** Make a row of buttons, one of which is pressed. Each option is [value, text]. */

@@ -1,4 +1,5 @@
 // Handle keys wherever the focus is, except in fields that use them.
+import { button, make } from "./elements.js";
 
 const FIELDS = "textarea, select, [contenteditable], input:not([type=button], [type=submit])";
 const SCROLLED = "[role=region], [role=slider], pre, iframe, nav";
@@ -26,6 +27,17 @@ export function turnKeys(on) {
   } catch {
     // the choice then lasts until the page is closed
   }
+}
+
+/** List keys, each [key, meaning], with a button that turns them off. */
+export function keyHelp(keys) {
+  const label = () => (keysAreOn() ? "Turn these keys off" : "Turn these keys on");
+  const change = button(label(), () => {
+    turnKeys(!keysAreOn());
+    change.textContent = label();
+  });
+  const list = keys.map(([key, meaning]) => make("li", {}, make("kbd", {}, key), ` ${meaning}`));
+  return make("details", { class: "keys" }, make("summary", {}, "Keys (wherever the focus is)"), make("ul", {}, list), change);
 }
 
 /**

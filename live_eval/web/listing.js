@@ -1,8 +1,14 @@
 // Show a table that is searched, filtered, sorted and paged, by the server or in the page.
-import { announce, button, fill, make } from "./elements.js";
+import { NARROW, announce, button, fill, headText, make, optionsOf } from "./elements.js";
+import { answerAnywhere, keyHelp } from "./keys.js";
 
-export const PAGE = 100;
+export const PAGE = NARROW.matches ? 25 : 100;
 const WAIT_MS = 150;
+const KEYS = [
+  ["J K", "next row, previous row"],
+  ["Enter", "open it"],
+  ["/", "search"],
+];
 
 /** Make the form of a listing, whose field names are query parameters. */
 export function filters(label, ...fields) {
@@ -12,8 +18,8 @@ export function filters(label, ...fields) {
 /**
  * A table whose rows are loaded on request.
  *
- * Column headings with `data-sort` sort the table, numbers first in descending order. A focused element with
- * `data-key` keeps the focus when the table is redrawn.
+ * Column headings with `data-sort` sort the table, numbers first in descending order; narrow screens, which hide the
+ * headings, have a select element instead. A focused element with `data-key` keeps the focus when the table is redrawn.
  */
 export class Listing {
   /**
@@ -31,18 +37,37 @@ export class Listing {
    * @param {number} [options.size] Rows per page.
    * @param {boolean} [options.all] Whether to offer all rows on one page.
    * @param {function(object)} [options.changed] Called with each query by the user.
+   * @param {AbortSignal} [options.signal] With it, J and K move the focus to the next and previous row until it is
+   *     aborted, and / moves it to the search field.
    */
   constructor({ form, frame, pages, noun }, load, show, options = {}) {
     Object.assign(this, { form, frame, pages, noun, load, show });
     Object.assign(this, { first: "", asked: {}, all: false, size: PAGE, changed() {} }, options);
     this.newest = 0;
+    frame.dataset.list = "";
+    this.order = make("select", { change: () => this.ask({ ...JSON.parse(this.order.value), offset: "" }) });
+    form.querySelector("output").before(make("label", { class: "order" }, "Sort by", this.order));
     const ask = () => this.ask({ ...fieldsOf(form), offset: "" });
     form.addEventListener("input", (event) => {
+      if (event.target === this.order) return;
       clearTimeout(this.timer);
       if (event.target.type === "search") this.timer = setTimeout(ask, WAIT_MS);
       else ask();
     });
     form.addEventListener("submit", (event) => event.preventDefault());
+    if (!this.signal) return;
+    const keys = { j: () => this.walk(1), k: () => this.walk(-1), "/": () => form.querySelector("[type=search]").focus() };
+    answerAnywhere(keys, this.signal);
+    form.append(keyHelp(KEYS));
+  }
+
+  /** Move the focus to the next (1) or previous (-1) row. */
+  walk(step) {
+    const links = [...this.frame.querySelectorAll("tbody tr")].map((row) => row.querySelector("a, button")).filter(Boolean);
+    const place = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
+    const next = links[place < 0 ? 0 : place + step];
+    if (next) next.focus();
+    else announce(step > 0 ? "This is the last row." : "This is the first row.");
   }
 
   /** Change the query, and request its rows. */
@@ -72,10 +97,27 @@ export class Listing {
     const count = (value) => value.toLocaleString("en");
     this.form.querySelector("output").value = `${count(matching)} of ${count(total)} ${this.noun}`;
     this.show(answer);
-    for (const head of this.frame.querySelectorAll("th[data-sort]")) this.drawHead(head);
+    const heads = [...this.frame.querySelectorAll("th[data-sort]")];
+    this.drawOrder(heads);
+    for (const head of heads) this.drawHead(head);
     if (focused)
       this.frame.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     this.drawPages(matching, offset);
+  }
+
+  /** Offer each sort key in both directions. */
+  drawOrder(heads) {
+    const known = this.asked.sort || this.first;
+    const options = heads.flatMap((head) =>
+      (head.classList.contains("figure") ? ["1", ""] : ["", "1"]).map((descending) => [
+        JSON.stringify({ sort: head.dataset.sort, descending }),
+        `${headText(head)} ${descending ? "▼" : "▲"}`,
+      ]),
+    );
+    if (!known) options.unshift([JSON.stringify({ sort: "", descending: "" }), "as listed"]);
+    this.order.closest("label").hidden = !heads.length;
+    const value = known && JSON.stringify({ sort: known, descending: this.asked.descending ? "1" : "" });
+    fill(this.order, optionsOf(options, value));
   }
 
   drawHead(head) {

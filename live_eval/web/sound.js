@@ -2,7 +2,7 @@
 import { bytes } from "./drawing.js";
 import { announce, button, make } from "./elements.js";
 import { seconds } from "./format.js";
-import { keysAreOn, turnKeys } from "./keys.js";
+import { keyHelp } from "./keys.js";
 import { PLAYER_KEYS, Player } from "./player.js";
 import { Waveform, classOf } from "./waveform.js";
 
@@ -87,7 +87,7 @@ export function recording(drawing, sounds, signal) {
     waveform.element,
     make("div", { class: "player" }, player?.element, views),
     make("ol", { class: "mark-list" }, marks),
-    player && keyHelp(drawing.keys ?? []),
+    player && keyHelp([...(drawing.keys ?? []), ...PLAYER_KEYS]),
   );
   return {
     element,
@@ -109,15 +109,4 @@ function toLastMark(drawing) {
 /** Save a file from the server, or a blob's address under a name. */
 export function save(address, name = "") {
   make("a", { href: address, download: name }).click();
-}
-
-/** List the keys of the page, with a button that turns them off. */
-function keyHelp(more) {
-  const label = () => (keysAreOn() ? "Turn these keys off" : "Turn these keys on");
-  const change = button(label(), () => {
-    turnKeys(!keysAreOn());
-    change.textContent = label();
-  });
-  const keys = [...more, ...PLAYER_KEYS].map(([key, meaning]) => make("li", {}, make("kbd", {}, key), ` ${meaning}`));
-  return make("details", { class: "keys" }, make("summary", {}, "Keys (wherever the focus is)"), make("ul", {}, keys), change);
 }

@@ -1,6 +1,6 @@
 // Show the run's row in the paper's tables, and its scores against latency.
 import { path, read } from "./api.js";
-import { fill, make, problem, table } from "./web/elements.js";
+import { NARROW, fill, make, problem, table } from "./web/elements.js";
 import { plot } from "./web/plot.js";
 import { about, headingOf } from "./web/scores.js";
 
@@ -17,7 +17,15 @@ export async function showPaper(place, id, term, signal) {
       tables.length > 0 && [
         make("h2", {}, "This run and the paper", term("scores")),
         make("p", { class: "note" }, note),
-        tables.map((one) => [board(one), one.notes.map((text) => make("p", { class: "note" }, text))]),
+        tables.map((one) =>
+          make(
+            "details",
+            { class: "block", open: !NARROW.matches },
+            make("summary", {}, one.title),
+            board(one),
+            one.notes.map((text) => make("p", { class: "note" }, text)),
+          ),
+        ),
       ],
       plots.length > 0 && [
         make("h2", {}, "Scores against latency", term("front")),
@@ -55,5 +63,5 @@ function board({ title, columns, rows }) {
       ),
     ),
   );
-  return table(title, ["model", ...heads], drawn, { class: "board" });
+  return table(`${title}: this run and published models`, ["model", ...heads], drawn, { class: "board" });
 }

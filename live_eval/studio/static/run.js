@@ -1,6 +1,6 @@
 // Show a run with its facts, values and turns, or a campaign with its runs and a link to its page.
 import { StudioError, path, post, read } from "./api.js";
-import { announce, figure, fill, make, problem, row, table } from "./web/elements.js";
+import { NARROW, announce, button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { about, headingOf } from "./web/scores.js";
 import { heatMap } from "./web/heat_map.js";
 import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
@@ -16,18 +16,23 @@ export async function show(place, { parts: [id], query, signal }) {
     showCampaign(place, await read(path("api", "runs", id), { signal }));
     return folder.name;
   }
-  const head = make("div", {}, heading(folder));
+  const title = make("h2", { tabindex: "-1" }, "Turns", term("turn"));
+  const toTurns = () => {
+    title.scrollIntoView();
+    title.focus({ preventScroll: true });
+  };
+  const head = make("div", {}, heading(folder, toTurns));
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
   const progress = make("div", { class: "in-progress" });
   const turns = make("div", {});
   // Values link to their turns, which would otherwise be far below the first screen.
-  const arrival = [...query.keys()].length > 0 && { "data-arrival": "" };
-  fill(place, head, noteOf(folder, signal), progress, figures, make("h2", { ...arrival }, "Turns", term("turn")), turns);
+  if ([...query.keys()].length) title.dataset.arrival = "";
+  fill(place, head, noteOf(folder, signal), progress, figures, title, turns);
   const list = new TurnTable(turns, id, query, { term, signal });
   await list.load();
   const load = () => loadFigures(figures, id, term, signal);
   load(); // in the background, because intervals over thousands of turns take seconds
-  if (folder.state === "running") followRun(folder, { head, progress, load, list }, signal);
+  if (folder.state === "running") followRun(folder, { head, progress, load, list, toTurns }, signal);
   return folder.name;
 }
 
@@ -75,7 +80,8 @@ async function loadCues(place, id, term, signal) {
   }
 }
 
-function heading(folder, page = null) {
+/** Make the heading of a folder, with links to a run's report and turns, or to a campaign's page. */
+function heading(folder, toTurns = null, page = null) {
   const facts = [
     folder.endpoint && ["endpoint", folder.endpoint],
     folder.model && ["model", folder.model],
@@ -97,13 +103,13 @@ function heading(folder, page = null) {
       { class: "facts" },
       facts.map(([name, text], index) => [index ? " · " : "", `${name} `, make("b", {}, text)]),
     ),
-    folder.kind === "run" &&
-      make("p", {}, make("a", { href: `#/report?run=${folder.id}` }, "Report")),
+    toTurns &&
+      make("p", { class: "ways" }, button("Turns", toTurns, { class: "link" }), make("a", { href: `#/report?run=${folder.id}` }, "Report")),
     page,
   ];
 }
 
-function followRun({ id, name }, { head, progress, load, list }, signal) {
+function followRun({ id, name }, { head, progress, load, list, toTurns }, signal) {
   const refresh = gently(async () => {
     await list.load();
     await load();
@@ -119,7 +125,7 @@ function followRun({ id, name }, { head, progress, load, list }, signal) {
       await list.load().catch(() => {});
       const folder = await load();
       if (!folder) return;
-      fill(head, heading(folder));
+      fill(head, heading(folder, toTurns));
       announce(`${name}: ${folder.state}`);
     },
   });
@@ -227,7 +233,7 @@ function showFigures(
     rows.length > 0 &&
       make(
         "details",
-        { class: "block", open: rows.length <= 14 },
+        { class: "block", open: rows.length <= 14 && !NARROW.matches },
         make("summary", {}, counted(rows.length, "score")),
         table(`Mean scores, ${estimator}; a name sorts the turns by that score, the lowest first`, heads, rows, { class: "cards" }),
       ),
@@ -279,7 +285,7 @@ function showCampaign(place, { folder, runs }) {
   );
   fill(
     place,
-    heading(folder, make("p", {}, make("a", { href: `#/${page}/${folder.id}` }, `${page === "latency" ? "Latency" : "Duplex"} page`))),
+    heading(folder, null, make("p", {}, make("a", { href: `#/${page}/${folder.id}` }, `${page === "latency" ? "Latency" : "Duplex"} page`))),
     table(
       "Runs of the campaign",
       ["run", "state", { label: "turns", figure: true }, { label: "failed", figure: true }],

@@ -48,7 +48,7 @@ class RunList {
       { form, frame: this.frame, pages, noun: "runs" },
       async (asked) => this.matching(asked),
       (answer) => this.draw(answer),
-      { asked: { filter }, all: true },
+      { asked: { filter }, all: true, signal },
     );
     fill(place, make("h1", {}, "Runs"), form, this.compare, this.failure, this.frame, pages);
   }

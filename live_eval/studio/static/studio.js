@@ -32,10 +32,11 @@ for (const { name, title } of views) {
 
 let leaving = new AbortController();
 
-document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // a normal link would change the fragment, which names the view
-  main.focus();
-});
+for (const link of document.querySelectorAll(".skip"))
+  link.addEventListener("click", (event) => {
+    event.preventDefault(); // a normal link would change the fragment, which names the view
+    (link.dataset.to && main.querySelector(link.dataset.to) || main).focus();
+  });
 
 async function show() {
   const [path, parameters = ""] = location.hash.slice(1).split("?", 2);

@@ -224,7 +224,7 @@ function responses(turn, hear) {
       figure: true,
     })),
   ];
-  return table("Responses with their times of arrival", heads, rows);
+  return table("Responses with their times of arrival", heads, rows, { class: "cards" });
 }
 
 function facts(turn) {

@@ -1,12 +1,13 @@
 // Show the turns of a run, which the server searches, filters, sorts and pages.
 import { path, read, withQuery } from "./api.js";
-import { badge, button, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
+import { NARROW, badge, button, choice, figure, fill, make, problem, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, words } from "./web/format.js";
 import { Listing, filters } from "./web/listing.js";
 import { about, headingOf } from "./web/scores.js";
 import { save as saveFile } from "./web/sound.js";
 
-const LATENCIES = ["voice_to_voice", "first_byte"]; // shown by default
+// Shown by default; a narrow screen shows the first latency and the main scores, so that its cards stay short.
+const LATENCIES = ["voice_to_voice", "first_byte"];
 const MOST_SCORES = 6;
 const COLUMNS = "live-eval-columns";
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
@@ -51,7 +52,7 @@ export class TurnTable {
       { form, frame: this.frame, pages, noun: "turns" },
       (query) => read(path("api", "runs", run, "turns"), { query, signal }),
       (answer) => this.draw(answer),
-      { first: "recorded", asked: this.asked, changed: () => this.keep() },
+      { first: "recorded", asked: this.asked, changed: () => this.keep(), signal },
     );
     const columns = make("details", {}, make("summary", {}, "Columns"), this.columns);
     const title = "All turns that match, with all columns";
@@ -72,10 +73,12 @@ export class TurnTable {
     history.replaceState(null, "", withQuery(`#/runs/${this.run}`, this.asked));
   }
 
-  draw({ total, rows, titles, scores, choices, names, invalid, problem: unread }) {
+  draw({ total, rows, titles, scores, main, choices, names, invalid, problem: unread }) {
     this.drawFilters(choices, names);
-    const times = Object.keys(rows[0]?.latency_ms ?? {}).filter((name) => this.shows(name, LATENCIES.includes(name)));
-    const shown = scores.filter(({ name }, place) => this.shows(name, place < MOST_SCORES));
+    const few = NARROW.matches;
+    this.usual = [...LATENCIES.slice(0, few ? 1 : undefined), ...(few ? main : scores.slice(0, MOST_SCORES).map(({ name }) => name))];
+    const times = Object.keys(rows[0]?.latency_ms ?? {}).filter((name) => this.shows(name));
+    const shown = scores.filter(({ name }) => this.shows(name));
     this.drawColumns(rows, titles, scores);
     const heads = [
       { label: "turn", sort: "recorded" },
@@ -142,32 +145,25 @@ export class TurnTable {
     );
   }
 
-  /** Return whether a column is displayed, as chosen by the user or by default. */
-  shows(name, byDefault) {
-    return this.chosen[name] ?? byDefault;
+  /** Return whether a column is displayed: as chosen by the user, or by default, as is the one that sorts the rows. */
+  shows(name) {
+    return this.chosen[name] ?? (this.usual.includes(name) || this.asked.sort === name);
   }
 
   drawColumns(rows, titles, scores) {
-    const times = Object.keys(rows[0]?.latency_ms ?? {}).map((name) => [name, titles[name], LATENCIES.includes(name)]);
-    const judged = scores.map(({ name, heading }, place) => [name, heading, place < MOST_SCORES]);
-    const all = [...times, ...judged];
-    const made = JSON.stringify(all);
-    if (!rows.length || made === this.offered) return;
-    this.offered = made;
-    const box = ([name, label, byDefault]) => {
-      const change = ({ target }) => {
-        this.chosen[name] = target.checked;
-        keepChosen(this.chosen);
-        this.load();
-      };
-      return make(
-        "label",
-        { class: "box" },
-        make("input", { type: "checkbox", checked: this.shows(name, byDefault), change }),
-        ` ${label}`,
-      );
+    if (!rows.length) return;
+    const times = Object.keys(rows[0].latency_ms).map((name) => [name, titles[name]]);
+    const all = [...times, ...scores.map(({ name, heading }) => [name, heading])];
+    const change = ({ target }) => {
+      this.chosen[target.name] = target.checked;
+      keepChosen(this.chosen);
+      this.load();
     };
-    fill(this.columns, all.map(box));
+    const box = ([name, label]) =>
+      make("label", { class: "box" }, make("input", { type: "checkbox", name, change }), ` ${label}`);
+    if (this.offered !== String(all)) fill(this.columns, all.map(box)); // otherwise, keep the focus
+    this.offered = String(all);
+    for (const input of this.columns.querySelectorAll("input")) input.checked = this.shows(input.name);
   }
 
   drawFilters(choices, names) {
