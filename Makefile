@@ -14,7 +14,7 @@ LOCK := requirements-dev.lock
 LOCKED := $(PIP) --no-deps --require-hashes --requirement
 DEV := local,torch,emotion,wordnet,livekit,export,chinese,dev
 # Every extra for users; `.venv/dev` has some of these and the development tools.
-SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,livekit,export,sets,chinese,inspect
+SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,livekit,nova-sonic,export,sets,chinese,inspect
 PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # The demo opens its report on a desktop, but not in CI or over SSH.

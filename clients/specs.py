@@ -20,6 +20,7 @@ __all__ = [
     "HUME",
     "LIVEKIT",
     "MOSHI",
+    "NOVA_SONIC",
     "OPENAI",
     "OPENAI_BETA",
     "OPENAI_CHAT_AUDIO",
@@ -356,6 +357,32 @@ ASSEMBLYAI = _websocket(
     limits="endpoint.extra.agent_id selects a stored agent",
     docs_url="https://www.assemblyai.com/docs/voice-agents/voice-agent-api",
     emulation=Emulation(base_path="/v1"),
+)
+
+NOVA_SONIC = ClientSpec(
+    name="nova-sonic",
+    title="Amazon Nova Sonic (Bedrock)",
+    dialect=f"{_DIALECTS}.nova_sonic:NovaSonic",
+    transport="live_eval.clients.transports.bedrock:BedrockTransport",
+    transport_kind=TransportKind.HTTP2,
+    base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+    model="amazon.nova-2-sonic-v1:0",
+    voice="matthew",
+    transcription_model="built-in",
+    key_variable="AWS_SECRET_ACCESS_KEY",
+    packages=("aws_sdk_bedrock_runtime", "awscrt"),
+    extra="nova-sonic",
+    python=(3, 12),
+    key_id_variable="AWS_ACCESS_KEY_ID",
+    key_token_variable="AWS_SESSION_TOKEN",
+    base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+    input_rate_hz=16_000,
+    turn_modes=(TurnMode.SERVER_VAD,),
+    greets=False,
+    limits="needs Python 3.12 and the extra nova-sonic; the base URL names the region; arrivals are "
+    "timestamped in this process; before the limit of 8 minutes, a new session receives the conversation as "
+    "text",
+    docs_url="https://docs.aws.amazon.com/nova/latest/nova2-userguide/using-conversational-speech.html",
 )
 
 ULTRAVOX = _websocket(

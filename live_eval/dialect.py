@@ -74,6 +74,8 @@ class TransportKind(StrEnum):
 
     WEBSOCKET = "websocket"
     WEBRTC = "webrtc"
+    HTTP2 = "http2"
+    """A bidirectional stream of events over HTTP/2, through the vendor's SDK."""
     HTTP = "http"
     """One request per turn: not realtime, and therefore without comparable latencies."""
 
@@ -111,7 +113,9 @@ class ClientSpec:
         transcription_model: Default model for input transcription, or None.
         key_variable: Environment variable with the API key, or None if no key is needed.
         packages: Packages that must be importable; `extra` installs them.
+        python: Oldest version of Python that `packages` support.
         key_id_variable, base_url_variable: Environment variables with the key's name and the URL, or None.
+        key_token_variable: Environment variable with the session token of a temporary key, or None.
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
         frame_ms: Length of a user audio frame.
@@ -146,7 +150,9 @@ class ClientSpec:
     key_variable: str | None = None
     packages: tuple[str, ...] = ()
     extra: str | None = None
+    python: tuple[int, int] = (3, 11)
     key_id_variable: str | None = None
+    key_token_variable: str | None = None
     base_url_variable: str | None = None
     input_rate_hz: int = 24_000
     output_rate_hz: int = 24_000
@@ -182,6 +188,7 @@ class EndpointSettings:
         extra: Additional session settings in the vendor's spelling.
         ice_servers: STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
         key_id: Name of the key, for services that issue a key in two parts; or None.
+        key_token: Session token of a temporary key, or None.
     """
 
     base_url: str
@@ -198,6 +205,7 @@ class EndpointSettings:
     ice_servers: Sequence[str] = ()
     key: Secret | None = None
     key_id: str | None = None
+    key_token: Secret | None = None
 
 
 class SdpBody(StrEnum):
@@ -259,6 +267,7 @@ class Dial:
         signalling: Signalling of a WebRTC connection; None for other transports.
         lookup: Request that returns the parameters of the WebSocket to connect to; None to connect to `url`.
         signed: Return headers that depend on the time, in nanoseconds since the Unix epoch; None for none.
+        sdk: Parameters of a vendor's SDK that makes the connection, with the credentials for it.
     """
 
     url: str = field(repr=False)
@@ -268,6 +277,7 @@ class Dial:
     signalling: Signalling | None = None
     lookup: Lookup | None = None
     signed: Callable[[int], Mapping[str, str]] | None = field(default=None, repr=False)
+    sdk: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 # -- Actions: what the session must do next ------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -182,6 +183,9 @@ def missing_requirements(
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
         hint = f" ({install_command(spec.extra)})" if spec.extra else ""
+        if isinstance(spec, ClientSpec) and sys.version_info < spec.python:
+            needed, here = (".".join(map(str, version)) for version in (spec.python, sys.version_info[:2]))
+            hint = f", which needs Python {needed} or newer (this is {here}): install live-eval there{hint}"
         missing.append(f"package {', '.join(absent)}{hint}")
     if spec.key_variable and not has_key(spec.key_variable):
         missing.append(f"API key (set {spec.key_variable})")

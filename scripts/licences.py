@@ -1,6 +1,7 @@
 """Write docs/reference/licences.md: the licences of installed packages, of weights and of data.
 
-Licences are read from the metadata of the installed packages, so install every extra first.
+Licences are read from the metadata of the installed packages, so install every extra first,
+with Python 3.12 or newer (an extra needs it).
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from live_eval.http.dates import seconds_until
 _BODY_CHARACTERS = 300
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _PUBLIC_QUERY = ("auto_subscribe", "model", "protocol")
+_PUBLIC_PARAMETERS = ("model_id", "region")
 _PUBLIC_HEADERS = ("accept", "content-type", "openai-beta", "user-agent")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
@@ -232,6 +233,7 @@ def _secrets_of(dial: Dial) -> tuple[str, ...]:
     for name, value in dial.headers.items():
         if name.lower() not in _PUBLIC_HEADERS:
             found.update((value, value.rpartition(" ")[2]))
+    found.update(value for name, value in dial.sdk.items() if name not in _PUBLIC_PARAMETERS)
     address, _, query = dial.url.partition("?")
     for pair in query.split("&"):
         name, _, value = pair.partition("=")

@@ -21,6 +21,8 @@ class ImpairedLayer(StrEnum):
     """The byte stream of a WebSocket connection."""
     HTTP = "http"
     """The byte stream of HTTP requests and responses."""
+    HTTP2 = "http2"
+    """The byte stream of an HTTP/2 connection, which no impairment affects."""
     WEBRTC = "webrtc"
     """The datagrams of a WebRTC connection."""
     SIGNALLING = "signalling"

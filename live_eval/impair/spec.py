@@ -24,6 +24,7 @@ _TCP_REPAIRS = "TCP repairs loss and reordering, which then appear as stalls: us
 _WHY_NOT: Mapping[str, str] = {
     "websocket": _TCP_REPAIRS,
     "http": _TCP_REPAIRS,
+    "http2": "the vendor's SDK owns the connection; impair the audio instead",
     "webrtc": "WebRTC sends datagrams, not a byte stream: use loss, delay or jitter",
 }
 

@@ -119,12 +119,13 @@ class Plan:
             ice_servers=endpoint.ice_servers,
             key=self.key,
             key_id=os.environ.get(self.spec.key_id_variable) if self.spec.key_id_variable else None,
+            key_token=find_key(self.spec.key_token_variable) if self.spec.key_token_variable else None,
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
         """Return the cassette of a turn, with the settings for its replay but without the URL and the key."""
-        settings = asdict(replace(self.settings("", record.case), key=None))
-        for private in ("base_url", "ice_servers", "key", "key_id"):
+        settings = asdict(replace(self.settings("", record.case), key=None, key_token=None))
+        for private in ("base_url", "ice_servers", "key", "key_id", "key_token"):
             del settings[private]
         recorded = {
             "turn_id": record.turn_id,

@@ -11,7 +11,12 @@ __all__ = ["core_count", "default_processes", "overload"]
 
 _MAX_IN_MAIN = 4
 """Maximum number of sessions in the main process, since session processes take half a second to start."""
-_PER_PROCESS = {TransportKind.WEBSOCKET: 150, TransportKind.HTTP: 150, TransportKind.WEBRTC: 20}
+_PER_PROCESS = {
+    TransportKind.WEBSOCKET: 150,
+    TransportKind.HTTP: 150,
+    TransportKind.HTTP2: 20,  # not measured
+    TransportKind.WEBRTC: 20,
+}
 """Number of sessions that one process times accurately, as measured (docs/explanation/time-accuracy.md)."""
 
 

@@ -99,10 +99,15 @@ def sent_to_pipecat(message: Message) -> bytes:
     return audio_of(read_frame(message).body).pcm
 
 
+def sent_to_nova_sonic(message: Message) -> bytes:
+    return pybase64.b64decode(orjson.loads(message)["event"].get("audioInput", {}).get("content", ""))
+
+
 FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     "gemini_live": sent_by_gemini,
     "glm": sent_by_glm,
     "pipecat_websocket": sent_to_pipecat,
+    "nova_sonic": sent_to_nova_sonic,
     "deepgram": sent_raw,
     "ultravox": sent_raw,
     "assemblyai": lambda message: pybase64.b64decode(orjson.loads(message)["audio"], validate=True),

@@ -74,6 +74,11 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",
     },
+    "nova_sonic": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.INCOMPLETE: "it never says so",
+        Situation.CLOSE_BEFORE_READY: "it is ready at once",
+    },
     "ultravox": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.RATE_LIMIT: "it is refused when the call is created",

@@ -1,0 +1,349 @@
+"""Amazon Nova Sonic over Bedrock's ``InvokeModelWithBidirectionalStream``.
+
+Event shapes follow Amazon's guide (https://docs.aws.amazon.com/nova/latest/nova2-userguide,
+``sonic-output-events``); what it leaves open follows pipecat (``services/aws/nova_sonic``). The transport
+delivers an exception of the service as ``{"exception": {"type", "message"}}``. Behaviour and decisions:
+
+* Nothing confirms a session: it is ready when its setup has been sent. The first content must be a system
+  prompt, or the model stays silent, so a neutral prompt replaces missing instructions.
+* ``endpoint.extra.sessionStart`` and ``endpoint.extra.promptStart`` are merged over these events. The base
+  URL names the region, or ``endpoint.extra.region`` for other hosts.
+* Replies have no IDs. A reply is planned in sentences: text (SPECULATIVE), audio, and later the text that was
+  spoken (FINAL). The first text begins the reply, and shows that the user's turn was accepted.
+* **END_TURN does not complete a reply.** The audio of an interrupted reply also ends with END_TURN;
+  INTERRUPTED follows with a FINAL text. A reply is complete when all its FINAL texts have arrived, or one
+  second after its playback. Its text becomes what was spoken, which is shorter after an interruption.
+* **A connection ends after eight minutes.** After the first reply that completes later than six minutes, and
+  after seven and a half minutes at the latest, a new session receives the conversation as text (at most
+  40 kB, Amazon's limit) and the last three seconds of the user's audio.
+
+There are no manual turns, detector events, incomplete responses or rate-limit messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import orjson
+
+from live_eval.audio import Codec, CodecName
+from live_eval.clients.dialects._nova_sonic_prompt import OUTPUT_RATE_HZ, NovaPrompt, nova_dial
+from live_eval.clients.toolkit import (
+    BaseDialect,
+    Fields,
+    Handler,
+    MalformedError,
+    ResponseTracker,
+    parse_object,
+)
+from live_eval.dialect import (
+    Committed,
+    Dial,
+    EndpointSettings,
+    InputTranscript,
+    Message,
+    Output,
+    Reconnect,
+    ReplyAudio,
+    ReplyAudioDone,
+    ReplyText,
+    ResponseDone,
+    ResponseStarted,
+    SetTimer,
+)
+from live_eval.errors import FailureKind
+from live_eval.timing import ResponseStatus
+from live_eval.types import Usage
+
+__all__ = ["NovaSonic"]
+
+_SECOND_NS = 1_000_000_000
+_COMPLETE, _RENEW = "complete the reply", "renew the session"
+_RENEW_NS, _RENEW_LATEST_NS = 360 * _SECOND_NS, 450 * _SECOND_NS
+_RECENT_FRAMES = 150  # three seconds
+_CODEC = Codec(CodecName.PCM16, OUTPUT_RATE_HZ)
+_INTERRUPTED = re.compile(r'\s*\{\s*"interrupted"\s*:\s*true\s*\}\s*')
+_KINDS: Mapping[str, FailureKind] = MappingProxyType(
+    {
+        "AccessDeniedException": FailureKind.AUTHENTICATION,
+        "ExpiredTokenException": FailureKind.AUTHENTICATION,
+        "InvalidSignatureException": FailureKind.AUTHENTICATION,
+        "UnrecognizedClientException": FailureKind.AUTHENTICATION,
+        "InternalServerException": FailureKind.SERVER_ERROR,
+        "ModelNotReadyException": FailureKind.UNAVAILABLE,
+        "ResourceNotFoundException": FailureKind.UNKNOWN_MODEL,
+        "ServiceQuotaExceededException": FailureKind.BUSY,
+        "ServiceUnavailableException": FailureKind.UNAVAILABLE,
+        "ThrottlingException": FailureKind.RATE_LIMITED,
+    }
+)
+_TOKENS = tuple((side, f"{kind}Tokens") for side in ("input", "output") for kind in ("speech", "text"))
+_CHECK_KEY = "check the AWS credentials, and that they may use this model in this region"
+
+
+class _Content(NamedTuple):
+    """A content of the endpoint; contents follow one another."""
+
+    kind: str = ""
+    role: str = ""
+    stage: str = ""
+
+
+class NovaSonic(BaseDialect):
+    """A `Dialect` that tracks the state of one session, over several connections.
+
+    Raises:
+        UsageError: Nova Sonic does not support these settings, or the region is missing.
+    """
+
+    needs_continuous_input = True
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._dial = nova_dial(settings)
+        self.secrets |= {value for name, value in self._dial.sdk.items() if name.startswith("aws_")}
+        self._prompt = NovaPrompt(settings)
+        self.handlers: dict[str, Handler] = {
+            "completionStart": lambda event, at_ns: [],
+            "contentStart": self._on_content_start,
+            "textOutput": self._on_text,
+            "audioOutput": self._on_audio,
+            "contentEnd": self._on_content_end,
+            "completionEnd": lambda event, at_ns: self._finished(at_ns),
+            "usageEvent": self._on_usage,
+            "toolUse": self._on_tool_use,
+        }
+        self._replies = ResponseTracker()
+        self._content = _Content()
+        self._planned: list[str] = []  # the texts of the last reply
+        self._spoken: list[str] = []
+        self._ending = False  # whether the audio of the active reply has ended
+        self._drops = False  # whether content belongs to a reply that was interrupted
+        self._heard: list[str] = []  # the user's words since the last reply began
+        self._user_items = 0
+        self._tokens = dict.fromkeys(_TOKENS, 0)
+        self._opened_ns = 0
+        self._moving = False  # whether a new connection has been requested
+        self._recent: deque[bytes] = deque(maxlen=_RECENT_FRAMES)
+        self._waiting: list[bytes] = []  # audio for the new connection
+
+    def dial(self) -> Dial:
+        return self._dial
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        self._opened_ns, self._moving = at_ns, False
+        begin = self._prompt.begin()
+        waiting, self._waiting = map(self._prompt.frame, self._waiting), []
+        return *begin, *waiting, *self.become_ready(), SetTimer(_RENEW, at_ns + _RENEW_LATEST_NS)
+
+    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        """Handle an event or exception; ignore those of a session that is being replaced."""
+        try:
+            values = parse_object(message)
+        except MalformedError as error:
+            return (self.malformed(str(error)),)
+        if self._moving:
+            return ()
+        named, handlers = values.get("event"), self.handlers
+        if "exception" in values:
+            named, handlers = values, {"exception": self._on_exception}
+        if not isinstance(named, dict):
+            return (self.malformed("expected an object in 'event'"),)
+        outputs: list[Output] = []
+        for name, value in named.items():
+            if name not in handlers:
+                outputs.append(self.unknown(name))
+            elif not isinstance(value, dict):
+                outputs.append(self.malformed(f"expected an object in {name!r}"))
+            else:
+                outputs += self.handled(handlers[name], Fields(name, value), at_ns)
+        return outputs
+
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        self._recent.append(pcm)
+        if self._moving:
+            self._waiting.append(pcm)
+            return ()
+        return (self._prompt.frame(pcm),)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        return self._finished(at_ns) if name == _COMPLETE else self._renew(at_ns)
+
+    def finish(self, at_ns: int) -> Sequence[Output]:
+        farewell = () if self._moving or self.over else self._prompt.end()
+        return (*farewell, *super().finish(at_ns))
+
+    def audio_fields_of(self, event: Mapping[str, Any]) -> Sequence[str]:
+        """Return the field with audio; texts have the same name."""
+        inner = event.get("event")
+        speaks = isinstance(inner, dict) and not inner.keys().isdisjoint(("audioInput", "audioOutput"))
+        return ("content",) if speaks else ()
+
+    # -- Events of the endpoint --------------------------------------------------------------------------
+
+    def _on_content_start(self, event: Fields, at_ns: int) -> list[Output]:
+        stage = _stage(event.text("additionalModelFields"))
+        self._content = _Content(event.need_text("type"), event.text("role") or "", stage)
+        begins = stage == "SPECULATIVE" or (self._content.kind == "AUDIO" and not self._drops)
+        if self._content.role != "ASSISTANT" or not begins:
+            return []
+        if self._replies.active is not None and not self._ending:
+            return []
+        outputs = self._completed()
+        self._drops, self._planned, self._spoken = False, [], []
+        self._recent.clear()
+        if self._heard:
+            item, text = self._user_item(), " ".join(self._heard)
+            self._heard, self._user_items = [], self._user_items + 1
+            self._prompt.remember("USER", text)
+            outputs += [Committed(item), InputTranscript(text, True, item)]
+        return [*outputs, ResponseStarted(self._replies.begin().response_id)]
+
+    def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
+        text = event.need_text("content").strip()
+        if _INTERRUPTED.fullmatch(text):
+            return self._interrupted(at_ns)
+        if not text:
+            return []
+        if self._content.role == "USER":
+            self._heard.append(text)
+            return [InputTranscript(f"{text} ", False, self._user_item())]
+        if self._content.stage == "FINAL":
+            self._spoken.append(text)
+            return []
+        reply = self._replies.active
+        if reply is None or self._drops:
+            return []
+        self._planned.append(text)
+        return [ReplyText(reply.response_id, f"{text} ")]
+
+    def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
+        data = event.need_bytes("content")
+        if not data or self._drops:
+            return []
+        if len(data) % 2:
+            return [self.malformed(f"expected whole 16-bit samples, got {len(data)} bytes")]
+        outputs: list[Output] = []
+        reply = self._replies.current(outputs)
+        outputs += reply.received(None, 0, len(data) // 2, OUTPUT_RATE_HZ, at_ns)
+        return [*outputs, ReplyAudio(reply.response_id, data, _CODEC)]
+
+    def _on_content_end(self, event: Fields, at_ns: int) -> list[Output]:
+        ended, self._content = self._content, _Content()
+        reason = event.text("stopReason")
+        if ended.role != "ASSISTANT":
+            return []
+        if reason == "INTERRUPTED":
+            return self._interrupted(at_ns)
+        reply = self._replies.active
+        if ended.kind == "AUDIO" and reason == "END_TURN" and reply is not None:
+            self._ending = True
+            due_ns = max(at_ns, reply.plays_until_ns) + _SECOND_NS
+            return [ReplyAudioDone(reply.response_id), SetTimer(_COMPLETE, due_ns)]
+        whole = self._ending and len(self._spoken) >= len(self._planned)
+        return self._finished(at_ns) if ended.stage == "FINAL" and whole else []
+
+    def _on_usage(self, event: Fields, at_ns: int) -> list[Output]:
+        delta = event.child("details").child("delta")
+        for each in self._tokens:
+            self._tokens[each] += delta.child(each[0]).integer(each[1]) or 0
+        return []
+
+    def _on_tool_use(self, event: Fields, at_ns: int) -> list[Output]:
+        name = self.clean(event.text("toolName") or "unnamed")
+        return [self.warning(f"the model called the tool {name!r}, which this client cannot run")]
+
+    def _on_exception(self, event: Fields, at_ns: int) -> list[Output]:
+        name, text = event.need_name("type"), event.text("message") or "no details"
+        kind, hint = _KINDS.get(name, FailureKind.ENDPOINT_ERROR), ""
+        if kind is FailureKind.AUTHENTICATION:
+            hint = f"; {_CHECK_KEY}"
+        elif "model identifier is invalid" in text:
+            kind = FailureKind.UNKNOWN_MODEL
+        elif "instability" in text:  # "Please retry your request"
+            kind = FailureKind.UNAVAILABLE
+        elif name == "ModelTimeoutException" and at_ns - self._opened_ns >= _RENEW_NS:
+            kind = FailureKind.SESSION_EXPIRED
+        return [self.fatal(kind, f"the endpoint ended the session: {name}: {text}{hint}", name)]
+
+    # -- Replies -----------------------------------------------------------------------------------------
+
+    def _finished(self, at_ns: int) -> list[Output]:
+        """Complete the active reply, and renew an old session."""
+        outputs = self._completed()
+        due = bool(outputs) and at_ns - self._opened_ns >= _RENEW_NS
+        return [*outputs, *(self._renew(at_ns) if due else ())]
+
+    def _completed(self) -> list[Output]:
+        reply = self._replies.active
+        if reply is None:
+            return []
+        self._ending = False
+        self._replies.end(reply)
+        whole = 0 < len(self._planned) <= len(self._spoken)
+        text = " ".join(self._spoken if whole else self._planned)
+        if text:
+            self._prompt.remember("ASSISTANT", text)
+        done = ResponseDone(reply.response_id, ResponseStatus.COMPLETED, usage=self._usage())
+        spoken = [ReplyText(reply.response_id, text, final=True)] if whole else []
+        return [*spoken, done, SetTimer(_COMPLETE, None)]
+
+    def _interrupted(self, at_ns: int) -> list[Output]:
+        """Stop the reply that is audible, and drop its late content."""
+        self._drops, self._ending = True, False
+        reply = self._replies.audible(at_ns)
+        if reply is None:
+            return []
+        outputs: list[Output] = [SetTimer(_COMPLETE, None)]
+        text = " ".join(self._spoken)
+        if text:
+            outputs.append(ReplyText(reply.response_id, text, final=True))
+            if not reply.done:
+                self._prompt.remember("ASSISTANT", text)
+        for output in self._replies.interrupt(at_ns, "INTERRUPTED"):
+            if isinstance(output, ResponseDone):
+                output = replace(output, usage=self._usage())
+            outputs.append(output)
+        return outputs
+
+    def _usage(self) -> Usage | None:
+        """Return the tokens counted since the last reply."""
+        heard, read, spoken, written = self._tokens.values()
+        self._tokens = dict.fromkeys(_TOKENS, 0)
+        counted = heard or read or spoken or written
+        return Usage(heard + read, spoken + written, heard, spoken) if counted else None
+
+    def _renew(self, at_ns: int) -> list[Output]:
+        """Replace the session; a reply that is still arriving is cut off."""
+        if self._moving or self.over:
+            return []
+        reply, outputs = self._replies.active, list[Output]()
+        if reply is not None:
+            self._replies.end(reply)
+            outputs.append(ResponseDone(reply.response_id, ResponseStatus.CANCELLED, "session renewed"))
+        outputs += self._prompt.end()
+        self._moving, self._waiting = True, list(self._recent)
+        self._content, self._heard, self._ending, self._drops = _Content(), [], False, False
+        text = (
+            f"the session is renewed after {(at_ns - self._opened_ns) // _SECOND_NS} s, since it ends after "
+            "8 minutes: the new one receives the conversation as text"
+        )
+        return [*outputs, SetTimer(_COMPLETE, None), self.warning(text), Reconnect()]
+
+    def _user_item(self) -> str:
+        return f"user_{self._user_items + 1}"
+
+
+def _stage(fields: str | None) -> str:
+    """Return the generation stage in JSON; an empty string if there is none."""
+    try:
+        value = orjson.loads(fields or "{}")
+    except orjson.JSONDecodeError:
+        raise MalformedError("contentStart: expected JSON in 'additionalModelFields'") from None
+    stage = value.get("generationStage") if isinstance(value, dict) else None
+    return stage if isinstance(stage, str) else ""

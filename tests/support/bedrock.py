@@ -1,0 +1,155 @@
+"""An imitation of Bedrock: HTTP/2 over TLS, and event streams that Amazon's own code encodes and decodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pybase64
+import trustme
+
+__all__ = ["Answer", "Bedrock", "Refused", "serving_bedrock"]
+
+Answer: TypeAlias = Callable[[dict[str, Any]], Iterable[dict[str, Any] | Exception]]
+"""Return the events that answer an event; an exception ends the stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An HTTP error instead of a stream."""
+
+    status: int
+    name: str
+    message: str
+
+
+@dataclass(slots=True)
+class Bedrock:
+    """What the clients sent."""
+
+    url: str
+    authorities: Path
+    headers: list[dict[str, str]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    signatures: int = 0
+
+
+@asynccontextmanager
+async def serving_bedrock(
+    folder: Path, answer: Answer, *, refused: Refused | None = None, alpn: str = "h2"
+) -> AsyncIterator[Bedrock]:
+    """Serve until the block ends; every connection is a session."""
+    authority = trustme.CA()
+    authorities = folder / "authorities.pem"
+    authority.cert_pem.write_to_path(str(authorities))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    tls.set_alpn_protocols([alpn])
+    bedrock = Bedrock("", authorities)
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            await _Connection(bedrock, answer, refused, writer).serve(reader)
+        writer.close()
+
+    async with await asyncio.start_server(serve_one, "127.0.0.1", 0, ssl=tls) as server:
+        bedrock.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield bedrock
+
+
+class _Connection:
+    def __init__(
+        self, bedrock: Bedrock, answer: Answer, refused: Refused | None, writer: asyncio.StreamWriter
+    ) -> None:
+        from h2.config import H2Configuration
+        from h2.connection import H2Connection
+
+        self._bedrock, self._answer, self._refused, self._writer = bedrock, answer, refused, writer
+        self._http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        self._received = b""
+        self._responded = self._ended = False
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        from h2 import events
+
+        self._http.initiate_connection()
+        await self._flush()
+        while data := await reader.read(65_536):
+            for event in self._http.receive_data(data):
+                if isinstance(event, events.RequestReceived):
+                    self._bedrock.headers.append(dict(event.headers))
+                    if self._refused is not None:
+                        self._refuse(event.stream_id, self._refused)
+                elif isinstance(event, events.DataReceived):
+                    self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                    self._received += event.data
+                    if not self._ended:
+                        self._read(event.stream_id)
+                elif isinstance(event, events.StreamEnded) and not self._ended:
+                    self._end(event.stream_id)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        self._writer.write(self._http.data_to_send())
+        await self._writer.drain()
+
+    def _refuse(self, stream_id: int, refused: Refused) -> None:
+        headers = {"content-type": "application/json", "x-amzn-errortype": refused.name}
+        self._http.send_headers(stream_id, [(":status", str(refused.status)), *headers.items()])
+        self._http.send_data(stream_id, json.dumps({"message": refused.message}).encode(), end_stream=True)
+        self._ended = True
+
+    def _read(self, stream_id: int) -> None:
+        from smithy_aws_event_stream.events import Event
+
+        while not self._ended and len(self._received) >= 4:
+            length = int.from_bytes(self._received[:4], "big")
+            if len(self._received) < length:
+                return
+            whole, self._received = self._received[:length], self._received[length:]
+            signed = Event.decode(BytesIO(whole))
+            assert signed is not None
+            self._bedrock.signatures += ":chunk-signature" in signed.message.headers
+            if not signed.message.payload:
+                continue  # the signed end of the stream
+            inner = Event.decode(BytesIO(signed.message.payload))
+            assert inner is not None
+            assert inner.message.headers[":event-type"] == "chunk"
+            part = json.loads(inner.message.payload)
+            event = json.loads(pybase64.b64decode(part["bytes"]))["event"]
+            self._bedrock.events.append(event)
+            for said in self._answer(event):
+                self._say(stream_id, said)
+
+    def _say(self, stream_id: int, said: dict[str, Any] | Exception) -> None:
+        from smithy_aws_event_stream.events import EventMessage
+
+        if not self._responded:
+            self._responded = True
+            kind = "application/vnd.amazon.eventstream"
+            self._http.send_headers(stream_id, [(":status", "200"), ("content-type", kind)])
+        kinds = {":content-type": "application/json"}
+        if isinstance(said, Exception):
+            name, message = said.args
+            kinds |= {":message-type": "exception", ":exception-type": name}
+            payload = {"message": message}
+        else:
+            kinds |= {":message-type": "event", ":event-type": "chunk"}
+            payload = {"bytes": pybase64.b64encode_as_string(json.dumps({"event": said}).encode())}
+        sent = EventMessage(headers=kinds, payload=json.dumps(payload).encode()).encode()
+        self._http.send_data(stream_id, sent, end_stream=isinstance(said, Exception))
+        self._ended |= isinstance(said, Exception)
+
+    def _end(self, stream_id: int) -> None:
+        if not self._responded:
+            self._http.send_headers(stream_id, [(":status", "200")])
+        self._http.end_stream(stream_id)
+        self._ended = True
