@@ -28,6 +28,7 @@ from live_eval.run.plan import Job, Plan
 from live_eval.run.runner import Observer, RunOutcome, run_plan, running_endpoint
 from live_eval.run.stop_signals import StopSignals
 from live_eval.text.mappings import flattened
+from live_eval.text.wording import changed_in_words
 
 __all__ = ["Campaign", "CampaignOutcome"]
 
@@ -293,6 +294,6 @@ def _check_same_plan(folder: Path, before: object, now: Mapping[str, Any]) -> No
     for name in dict.fromkeys((*then, *wanted)):
         if then.get(name) != wanted.get(name):
             raise StoreError(
-                f"cannot resume the campaign in {folder}: its {name} was {then.get(name)!r}, but is now "
-                f"{wanted.get(name)!r}"
+                f"cannot resume the campaign in {folder}: its {name.partition('.')[2] or name} "
+                f"{changed_in_words(then.get(name), wanted.get(name))}"
             )

@@ -13,6 +13,7 @@ from live_eval.campaigns.duplex.summary import DuplexSummary
 from live_eval.campaigns.folders import FolderKind
 from live_eval.campaigns.latency.summary import CampaignSummary
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED, _options
+from live_eval.cli._errors import print_notes
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._stored_settings import print_key
 from live_eval.errors import UsageError
@@ -47,8 +48,7 @@ def run_campaign(
         too_few: Notes from `live_eval.analysis.assertions.too_few_planned`.
     """
     known = campaign.notes
-    for note in (*known, *too_few):
-        click.echo(f"note: {note}", err=True)
+    print_notes((*known, *too_few))
     print_key(campaign.key_recipient)
     with RunProgress() as progress:
         outcome = run_loop(campaign.run(progress, stop))

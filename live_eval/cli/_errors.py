@@ -1,9 +1,9 @@
-"""Format usage errors uniformly, naming the flag, the given value and the expected value."""
+"""Format usage errors uniformly, naming the flag, the given value and the expected value; print notes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,6 +58,12 @@ def with_flag(message: str) -> str:
     from live_eval.cli._flags import FLAGS
 
     return _KEY.sub(lambda found: FLAGS.get(found[0], found[0]), message)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes about a plan on standard error, with run-file keys replaced by their flags."""
+    for note in notes:
+        click.echo(f"note: {with_flag(note)}", err=True)
 
 
 def _instead(flag: str, ctx: click.Context | None) -> str:

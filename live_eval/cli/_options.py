@@ -220,8 +220,17 @@ class DurationType(click.ParamType[float]):
         return "|".join(["DURATION", *self._words])
 
 
+def _different_runs(_: click.Context, __: click.Parameter, runs: tuple[Path, ...]) -> tuple[Path, ...]:
+    seen: set[Path] = set()
+    for run in runs:
+        if run.resolve() in seen:
+            raise UsageError(f"expected different runs, got {run} twice")
+        seen.add(run.resolve())
+    return runs
+
+
 run_argument: Decorator = click.argument("run", type=RUN)
-runs_argument: Decorator = click.argument("runs", nargs=-1, required=True, type=RUN)
+runs_argument: Decorator = click.argument("runs", nargs=-1, required=True, type=RUN, callback=_different_runs)
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON with stable keys.")
 retime_option: Decorator = click.option(
     "--retime", is_flag=True, help="Recompute latencies with the current definitions."

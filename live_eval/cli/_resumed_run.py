@@ -13,7 +13,7 @@ from live_eval.recording import RUN_FILE, RunReader, RunWriter, part_of
 from live_eval.redaction import SECRETS, public_settings
 from live_eval.run.plan import Plan
 from live_eval.run.runner import RunOutcome
-from live_eval.text.wording import counted, limited
+from live_eval.text.wording import changed_in_words, counted, limited
 
 __all__ = ["check_same", "finished_outcome", "manifest_to_retry", "open_writer"]
 
@@ -88,7 +88,5 @@ def check_same(before: Mapping[str, Any], now: dict[str, Any]) -> None:
     for part, then, wanted in parts:
         for key, value in wanted.items():
             if key not in _MAY_CHANGE.get(part, ()) and then.get(key) != value:
-                was, now_is = (
-                    "not set" if each in (None, "", [], {}) else repr(each) for each in (then.get(key), value)
-                )
-                raise StoreError(f"cannot resume this run: its {part}.{key} was {was}, but is now {now_is}")
+                change = changed_in_words(then.get(key), value)
+                raise StoreError(f"cannot resume this run: its {part}.{key} {change}")

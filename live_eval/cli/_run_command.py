@@ -21,7 +21,7 @@ from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import ASSERTION_FAILED, FAILED, INTERRUPTED
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._cluster import cluster_runner, connected_to, judging_on
-from live_eval.cli._errors import with_flag
+from live_eval.cli._errors import print_notes
 from live_eval.cli._estimate import assumptions_of, print_estimate
 from live_eval.cli._flags import configured, overlay, reject_endpoint_flags
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
@@ -320,8 +320,7 @@ def _run_turns_together(
             )
         if first is None:
             return outcomes
-        for note in dict.fromkeys(note for run in runs.values() for note in run.plan.notes):
-            click.echo(f"note: {note}", err=True)
+        print_notes(dict.fromkeys(note for run in runs.values() for note in run.plan.notes))
         stack.enter_context(first)
         with stop.gently():
             try:
@@ -420,7 +419,7 @@ def _print_too_few(plan: Plan, assertions: Sequence[Assertion]) -> None:
 
 def _incomplete(outcome: RunOutcome, plan: Plan, continue_with: str) -> str:
     recorded = outcome.captured + outcome.failed
-    why = with_flag(outcome.unreachable) or "the others were not run; this is a bug in live-eval"
+    why = outcome.unreachable or "the others were not run; this is a bug in live-eval"
     return (
         f"{recorded} of {counted(len(plan.jobs), 'turn')} recorded, {outcome.failed} of them failed: {why}. "
         f"To continue, {continue_with}"
@@ -487,8 +486,7 @@ def _estimate(requests: Sequence[_Request], price: str, assume: str, *, as_json:
             notes.update(dict.fromkeys((*plan.notes, *_prompt_notes(plan))))
             jobs = _unrecorded_jobs(plan, several=len(configs) > 1)
             estimates.append(estimate_run(plan, jobs, judges, options, price=paid, assumptions=assumptions))
-    for note in notes:
-        click.echo(f"note: {note}", err=True)
+    print_notes(notes)
     found = total(estimates, simultaneous=len(requests) > 1)
     if as_json:
         print_json(found.as_json())
@@ -556,8 +554,7 @@ def _run_turns(
     plan: Plan, writer: RunWriter, out: Path, stop: StopSignals, cluster: Cluster | None
 ) -> RunOutcome:
     with RunProgress() as progress:
-        for note in (*plan.notes, *_prompt_notes(plan)):
-            click.echo(f"note: {note}", err=True)
+        print_notes((*plan.notes, *_prompt_notes(plan)))
         with stop.gently():
             retry_failed = plan.config.output.retry_failed
             runner = cluster_runner(cluster, plan, writer.manifest)

@@ -16,6 +16,7 @@ from live_eval.run.plan import Plan
 from live_eval.run.retries import Backoff, RateGate, Retry, Sign, retry_of, sign_of
 from live_eval.run.session_attempt import SessionAttempts
 from live_eval.run.session_queue import DueSession, SessionQueue
+from live_eval.text.durations import duration_in_words
 from live_eval.types import Failure
 
 __all__ = ["FinalAttempt", "RetriedSessions", "Slot"]
@@ -118,8 +119,8 @@ class RetriedSessions:
         if why := self._why_no_wait(session, failed, kind, delay_s):
             return _explained(final, failed, why)
         if busy and session.busy == 1:
-            why = f"at most, until {self.plan.spec.name} has a free session"
-            self.observer.waiting(session.patience.left_s, why)
+            until = f"trying again for up to {duration_in_words(round(session.patience.left_s))}"
+            self.observer.note(f"{self.plan.spec.name} has no free session yet; {until}")
         if not limited:
             session.patience.spend(delay_s)
             now_ns += round(delay_s * 1e9)
@@ -158,7 +159,7 @@ class RetriedSessions:
             return ""
         self._stays_busy = kind is FailureKind.BUSY and session.due_ns is None
         asked_s = self._requested_wait_s(failed)
-        limit = f"turns.patience is {session.patience.seconds:g} s"
+        limit = f"--patience is {duration_in_words(session.patience.seconds)}"
         if asked_s is None:
             return f"the turn's waiting time is used up; {limit}"
         return f"the endpoint requests a wait of {min(asked_s, 1e9):.0f} s, but {limit}"

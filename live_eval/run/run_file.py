@@ -371,7 +371,7 @@ def validate(
         return RunConfig.model_validate(values)
     except ValidationError as error:
         text = path.read_text("utf-8-sig") if path is not None else ""
-        mistakes = [_explain(dict(mistake), text, path, flags or {}) for mistake in error.errors()]
+        mistakes = [_explain(dict(each), values, text, path, flags or {}) for each in error.errors()]
         raise RunFileError("\n".join(mistakes)) from None
 
 
@@ -398,7 +398,9 @@ def located(path: Path | None, flags: Mapping[str, Any], key: str = "") -> Itera
         raise RunFileError(f"{path}:{line}: {message}") from None
 
 
-def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mapping[str, str]) -> str:
+def _explain(
+    mistake: dict[str, Any], values: Mapping[str, Any], text: str, path: Path | None, flags: Mapping[str, str]
+) -> str:
     keys = [str(part) for part in mistake["loc"] if isinstance(part, str)]
     key = ".".join(keys)
     line = _line_of(keys, text)
@@ -408,13 +410,17 @@ def _explain(mistake: dict[str, Any], text: str, path: Path | None, flags: Mappi
         hint = did_you_mean(keys[-1], allowed)
         return f"{where}unknown key {key!r}{hint}; allowed here: {', '.join(allowed)}"
     fields = _table_of(keys[:1])
-    about = f" ({fields[keys[1]].description})" if len(keys) > 1 and keys[1] in fields else ""
+    field = fields.get(keys[1]) if len(keys) > 1 else None
+    about = f" ({field.description})" if field is not None else ""
+    if field is not None and is_duration(field):  # pydantic's input is in seconds
+        mistake["input"] = values[keys[0]][keys[1]]
+    expected = expectation(mistake, in_seconds=field is not None and is_duration(field))
     shown = MASK if keys[-1:] and keys[-1].endswith(_KEY_SOURCES) else repr(mistake["input"])
     if (flag := flags.get(".".join(keys[:2]))) is not None:
         if isinstance(mistake["input"], list) and all(isinstance(each, str) for each in mistake["input"]):
             shown = repr(",".join(mistake["input"]))
-        return f"{flag} {'.'.join(keys[2:]) + ' ' if keys[2:] else ''}{shown}: {expectation(mistake)}"
-    return f"{where}{key} = {shown}: {expectation(mistake)}{about}"
+        return f"{flag} {'.'.join(keys[2:]) + ' ' if keys[2:] else ''}{shown}: {expected}"
+    return f"{where}{key} = {shown}: {expected}{about}"
 
 
 def _table_of(tables: list[str]) -> dict[str, FieldInfo]:

@@ -357,7 +357,7 @@ class _Run:
             return
         asked = "" if outage.asked_s is None else f"; it requests a wait of {outage.asked_s:.0f} s"
         self.unreachable = (
-            f"the endpoint was unreachable for {lasted} ({why}){asked}; turns.patience is {patience}"
+            f"the endpoint was unreachable for {lasted} ({why}){asked}; --patience is {patience}"
         )
         self.queue.close()
         self.observer.note(f"{self.unreachable}: the run stops")

@@ -33,10 +33,12 @@ def seconds_of(text: str) -> float:
 def duration_in_words(seconds: float) -> str:
     """Format an exact duration, such as a setting, with its unit.
 
-    >>> duration_in_words(600), duration_in_words(90), duration_in_words(0.5)
-    ('10 min', '90 s', '0.5 s')
+    >>> duration_in_words(7200), duration_in_words(600), duration_in_words(90), duration_in_words(0.5)
+    ('2 h', '10 min', '90 s', '0.5 s')
     """
     minutes = seconds / 60
+    if minutes >= 120 and minutes % 60 == 0:
+        return f"{minutes / 60:g} h"
     return f"{minutes:g} min" if minutes >= 2 and minutes == int(minutes) else f"{seconds:g} s"
 
 

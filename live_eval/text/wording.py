@@ -9,6 +9,7 @@ from decimal import Decimal
 
 __all__ = [
     "alternatives",
+    "changed_in_words",
     "counted",
     "limited",
     "markdown_table",
@@ -47,6 +48,16 @@ def counted(number: int, what: str) -> str:
     ('1 turn', '3 turns')
     """
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def changed_in_words(before: object, now: object) -> str:
+    """Describe the change of a setting, after the setting's name.
+
+    >>> changed_in_words(None, 3)
+    'was not set, but is now 3'
+    """
+    was, now_is = ("not set" if each in (None, "", [], {}) else repr(each) for each in (before, now))
+    return f"was {was}, but is now {now_is}"
 
 
 def alternatives(names: Sequence[str]) -> str:

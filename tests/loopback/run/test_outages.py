@@ -193,7 +193,7 @@ async def test_a_proxys_retry_after_beyond_the_patience_ends_the_run(tmp_path: P
         fuse = Fuse(one, 4, None)
         out = tmp_path / "run"
         outcome = await run(settings(one.base_url, tmp_path, retries=0), out, fuse)
-        assert "it requests a wait of 3600 s; turns.patience is 10 min" in outcome.unreachable
+        assert "it requests a wait of 3600 s; --patience is 10 min" in outcome.unreachable
         assert outcome.failed == 0
         assert outcome.missing == TURNS - outcome.captured > 0
         assert fuse.task is not None
@@ -324,7 +324,7 @@ async def test_a_run_that_outlasts_its_patience_stops_and_is_resumed(tmp_path: P
         config = settings(one.base_url, tmp_path, patience="1s")
         outcome = await run(config, out, Fuse(one, 4, None))
         assert not outcome.complete
-        assert "turns.patience is 1 s" in outcome.unreachable
+        assert "--patience is 1 s" in outcome.unreachable
         assert (outcome.failed, outcome.captured < TURNS) == (0, True)
         await one.start()
         outcome = await run(config, out, Observer(), resume=True)

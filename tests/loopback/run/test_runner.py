@@ -47,6 +47,7 @@ class Silent(Observer):
     def __init__(self) -> None:
         self.turns: list[TurnRecord] = []
         self.waits: list[str] = []
+        self.notes: list[str] = []
 
     def running(self, total: int, already: int) -> None:
         self.already = already
@@ -56,6 +57,9 @@ class Silent(Observer):
 
     def waiting(self, seconds: float, why: str) -> None:
         self.waits.append(why)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 class Impatient(Silent):
@@ -310,7 +314,7 @@ async def test_a_wait_beyond_the_patience_fails_the_turn_at_once(
         assert turn.failure is not None
         assert turn.failure.kind is FailureKind.RATE_LIMITED
         assert re.search(
-            r"; the endpoint requests a wait of (\d+|inf) s, but turns.patience is 5 s$", turn.failure.message
+            r"; the endpoint requests a wait of (\d+|inf) s, but --patience is 5 s$", turn.failure.message
         )
 
 
@@ -363,13 +367,13 @@ async def test_a_run_waits_for_a_free_session(
     assert (outcome.captured, slot.taken) == (captured, captured)
     assert slot.refused
     if captured == 2:
-        assert observer.waits == ["at most, until reference has a free session"]
+        assert observer.notes == ["reference has no free session yet; trying again for up to 10 min"]
         assert [turn.attempt for turn in observer.turns] == [1, 1]
     else:
         failure = observer.turns[-1].failure
         assert failure is not None
         assert failure.kind is FailureKind.BUSY
-        assert failure.message.endswith("the turn's waiting time is used up; turns.patience is 0 s")
+        assert failure.message.endswith("the turn's waiting time is used up; --patience is 0 s")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -383,7 +387,7 @@ async def test_only_one_turn_waits_for_a_busy_service(manifest: Path, tmp_path: 
         observer = Silent()
         assert (await run(settings, tmp_path / "run", observer)).failed == 3
     first, *later = [str(turn.failure.message) for turn in observer.turns if turn.failure is not None]
-    assert first.endswith("turns.patience is 1 s")
+    assert first.endswith("--patience is 1 s")
     assert all(
         message.endswith("another turn has already waited too long for a free session") for message in later
     )

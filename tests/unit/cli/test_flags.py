@@ -57,6 +57,8 @@ def test_json_in_a_setting_is_parsed() -> None:
 
 def test_durations_in_flags_have_units() -> None:
     assert configured({}, {"data__max_recording": "2m"}).data.max_recording == 120
+    with pytest.raises(RunFileError, match=r"^--max-recording '3h': expected 2 h or less$"):
+        configured({}, {"data__max_recording": "3h"})
 
 
 @pytest.mark.parametrize(

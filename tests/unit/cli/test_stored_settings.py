@@ -240,7 +240,7 @@ def stored_run(folder: Path, **tables: Any) -> Path:
     [
         ("score", "RUN"),
         ("audit", "rubric", "RUN"),
-        ("arena", "RUN", "RUN"),
+        ("arena", "RUN", "OTHER"),
         ("run", "--retry-failed", "--out", "RUN"),
     ],
     ids=lambda command: str(command[0]),
@@ -261,7 +261,8 @@ def test_no_command_reads_a_key_that_a_manifest_names(
     }
     endpoint = {"name": "openai", "base_url": ELSEWHERE, "key_variable": VARIABLE}
     run = stored_run(tmp_path / "run", judges=judges, endpoint=endpoint)
-    done = CliRunner().invoke(cli, [part.replace("RUN", str(run)) for part in command])
+    folders = {"RUN": str(run), "OTHER": str(stored_run(tmp_path / "other"))}
+    done = CliRunner().invoke(cli, [folders.get(part, part) for part in command])
     assert isinstance(done.exception, UsageError)
     assert "--trust-host thief.example" in str(done.exception)
 

@@ -157,7 +157,7 @@ async def test_a_turn_that_cannot_wait_for_the_rate_limit_says_so_once() -> None
     endpoint = Endpoint(0, refusal=RATE_LIMITED, rate_limits=(RateLimit("requests", 10, 0, 30.0),))
     await endpoint.run(6, slots=2, patience=40, retries=9)
     assert all(
-        message.count("the endpoint requests a wait of 30 s, but turns.patience is 40 s") == 1
+        message.count("the endpoint requests a wait of 30 s, but --patience is 40 s") == 1
         for message in endpoint.failed
     )
     assert any(message.startswith("not run: ") for message in endpoint.failed)

@@ -428,7 +428,7 @@ async def test_a_campaign_stopped_between_points_resumes(
     assert outcome == CampaignOutcome(failed=0, interrupted=True, stopped="")
     first = json.loads((folder / CAMPAIGN_FILE).read_text())
     assert not first["complete"]
-    with pytest.raises(StoreError, match=r"its points\.turns was 3, but is now 4"):
+    with pytest.raises(StoreError, match=r"its turns was 3, but is now 4"):
         await held(folder, resume=True, **{**plan, "turns": 4})
     observer = Silent()
     assert not (await held(folder, observer, resume=True, **plan)).interrupted
