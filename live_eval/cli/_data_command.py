@@ -124,13 +124,14 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
         _download(spec, part, again=again)
     else:
         _record_copy(spec, path)
+    check = f"live-eval data check {name}, "
     turn_taking = all(each.rule is ScoringRule.TURN_TAKING for each in spec.parts.values())
     used = f"duplex ENDPOINT --probe own --data {name}" if turn_taking else f"run ENDPOINT --data {name}"
     if spec.rated:
-        used = f"audit JUDGE --data {name}"
+        check, used = "", f"audit JUDGE --data {name}"
     if spec.unverified:
         click.echo(f"  unverified: {spec.unverified}", err=True)
-    click.echo(f"next: live-eval data check {name}, live-eval {used}", err=True)
+    click.echo(f"next: {check}live-eval {used}", err=True)
 
 
 def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:

@@ -231,6 +231,8 @@ def make_plan(
             f"{data.name} measures turn-taking: use live-eval duplex {config.endpoint.name} --data "
             f"{table.path}"
         )
+    if data.kind is DataKind.BENCHMARK and not data.cases:
+        raise UsageError(f"{data.name} has no items to run: {data.notes[-1]}")
     data.check_syntax()
     prompt = _prompt(config)
     offered = _cases_of(data, config, prompt)

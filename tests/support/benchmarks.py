@@ -108,7 +108,11 @@ def voicebench(root: Path, items: int = 2) -> Path:
     """Write all parts of VoiceBench; return their folder."""
     for part, row in VOICEBENCH_ROWS.items():
         split = {"sd-qa": "usa", "mmsu": "law"}.get(part, "test")
-        voicebench_part(root, part, [row] * items, split=split)
+        rows = [row | ({"prompt": f"{n}: {row['prompt']}"} if "prompt" in row else {}) for n in range(items)]
+        if part == "ifeval":  # the built-in endpoint's reply has no comma
+            names = ("change_case:english_lowercase", "punctuation:no_comma")
+            rows = [each | {"instruction_id_list": [names[n % 2]]} for n, each in enumerate(rows)]
+        voicebench_part(root, part, rows, split=split)
     return root
 
 
@@ -169,7 +173,7 @@ def uro_bench(root: Path, items: int = 1) -> Path:
             row = {
                 "id": number,
                 "source_wav": f"wav/{number}.wav",
-                "source_text": REFERENCE_REPLY if number % 2 else "A comet, made of dust and ice.",
+                "source_text": REFERENCE_REPLY if number % 2 else f"A comet of {number} miles.",
             }
             if name.startswith(("MtBench", "SpeakerAware")):
                 turns = [row | {"round": turn, "target_text": "Yes."} for turn in (1, 2)]
@@ -190,7 +194,7 @@ def sd_eval(root: Path, items: int = 1) -> Path:
         rows: list[dict[str, Any]] = [
             {
                 "wav_path": f"RAVDESS-Speech/{name}/{number}.wav",
-                "transcript": "Kids are talking by the door",
+                "transcript": f"{number} kids are talking by the door",
                 "utt_id": f"{number}",
                 "target": [{"reply": "Are they too noisy?", "reply_emotion": "sadness"}],
                 "info": "sad",
@@ -212,7 +216,7 @@ def humdial_eibench(root: Path, items: int = 1) -> Path:
         names: list[str] = []
         for number in range(items):
             turns = [
-                {"turn_id": turn, "input_text": f"Turn {turn}.", "input_emotion": emotion}
+                {"turn_id": turn, "input_text": f"Turn {turn} of {number}.", "input_emotion": emotion}
                 for turn, emotion in enumerate(("sad", "neutral", "angry"))
             ]
             whole = {"dialogue_id": f"d{number}", **asked}
@@ -245,7 +249,8 @@ def multichallenge_row(
 def audio_multichallenge(root: Path, items: int = 1) -> Path:
     """Write conversations of two turns on each axis of Audio MultiChallenge."""
     rows = [
-        multichallenge_row("Where is Lima?", "No, Quito.", axis=axis.upper()) | {"id": f"{axis}-{number}"}
+        multichallenge_row("Where is Lima?", f"No, Quito, {number}.", axis=axis.upper())
+        | {"id": f"{axis}-{number}"}
         for axis in BENCHMARKS["audio-multichallenge"].parts
         for number in range(items)
     ]

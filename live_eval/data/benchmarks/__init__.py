@@ -50,6 +50,7 @@ __all__ = [
 
 FOLDER_VARIABLE = "LIVE_EVAL_BENCHMARKS"
 RECORD_FILE = "benchmark.json"
+_NAMED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +98,18 @@ def benchmark_set(
 ) -> DataSet:
     """Return the items of a benchmark, or of its selected part, as a data set.
 
-    Repeated case IDs get a suffix. Notes name missing parts, and parts with another number of items than is
-    published.
+    Repeated case IDs get a suffix. Notes name missing and incomplete parts.
 
     Args:
         counts: Number of items of each complete part that was read.
     """
     taken: set[str] = set()
     absent = [name for name in spec.parts if name not in counts and not selected]
+    other = [
+        f"{name} {count} of {spec.parts[name].items}"
+        for name, count in counts.items()
+        if count != spec.parts[name].items
+    ]
     return DataSet(
         name=f"{spec.name}/{selected}" if selected else spec.name,
         root=root,
@@ -112,12 +117,8 @@ def benchmark_set(
         cases=tuple(replace(case, case_id=unique(case.case_id, taken)) for case in cases),
         notes=(
             *notes,
-            *(
-                f"{name}: {count} items, {spec.parts[name].items} are published"
-                for name, count in counts.items()
-                if count != spec.parts[name].items
-            ),
             *([f"missing parts: {', '.join(absent)}"] if absent else []),
+            *([f"items read, of those published: {limited(other, ', ', _NAMED)}"] if other else []),
         ),
     )
 
@@ -172,7 +173,7 @@ def locate_benchmark(name: str) -> Path | None:
     """Return the path of a recorded benchmark or part by name; None if no benchmark has this name.
 
     Raises:
-        DataError: The benchmark is not on this machine.
+        DataError: The benchmark or the part is not on this machine.
         UsageError: The part is unknown.
     """
     if name.partition("/")[0] not in BENCHMARKS:
@@ -186,7 +187,14 @@ def locate_benchmark(name: str) -> Path | None:
             f"{spec.title} is not on this machine: add it (live-eval data add {name}), or record your copy "
             f"(live-eval data add {spec.name} --path FOLDER)"
         )
-    return recorded.root / part
+    path = recorded.root / part
+    if find_benchmark(path) is None:
+        expected = (spec.parts[part.partition("/")[0]].file or part) if part else "its files"
+        raise DataError(
+            f"{recorded.root}: {f'the part {part} of ' if part else ''}{spec.title} is missing: expected "
+            f"{expected}; add it (live-eval data add {name})"
+        )
+    return path
 
 
 def find_benchmark(path: Path) -> PlacedBenchmark | None:
@@ -217,6 +225,11 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():
+        if recorded.revision not in ("", spec.revision):
+            notes.append(
+                f"the files are of revision {recorded.revision[:12]}, and live-eval expects "
+                f"{spec.revision[:12]}: live-eval data add {spec.name} downloads it"
+            )
         changed = changed_files(recorded)
         if changed:
             notes.append(

@@ -283,14 +283,8 @@ def _vstyle() -> BenchmarkSpec:
                 for language in ("en", "zh")
             }
         ),
-        loader="live_eval.data.benchmarks.listed:find",
+        loader="live_eval.data.benchmarks.vstyle:find",
         rated=True,
-        fields={
-            "id": ("id",),
-            "audio": ("instruction_audio_path",),
-            "text": ("instruct_text",),
-            "hint": ("ability",),
-        },
         unverified="VStyle's published replies and ratings were not seen; their fields are those that its "
         "code reads, the folders those of its examples. The layout of its instructions' recordings and the "
         "numbers of items are unverified",

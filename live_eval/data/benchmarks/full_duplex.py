@@ -48,10 +48,13 @@ _NOTE = "for live-eval duplex; overlapping utterances begin 1 s after the reply 
 
 
 class _Utterance(NamedTuple):
-    """An utterance of an item: a whole recording, or a stretch of one from `begin` to `end` in seconds."""
+    """An utterance of an item: a whole recording, or a stretch of one from `begin` to `end` in seconds.
+
+    `text` is None if the benchmark publishes none.
+    """
 
     file: str
-    text: str = ""
+    text: str | None = None
     begin: float | None = None
     end: float | None = None
     speech: SpeechKind = SpeechKind.TURN
@@ -73,13 +76,17 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
         items = sorted(folder.glob("*.wav") if spec.name == _HUMDIAL else folder.iterdir())
         items = [item for item in items if item.is_dir() or item.suffix == ".wav"]
         items = [item for item in items if not item.name.startswith((".", "clean_"))]
-        if not items:
+        if not items and (selected or (not cases and name == here[-1])):
             raise DataError(f"{folder}: expected the items of {spec.title}, found none")
+        if not items:
+            continue
         for item in items:
             item_name = f"{name}/{item.stem if item.suffix == '.wav' else item.name}"
             cases.extend(_item(name, item, unique(item_name, taken), spec))
         counts[name] = len(items)
-    return benchmark_set(spec, root, selected, cases, counts, [_NOTE])
+    wordless = sum(case.text == "" for case in cases)
+    notes = [_NOTE, *([f"utterances without text: {wordless}; they are run"] if wordless else [])]
+    return benchmark_set(spec, root, selected, cases, counts, notes)
 
 
 _HUMDIAL = "humdial-fdbench"
@@ -102,7 +109,7 @@ def _item(part: str, item: Path, name: str, spec: BenchmarkSpec) -> Iterator[Cas
             script_id=name,
             variant=Variant.TARGET,
             audio_path=folder / said.file,
-            text=said.text or None,
+            text=None if said.text is None else said.text.strip(),
             topic=part,
             source=spec.name,
             language=spec.parts[part].language,

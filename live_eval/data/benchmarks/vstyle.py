@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from live_eval.data._rows import inside, read_json_lines
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, find_parts
+from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.data.taxonomy import cue_of
 from live_eval.errors import DataError
 from live_eval.types import Case, Variant
 
-__all__ = ["RatedReply", "rated_replies"]
+__all__ = ["RatedReply", "find", "rated_replies"]
 
 _LANGUAGES = ("en", "zh")
 
@@ -46,6 +48,18 @@ class RatedReply:
     text: str | None
     ratings: Mapping[str, float] = field(default_factory=dict)
     published: float | None = None
+
+
+def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    """Return VStyle at a path, its root or a language below it; None for any other path."""
+    return find_parts(path, spec, os.path.isfile, _read)
+
+
+def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
+    """Return a data set without cases, whose note counts the replies."""
+    count = len(rated_replies(root, selected))
+    note = f"{count} replies with people's ratings, for live-eval audit JUDGE --data {spec.name}"
+    return replace(benchmark_set(spec, root, selected, [], {}), notes=(note,))
 
 
 def rated_replies(root: Path, selected: str = "") -> list[RatedReply]:

@@ -1,6 +1,7 @@
 """The benchmarks that are known, and where they are on this machine."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,21 @@ def test_a_changed_file_is_noted(here: Path) -> None:
     voicebench_part(here, "advbench", [{"prompt": "Another question?"}] * 2)
     assert changed_files(record) == [name]
     assert f"1 of 1 files differ from revision b02edcef1330 ({name})" in " ".join(load(here).notes)
+
+
+def test_a_missing_part_and_another_revision_are_named(here: Path) -> None:
+    write_record(SPEC, RecordedBenchmark(root=here, revision="0" * 40))
+    with pytest.raises(
+        DataError, match=r"the part bbh of VoiceBench is missing: expected bbh; add it \(live-ev"
+    ):
+        locate("voicebench/bbh")
+    assert any(
+        note.startswith("the files are of revision 000000000000, and live-eval expects b02edcef1330")
+        for note in load(locate("voicebench")).notes
+    )
+    shutil.rmtree(here / "advbench")
+    with pytest.raises(DataError, match="VoiceBench is missing: expected its files"):
+        locate("voicebench")
 
 
 def test_add_records_a_copy_and_list_shows_it(here: Path) -> None:

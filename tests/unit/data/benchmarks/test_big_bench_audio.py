@@ -23,7 +23,7 @@ def test_the_items_are_read(tmp_path: Path) -> None:
     assert (first.task, first.item.rule) == (Task.BENCHMARK, ScoringRule.FINAL_ANSWER)
     assert (first.item.answer, first.item.details) == ("valid", {"answers": ["valid", "invalid"]})
     assert data.notes[0].endswith("under MIT.")
-    assert "navigate: 2 items, 250 are published" in data.notes
+    assert "navigate 2 of 250" in data.notes[-1]
 
 
 def test_a_category_is_selected(tmp_path: Path) -> None:

@@ -146,3 +146,17 @@ def test_fields_cannot_be_mapped_and_a_folder_of_recordings_is_ignored(root: Pat
         load(root, DataOptions(fields={"text": "question"}))
     notes = load(root, DataOptions(audio_root=root)).notes
     assert any(note.startswith("audio_root is ignored") for note in notes)
+
+
+def test_a_part_without_items_is_missing(tmp_path: Path) -> None:
+    root = SETS["humdial-fdbench"](tmp_path, 1)
+    for file in (root / "test/en_test_nondev/ask").iterdir():
+        file.unlink()
+    assert any("missing parts: ask-en" in note for note in load(root).notes)
+    with pytest.raises(DataError, match="expected the items of HumDial-FDBench, found none"):
+        load(root / "ask-en")
+
+
+def test_utterances_without_text_are_counted(tmp_path: Path) -> None:
+    write(tmp_path / "v1_5/user_backchannel/1", "input.wav", metadata=OVERLAP | {"context_text": " "})
+    assert "utterances without text: 1; they are run" in load(tmp_path).notes

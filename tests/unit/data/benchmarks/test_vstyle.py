@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from live_eval.data import DataKind, load
 from live_eval.data.benchmarks.vstyle import rated_replies
-from live_eval.errors import DataError
+from live_eval.errors import DataError, UsageError
+from live_eval.run.plan import make_plan
+from live_eval.run.run_file import RunConfig
 from tests.support.benchmarks import recordings_below, vstyle
 from tests.support.benchmarks import write_lines as lines
 
@@ -52,3 +55,12 @@ def test_one_language_can_be_selected(tmp_path: Path) -> None:
     root = vstyle(vstyle(tmp_path), language="zh")
     assert len(rated_replies(root)) == 8
     assert {reply.case.language for reply in rated_replies(root, "zh")} == {"zh"}
+
+
+def test_the_replies_are_no_cases_to_run(tmp_path: Path) -> None:
+    data = load(vstyle(tmp_path))
+    assert (data.cases, data.kind) == ((), DataKind.BENCHMARK)
+    assert data.notes[-1] == "4 replies with people's ratings, for live-eval audit JUDGE --data vstyle"
+    endpoint = {"endpoint": {"name": "reference"}, "data": {"path": str(tmp_path)}}
+    with pytest.raises(UsageError, match="vstyle has no items to run: 4 replies with people's ratings"):
+        make_plan(RunConfig.model_validate(endpoint))
