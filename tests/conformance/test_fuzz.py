@@ -14,6 +14,8 @@ from tests.support.bundled import DIALECTS, GOLDEN, SPECS, frame_samples
 
 TURN = [read_cassette(GOLDEN / "openai" / "ordinary_turn.jsonl")]
 GREAT = 10_000_000
+FEW = ("openai", "gemini_live", "moshi", "twilio")
+"""Dialects with JSON, JSON in binary, binary and telephony messages."""
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -73,7 +75,10 @@ def test_a_defect_is_found_and_found_again_by_its_seed(defective: type[OpenAIRea
     assert str(again.value) == str(found.value)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in DIALECTS],
+)
 def test_a_message_of_10_mb_breaks_nothing(name: str) -> None:
     mode = SPECS[name].turn_modes[0]
     for message in ('{"type":"' + "A" * GREAT + '"}', bytes(GREAT), '{"audio":"' + "A" * GREAT):

@@ -15,6 +15,7 @@ pytest.importorskip("hibari", reason="needs the extra `local`")
 pytestmark = [pytest.mark.local, pytest.mark.timeout(600)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_cleanly_and_resume_continues(tmp_path: Path) -> None:
     out = tmp_path / "run"
     usual = ("--limit", "5", "--word-times", "off", "--judges", "none", "--no-report")

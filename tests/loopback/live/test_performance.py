@@ -174,6 +174,7 @@ async def test_takes_are_repeated_skipped_accepted_and_stored(tmp_path: Path, vo
     assert {job.turn_id for job in again.jobs} == {turn.turn_id for turn in turns if turn.repeat == 0}
 
 
+@pytest.mark.slow
 async def test_without_a_person_to_decide_bad_takes_are_repeated_twice(tmp_path: Path, voice: Voice) -> None:
     attempts: list[tuple[int, int]] = []
 
@@ -212,6 +213,7 @@ async def test_a_performance_that_ends_early_keeps_only_accepted_takes(tmp_path:
     assert len(await asyncio.to_thread(stored, tmp_path)) == 1
 
 
+@pytest.mark.slow
 async def test_takes_survive_an_endpoint_that_fails(tmp_path: Path, voice: Voice) -> None:
     async with performing(
         tmp_path,

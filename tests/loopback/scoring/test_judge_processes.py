@@ -66,6 +66,7 @@ def one_process(hung_s: float = 60.0) -> Iterator[JudgePool]:
     assert not children()
 
 
+@pytest.mark.slow  # judges 40 turns twice
 def test_two_processes_give_the_scores_of_one(run: Path) -> None:
     score_run(run, JUDGES)
     alone = scores(run)

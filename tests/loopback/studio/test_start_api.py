@@ -109,8 +109,10 @@ async def test_a_command_that_cannot_begin_explains_itself_and_the_studio_goes_o
         assert {"reference", "openai", "openai-chat-audio"} <= {each["name"] for each in choices["endpoints"]}
 
 
-async def test_the_run_in_progress_ends_with_the_studio(tmp_path: Path) -> None:
-    async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_run_in_progress_ends_with_the_studio(endpoint: str, tmp_path: Path) -> None:
+    addresses = {"reference": endpoint}
+    async with studio(tmp_path, parts=[start_api.add_routes], addresses=addresses) as browser:
         _, begun = await send(browser, "/api/start", SETTINGS)
         await until(browser, has_a_turn)
     state, turns = await asyncio.to_thread(state_of, tmp_path / begun["name"])

@@ -125,9 +125,7 @@ def shell(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize(
-    "command", [["show"], ["show", "--json"], ["export"], ["leaderboard", "--format", "csv"]]
-)
+@pytest.mark.parametrize("command", [["show", "--json"], pytest.param(["export"], marks=pytest.mark.slow)])
 def test_a_full_disk_is_one_line(command: list[str], run_folder: Path) -> None:
     done = shell("> /dev/full", *command, str(run_folder))
     assert done.stderr == "error: cannot write output: No space left on device\n"

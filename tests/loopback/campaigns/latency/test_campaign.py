@@ -511,6 +511,7 @@ async def test_a_point_with_missing_turns_is_not_finished(
     assert json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
 
 
+@pytest.mark.slow  # a recogniser reads every recording
 def test_recordings_with_an_uncertain_end_are_left_out(manifest: Path, tmp_path: Path) -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, 2 * RATE).astype(np.float32)
     soundfile.write(manifest.parent / "noise.wav", noise, RATE)

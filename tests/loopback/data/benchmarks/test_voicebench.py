@@ -26,6 +26,7 @@ def invoke(*arguments: str) -> str:
     return found.stdout
 
 
+@pytest.mark.slow
 def test_a_part_is_run_over_the_reference_endpoint_and_scored(tmp_path: Path) -> None:
     assert BENCHMARKS["voicebench"].loader.startswith(voicebench.__name__)
     rows = [{"prompt": QUESTION, "reference": "A"}, {"prompt": QUESTION, "reference": "B"}]

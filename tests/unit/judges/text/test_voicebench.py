@@ -168,10 +168,11 @@ RULES: dict[str, tuple[Callable[[int], Iterable[str]], Callable[[str], object]]]
 }
 
 
+@pytest.mark.parametrize("count", [2 * BATCH, pytest.param(COUNT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
-def test_20_000_random_replies_are_read_as_by_the_official_evaluator(rule: str) -> None:
+def test_random_replies_are_read_as_by_the_official_evaluator(rule: str, count: int) -> None:
     replies, read = RULES[rule]
-    assert hashes(map(read, replies(COUNT))) == OFFICIAL[rule]
+    assert hashes(map(read, replies(count))) == OFFICIAL[rule][: count // BATCH]
 
 
 @pytest.mark.parametrize(
