@@ -182,11 +182,11 @@ def missing_requirements(
             packages |= dict.fromkeys(option.packages.get(values[option.name], ()))
     absent = [name for name in packages if importlib.util.find_spec(name) is None]
     if absent:
-        hint = f" ({install_command(spec.extra)})" if spec.extra else ""
+        hint = install_command(spec.extra) if spec.extra else ""
         if isinstance(spec, ClientSpec) and sys.version_info < spec.python:
             needed, here = (".".join(map(str, version)) for version in (spec.python, sys.version_info[:2]))
-            hint = f", which needs Python {needed} or newer (this is {here}): install live-eval there{hint}"
-        missing.append(f"package {', '.join(absent)}{hint}")
+            hint = f"needs Python {needed} or newer, this is {here}; there: {hint}"
+        missing.append(f"package {', '.join(absent)}{f' ({hint})' if hint else ''}")
     if spec.key_variable and not has_key(spec.key_variable):
         missing.append(f"API key (set {spec.key_variable})")
     if isinstance(spec, JudgeSpec):

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Self
 
@@ -37,7 +38,8 @@ try:
     from smithy_http.aio.crt import AWSCRTHTTPResponse
 except ImportError as error:
     raise PluginError(
-        f"Nova Sonic needs Python 3.12 or newer and Amazon's SDK: {install_command('nova-sonic')} ({error})"
+        f"Nova Sonic needs Python 3.12 or newer, this is {platform.python_version()}, and Amazon's SDK: "
+        f"{install_command('nova-sonic')} ({error})"
     ) from None
 
 __all__ = ["BedrockTransport"]
@@ -249,7 +251,7 @@ class _Http:
         sent = [(field.name, value) for field in fields for value in field.values]
         path = place.path + (f"?{place.query}" if place.query else "")
         asked = http.HttpRequest(request.method, path, http.HttpHeaders([("host", place.netloc), *sent]))
-        self._stream = self._connection.request(asked, request_body_generator=_chunks(request.body))
+        self._stream = self._connection.request(asked, request_body_generator=request.body)
         self._done = asyncio.ensure_future(self._stream.wait_for_completion())
         self._done.add_done_callback(_retrieve)
         if (writer := getattr(self._stream, "_writer", None)) is not None:
@@ -299,8 +301,3 @@ def _forget(opening: asyncio.Future[Any]) -> None:
     """Close a connection that opened too late."""
     if _retrieve(opening):
         opening.get_loop().create_task(opening.result().close())
-
-
-async def _chunks(body: Any) -> AsyncIterator[bytes]:
-    async for chunk in body:
-        yield bytes(chunk)

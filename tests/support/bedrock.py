@@ -44,9 +44,9 @@ class Bedrock:
 
 @asynccontextmanager
 async def serving_bedrock(
-    folder: Path, answer: Answer, *, refused: Refused | None = None, alpn: str = "h2"
+    folder: Path, answers: Callable[[], Answer], *, refused: Refused | None = None, alpn: str = "h2"
 ) -> AsyncIterator[Bedrock]:
-    """Serve until the block ends; every connection is a session."""
+    """Serve until the block ends; every connection is a session, with an answer of its own."""
     authority = trustme.CA()
     authorities = folder / "authorities.pem"
     authority.cert_pem.write_to_path(str(authorities))
@@ -57,7 +57,7 @@ async def serving_bedrock(
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
-            await _Connection(bedrock, answer, refused, writer).serve(reader)
+            await _Connection(bedrock, answers(), refused, writer).serve(reader)
         writer.close()
 
     async with await asyncio.start_server(serve_one, "127.0.0.1", 0, ssl=tls) as server:
@@ -74,7 +74,7 @@ class _Connection:
 
         self._bedrock, self._answer, self._refused, self._writer = bedrock, answer, refused, writer
         self._http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
-        self._received = b""
+        self._received = self._unsent = b""
         self._responded = self._ended = False
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -94,8 +94,21 @@ class _Connection:
                     if not self._ended:
                         self._read(event.stream_id)
                 elif isinstance(event, events.StreamEnded) and not self._ended:
-                    self._end(event.stream_id)
+                    self._respond(event.stream_id)
+                    self._ended = True
+                if self._responded and event.stream_id is not None:
+                    self._send(event.stream_id)
             await self._flush()
+
+    def _send(self, stream_id: int) -> None:
+        """Send what the client's flow control permits."""
+        http = self._http
+        while self._unsent and (size := min(http.local_flow_control_window(stream_id), 16_000)):
+            http.send_data(stream_id, self._unsent[:size])
+            self._unsent = self._unsent[size:]
+        if self._ended and not self._unsent:
+            http.end_stream(stream_id)
+            self._responded = False
 
     async def _flush(self) -> None:
         self._writer.write(self._http.data_to_send())
@@ -132,10 +145,7 @@ class _Connection:
     def _say(self, stream_id: int, said: dict[str, Any] | Exception) -> None:
         from smithy_aws_event_stream.events import EventMessage
 
-        if not self._responded:
-            self._responded = True
-            kind = "application/vnd.amazon.eventstream"
-            self._http.send_headers(stream_id, [(":status", "200"), ("content-type", kind)])
+        self._respond(stream_id)
         kinds = {":content-type": "application/json"}
         if isinstance(said, Exception):
             name, message = said.args
@@ -145,11 +155,11 @@ class _Connection:
             kinds |= {":message-type": "event", ":event-type": "chunk"}
             payload = {"bytes": pybase64.b64encode_as_string(json.dumps({"event": said}).encode())}
         sent = EventMessage(headers=kinds, payload=json.dumps(payload).encode()).encode()
-        self._http.send_data(stream_id, sent, end_stream=isinstance(said, Exception))
+        self._unsent += sent
         self._ended |= isinstance(said, Exception)
 
-    def _end(self, stream_id: int) -> None:
+    def _respond(self, stream_id: int) -> None:
         if not self._responded:
-            self._http.send_headers(stream_id, [(":status", "200")])
-        self._http.end_stream(stream_id)
-        self._ended = True
+            self._responded = True
+            kind = "application/vnd.amazon.eventstream"
+            self._http.send_headers(stream_id, [(":status", "200"), ("content-type", kind)])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from live_eval import registry
+from live_eval.clients.specs import NOVA_SONIC
 from live_eval.dialect import ClientSpec
 from live_eval.errors import PluginError
 from live_eval.judging import JudgeKind, JudgeSpec, OptionSpec, OutputSpec
@@ -131,3 +132,13 @@ def test_another_distribution_with_our_package_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr(metadata, "packages_distributions", lambda: owners)
     (clash,) = registry.package_clashes()
     assert "'live_eval' is also installed by someone-elses" in clash
+
+
+def test_packages_that_need_a_newer_python() -> None:
+    needs = replace(NOVA_SONIC, packages=("no_such_package",), key_variable=None, python=(3, 99))
+    here = ".".join(map(str, sys.version_info[:2]))
+    told = registry.missing_requirements(needs) or ""
+    assert told.startswith(
+        f"package no_such_package (needs Python 3.99 or newer, this is {here}; there: pip install "
+    )
+    assert "Python" not in (registry.missing_requirements(replace(needs, python=(3, 11))) or "")

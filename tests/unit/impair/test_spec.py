@@ -77,6 +77,7 @@ def test_parsing_raises_only_usage_errors(text: str) -> None:
         ("loss=1%", "websocket", "TCP repairs"),
         ("stall=1s,every=9s", "webrtc", "sends datagrams"),
         ("loss=1%", "http", "TCP repairs"),
+        ("stall=1s,every=9s", "http2", "the vendor's SDK owns the connection"),
         ("bandwidth=64kbps,queue=1s", "websocket", "'queue' is not supported over websocket"),
     ],
 )

@@ -3,13 +3,16 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from live_eval.clients.specs import NOVA_SONIC, OPENAI
 from live_eval.data import sample_path
 from live_eval.errors import DataError, UsageError
+from live_eval.redaction import SECRETS
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.types import RUN_TASKS, Secret, Task
@@ -80,6 +83,21 @@ def test_the_address_and_the_name_of_a_key_come_from_the_environment(monkeypatch
     assert found.settings("wss://theirs.example").key_id == "my-key"
     assert "my-key" not in json.dumps(found.manifest())
     assert plan(base_url="wss://mine.example").base_url == "wss://mine.example", "a flag has priority"
+
+
+def test_a_temporary_key_has_a_token_that_nothing_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "live_eval.run.plan.client", lambda name: replace(NOVA_SONIC, transport=OPENAI.transport)
+    )
+    for name, value in (("ACCESS_KEY_ID", "AKIA-4711"), ("SECRET_ACCESS_KEY", "quiet-4711")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token-of-the-session-4711")
+    plan = make_plan(validate({"endpoint": {"name": "nova-sonic"}, "data": {"path": "sample"}}))
+    settings = plan.settings(str(plan.base_url))
+    assert (settings.key, settings.key_id) == (Secret("quiet-4711"), "AKIA-4711")
+    assert settings.key_token == Secret("token-of-the-session-4711")
+    assert SECRETS.text("token-of-the-session-4711") == "***"
+    assert "4711" not in json.dumps(plan.manifest())
 
 
 def test_a_folder_without_readable_recordings_starts_nothing(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def echo(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.skipif(THERE, reason="the SDK is installed")
 def test_without_the_sdk_the_message_names_the_python_version_and_the_extra() -> None:
-    with pytest.raises(PluginError, match=r"needs Python 3\.12 or newer and Amazon's SDK: pip install"):
+    with pytest.raises(PluginError, match=r"needs Python 3\.12 or newer, this is 3\.\S+, and Amazon's SDK"):
         load(SPEC.transport)
 
 
@@ -56,7 +56,7 @@ async def test_events_travel_both_ways_signed_and_stamped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transport = load(SPEC.transport)(SystemClock())
-    async with serving_bedrock(tmp_path, echo) as bedrock:
+    async with serving_bedrock(tmp_path, lambda: echo) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
         assert list(transport.setup_ns) == ["tls", "stream"]
         for number in range(3):
@@ -85,7 +85,7 @@ async def test_an_exception_of_the_service_is_the_last_message(
         return [Exception("validationException", "Timed out waiting for input events")]
 
     transport = load(SPEC.transport)(SystemClock())
-    async with serving_bedrock(tmp_path, fail) as bedrock:
+    async with serving_bedrock(tmp_path, lambda: fail) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
         await transport.send(event("sessionStart"))
         found = json.loads((await transport.receive()).message)["exception"]
@@ -112,7 +112,7 @@ async def test_a_request_that_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused, kind: FailureKind
 ) -> None:
     transport = load(SPEC.transport)(SystemClock())
-    async with serving_bedrock(tmp_path, echo, refused=refused) as bedrock:
+    async with serving_bedrock(tmp_path, lambda: echo, refused=refused) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
         arrival = await transport.receive()
         await transport.close()
@@ -127,7 +127,7 @@ async def test_a_connection_that_breaks(tmp_path: Path, monkeypatch: pytest.Monk
         raise ConnectionResetError
 
     transport = load(SPEC.transport)(SystemClock())
-    async with serving_bedrock(tmp_path, reset) as bedrock:
+    async with serving_bedrock(tmp_path, lambda: reset) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
         await transport.send(event("sessionStart"))
         with pytest.raises(TransportClosedError, match="the stream broke: "):
@@ -137,7 +137,7 @@ async def test_a_connection_that_breaks(tmp_path: Path, monkeypatch: pytest.Monk
 
 @needs_sdk
 async def test_a_server_without_http_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving_bedrock(tmp_path, echo, alpn="http/1.1") as bedrock:
+    async with serving_bedrock(tmp_path, lambda: echo, alpn="http/1.1") as bedrock:
         with pytest.raises(ConnectError, match=r"expected a server with HTTP/2") as caught:
             await load(SPEC.transport)(SystemClock()).connect(dial(bedrock, monkeypatch), 5)
     assert caught.value.kind is FailureKind.HANDSHAKE
@@ -145,7 +145,7 @@ async def test_a_server_without_http_2(tmp_path: Path, monkeypatch: pytest.Monke
 
 @needs_sdk
 async def test_a_port_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving_bedrock(tmp_path, echo) as bedrock:
+    async with serving_bedrock(tmp_path, lambda: echo) as bedrock:
         to = dial(bedrock, monkeypatch)
     with pytest.raises(ConnectError) as caught:
         await load(SPEC.transport)(SystemClock()).connect(to, 5)
@@ -165,7 +165,7 @@ async def test_closing_ends_the_stream_even_if_the_endpoint_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transport = load(SPEC.transport)(SystemClock())
-    async with serving_bedrock(tmp_path, lambda said: ()) as bedrock:
+    async with serving_bedrock(tmp_path, lambda: lambda said: ()) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
         waiting = asyncio.create_task(transport.receive())
         await transport.send(event("sessionEnd"))

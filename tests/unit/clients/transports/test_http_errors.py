@@ -116,6 +116,12 @@ def test_the_path_is_named_without_secrets() -> None:
     assert "the request path was '/v1/***/realtime'" in message
 
 
+def test_the_credentials_of_an_sdk_are_hidden_but_not_its_region() -> None:
+    sdk = {"region": "us-east-1", "aws_secret_access_key": "wJalrX-4711", "model_id": "nova"}
+    said = Address(Dial("https://h/model/nova", sdk=sdk), ("https",)).hide("nova in us-east-1: wJalrX-4711")
+    assert said == "nova in us-east-1: ***"
+
+
 @pytest.mark.parametrize(
     ("date", "waits_s"),
     [(formatdate(1_000_010, usegmt=True), 20), ("the other day", 3_630), (None, 3_630)],
