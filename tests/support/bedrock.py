@@ -76,6 +76,7 @@ class _Connection:
         self._http = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self._received = self._unsent = b""
         self._responded = self._ended = False
+        self._stream_id = 0
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         from h2 import events
@@ -85,24 +86,25 @@ class _Connection:
         while data := await reader.read(65_536):
             for event in self._http.receive_data(data):
                 if isinstance(event, events.RequestReceived):
+                    self._stream_id = event.stream_id
                     self._bedrock.headers.append(dict(event.headers))
                     if self._refused is not None:
-                        self._refuse(event.stream_id, self._refused)
+                        self._refuse(self._refused)
                 elif isinstance(event, events.DataReceived):
                     self._http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
                     self._received += event.data
                     if not self._ended:
-                        self._read(event.stream_id)
+                        self._read()
                 elif isinstance(event, events.StreamEnded) and not self._ended:
-                    self._respond(event.stream_id)
+                    self._respond()
                     self._ended = True
-                if self._responded and event.stream_id is not None:
-                    self._send(event.stream_id)
+            if self._responded:
+                self._send()
             await self._flush()
 
-    def _send(self, stream_id: int) -> None:
+    def _send(self) -> None:
         """Send what the client's flow control permits."""
-        http = self._http
+        http, stream_id = self._http, self._stream_id
         while self._unsent and (size := min(http.local_flow_control_window(stream_id), 16_000)):
             http.send_data(stream_id, self._unsent[:size])
             self._unsent = self._unsent[size:]
@@ -114,13 +116,14 @@ class _Connection:
         self._writer.write(self._http.data_to_send())
         await self._writer.drain()
 
-    def _refuse(self, stream_id: int, refused: Refused) -> None:
+    def _refuse(self, refused: Refused) -> None:
         headers = {"content-type": "application/json", "x-amzn-errortype": refused.name}
-        self._http.send_headers(stream_id, [(":status", str(refused.status)), *headers.items()])
-        self._http.send_data(stream_id, json.dumps({"message": refused.message}).encode(), end_stream=True)
+        self._http.send_headers(self._stream_id, [(":status", str(refused.status)), *headers.items()])
+        body = json.dumps({"message": refused.message}).encode()
+        self._http.send_data(self._stream_id, body, end_stream=True)
         self._ended = True
 
-    def _read(self, stream_id: int) -> None:
+    def _read(self) -> None:
         from smithy_aws_event_stream.events import Event
 
         while not self._ended and len(self._received) >= 4:
@@ -140,12 +143,12 @@ class _Connection:
             event = json.loads(pybase64.b64decode(part["bytes"]))["event"]
             self._bedrock.events.append(event)
             for said in self._answer(event):
-                self._say(stream_id, said)
+                self._say(said)
 
-    def _say(self, stream_id: int, said: dict[str, Any] | Exception) -> None:
+    def _say(self, said: dict[str, Any] | Exception) -> None:
         from smithy_aws_event_stream.events import EventMessage
 
-        self._respond(stream_id)
+        self._respond()
         kinds = {":content-type": "application/json"}
         if isinstance(said, Exception):
             name, message = said.args
@@ -158,8 +161,8 @@ class _Connection:
         self._unsent += sent
         self._ended |= isinstance(said, Exception)
 
-    def _respond(self, stream_id: int) -> None:
+    def _respond(self) -> None:
         if not self._responded:
             self._responded = True
             kind = "application/vnd.amazon.eventstream"
-            self._http.send_headers(stream_id, [(":status", "200"), ("content-type", kind)])
+            self._http.send_headers(self._stream_id, [(":status", "200"), ("content-type", kind)])
