@@ -9,10 +9,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 from live_eval.errors import LiveEvalError, UsageError
@@ -106,8 +107,9 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
 class QuickScorer:
     """Score the stored turns of one or several runs, judge by judge, and store the scores.
 
-    Each judge is loaded once for all runs, and one judge runs at a time; simultaneous turns of several runs
-    alternate. A judge that exceeds `limit_s` or crashes the process is disabled.
+    Each judge is loaded once for all runs, and one judge runs at a time. The newest turns are scored first;
+    simultaneous turns of several runs alternate. A judge that exceeds `limit_s` or crashes the process is
+    disabled.
 
     Args:
         judges: Judges in the order in which they run.
@@ -125,8 +127,9 @@ class QuickScorer:
         self._judges = list(judges)
         self._options = options or live_options(scripted=True)
         self._limit_s = limit_s
-        self._judging = asyncio.Lock()
-        self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)  # by run
+        self._newest = _NewestFirst()
+        self._turns = Counter[Path]()
+        self._locks: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)  # by run
         self._spent = Expense()  # kept across process restarts
         self._processes = multiprocessing.get_context("spawn")
         self._closed = False
@@ -134,16 +137,17 @@ class QuickScorer:
         self._process = self._new_process()
 
     async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
-        """Score a stored turn after the run's previous turns; call `tell` with each judge's scores."""
-        async with self._turns[run]:
-            for name in tuple(self._judges):
-                async with self._judging:
-                    if name in self._judges:  # not disabled by another run's turn
-                        tell(await self._judged(name, run, turn_id))
+        """Score a stored turn; call `tell` with each judge's scores."""
+        self._turns[run] += 1
+        number = self._turns[run]
+        for name in tuple(self._judges):
+            async with self._newest.first(number), self._locks[run]:
+                if name in self._judges:  # not disabled by another turn
+                    tell(await self._judged(name, run, turn_id))
 
     def paused(self, run: Path) -> contextlib.AbstractAsyncContextManager[None]:
-        """Wait for the scoring of a run's turn and block further ones, because it locks the run's scores."""
-        return self._turns[run]
+        """Wait for the judge of the run's turn and block further ones, which lock the run's scores."""
+        return self._locks[run]
 
     async def _judged(self, name: str, run: Path, turn_id: str) -> QuickScores:
         try:
@@ -188,6 +192,41 @@ class QuickScorer:
     def _new_process(self) -> ProcessPoolExecutor:
         given = (_NICENESS, self._options, self._spent)
         return ProcessPoolExecutor(1, self._processes, initializer=_initialise, initargs=given)
+
+
+class _NewestFirst:
+    """A lock that is passed to the task with the highest number, and to the first of several."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    @contextlib.asynccontextmanager
+    async def first(self, number: int) -> AsyncIterator[None]:
+        """Hold the lock once no task with a higher number waits for it."""
+        if self._taken:
+            free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((number, free))
+            try:
+                await free
+            except asyncio.CancelledError:
+                if free.cancelled():
+                    self._waiting.remove((number, free))
+                else:
+                    self._pass_on()
+                raise
+        self._taken = True
+        try:
+            yield
+        finally:  # later, so that the turn's next judge waits too
+            asyncio.get_running_loop().call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        self._taken = bool(self._waiting)
+        if self._waiting:
+            newest = max(self._waiting, key=itemgetter(0))
+            self._waiting.remove(newest)
+            newest[1].set_result(None)
 
 
 class _KeptJudges:

@@ -92,6 +92,26 @@ async def test_turns_of_several_runs_alternate(run: Path) -> None:
     assert all(each.scores for _, each in seen)
 
 
+async def test_the_newest_turns_are_scored_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    async def judged(_: QuickScorer, name: str, run: Path, turn_id: str) -> QuickScores:
+        order.append(f"{run}{turn_id}{name}")
+        await asyncio.sleep(0.01)
+        return QuickScores(turn_id, {}, {}, name)
+
+    monkeypatch.setattr(QuickScorer, "_judged", judged)
+    scorer = QuickScorer("xy")
+    tasks = [
+        asyncio.create_task(scorer.score(Path(run), turn, lambda _: None)) for turn in "123" for run in "ab"
+    ]
+    await asyncio.sleep(0)
+    tasks[2].cancel()  # a2 waits
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.to_thread(scorer.close)
+    assert " ".join(order) == "a1x a3x b3x a3y b3y b2x b2y b1x a1y b1y"
+
+
 async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: Path) -> None:
     scorer = QuickScorer(["dnsmos"], limit_s=0.05)
     (hung,) = await scored(scorer, run)
