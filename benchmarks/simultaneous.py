@@ -36,7 +36,7 @@ from live_eval.audio import read_audio, resample
 from live_eval.calibrate import timer_lateness
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
-from live_eval.live import AudioSide
+from live_eval.live import AudioSide, LiveConversation
 from live_eval.live.parties import Parties, Party
 from live_eval.live.quick_scores import live_options
 from live_eval.live.shared_conversation import SharedConversation
@@ -278,20 +278,20 @@ def live_plan(base_url: str) -> Plan:
     return make_live_plan(validate({"endpoint": {"name": "reference", "base_url": base_url}}))
 
 
-async def without_scores(conversation: SharedConversation) -> None:
+async def without_scores(conversation: LiveConversation | SharedConversation) -> None:
     """Skip the missing scores once the turns are stored."""
     await asyncio.sleep(STORED_S)
     conversation.stop()
 
 
-async def show(conversation: SharedConversation, standings: Sequence[Standing]) -> None:
+async def show(conversation: LiveConversation | SharedConversation, standings: Sequence[Standing]) -> None:
     """Draw the screen to a file that nobody reads."""
     with SharedScreen(standings, "", Console(file=StringIO(), force_terminal=True, width=120)) as screen:
         async for update in conversation.updates():
             screen.show(update)
 
 
-async def speak(conversation: SharedConversation, pcm: NDArray[np.int16]) -> None:
+async def speak(conversation: LiveConversation | SharedConversation, pcm: NDArray[np.int16]) -> None:
     """Push a device's blocks at the pace of speech."""
     clock = SystemClock()
     block = RATE_HZ // 100

@@ -26,19 +26,18 @@ from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.cli._targets import names_of, read_target
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
-from live_eval.live.conversation import LiveConversation
 from live_eval.live.devices import find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
+from live_eval.live.parties import Parties, Party
 from live_eval.live.performance import Performance, plan_performance
-from live_eval.live.quick_scores import QuickScorer, live_options
+from live_eval.live.quick_scores import live_options
 from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import open_sound_card
 from live_eval.live.terminal import Screen, key_help
 from live_eval.live.updates import AudioSide
-from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan, data_facts, make_live_plan, make_plan
+from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.scoring.judge_runner import judge_options
 from live_eval.session.event_loop import run as run_loop
@@ -119,23 +118,18 @@ def live_command(
         delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
         if recorded is None and performed is None and not half_duplex:
             click.echo(HEADPHONES, err=True)
-        manifest = {**plan.manifest(), "source": "live", "devices": as_manifest(card, delay)}
-        with RunWriter.create(folder, manifest) as writer, contextlib.ExitStack() as stack:
-            scorer = QuickScorer([spec.name for spec in judges], options) if judges else None
-            if scorer is not None:
-                stack.callback(scorer.close)
-            performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None
-            conversation = LiveConversation(
-                plan,
-                writer,
-                card,
-                device_hz=card.rate_hz,
-                half_duplex=half_duplex,
-                recorded=recorded,
-                performance=performance,
-                scorer=scorer,
-                device_spread_ns=spread_ns(delay),
-            )
+        party = Party(names_of(endpoints)[0], plan, folder, [spec.name for spec in judges], options)
+        performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None
+        with Parties([party]).conversation(
+            card,
+            as_manifest(card, delay),
+            performed=performed,
+            device_hz=card.rate_hz,
+            half_duplex=half_duplex,
+            recorded=recorded,
+            performance=performance,
+            device_spread_ns=spread_ns(delay),
+        ) as conversation:
             try:
                 with _screen(plan, plain=plain, performs=performed is not None) as screen:
                     manual = plan.turn_mode is TurnMode.MANUAL
@@ -150,12 +144,8 @@ def live_command(
                         )
                     )
             finally:
-                data_set = performed.load() if performed is not None else None
-                if data_set is not None:
-                    writer.describe_data(data_facts(data_set))
-                writer.end()
                 click.echo(f"run: {folder}")
-    if performed is not None and data_set is not None:
+    if performed is not None and (data_set := performed.load()) is not None:
         click.echo(f"takes: {performed.folder} ({counted(len(data_set.cases), 'recording')})\n")
         print_outcome(folder)
 

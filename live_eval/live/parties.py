@@ -1,4 +1,4 @@
-"""Prepare a conversation with several endpoints: for each a run and a `LiveConversation`.
+"""Prepare a conversation with one or several endpoints: for each a run and a `LiveConversation`.
 
 Endpoints with the same judges share a scorer.
 """
@@ -8,22 +8,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
+from live_eval.data import PerformedSet
 from live_eval.errors import UsageError
 from live_eval.live.ballot import Ballot
 from live_eval.live.captures import TurnNumbers
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.reply import AudioSink
-from live_eval.live.shared_conversation import Join, SharedConversation
+from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.standings import Standing
 from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan
+from live_eval.run.plan import Plan, data_facts
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.types import TurnMode
 
@@ -34,7 +35,7 @@ MOST_ENDPOINTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """One of several endpoints in a conversation.
+    """An endpoint in a conversation.
 
     Args:
         name: Name of the endpoint, different from the other parties' names.
@@ -83,15 +84,21 @@ class Parties:
 
     @contextlib.contextmanager
     def conversation(
-        self, sink: AudioSink, devices: Mapping[str, Any], **settings: Any
-    ) -> Iterator[SharedConversation]:
+        self,
+        sink: AudioSink,
+        devices: Mapping[str, Any],
+        *,
+        performed: PerformedSet | None = None,
+        **settings: Any,
+    ) -> Iterator[LiveConversation | SharedConversation]:
         """Create the runs and yield the conversation; end the runs afterwards.
 
         Args:
             devices: Description of the audio devices for the runs.
+            performed: Data set of the takes, for a performance with a single endpoint.
             settings: Further arguments of each `LiveConversation`.
         """
-        joins: list[Join] = []
+        joins: list[Callable[..., LiveConversation]] = []
         scorers: dict[str, QuickScorer] = {}
         with contextlib.ExitStack() as stack:
             for party in self.all:
@@ -99,14 +106,17 @@ class Parties:
                 plan = replace(party.plan, simultaneous_with=others)
                 manifest = {**plan.manifest(), "source": "live", "devices": devices}
                 writer = stack.enter_context(RunWriter.create(party.folder, manifest))
-                stack.callback(writer.end)
+                stack.callback(_end, writer, performed)
                 first = next(each for each in self.all if each.scored_as(party))
                 if first is party and party.judges:
                     scorers[party.name] = QuickScorer(party.judges, party.options)
                     stack.callback(scorers[party.name].close)
                 scorer = scorers.get(first.name)
                 joins.append(functools.partial(_join, plan, writer, scorer=scorer, **settings))
-            yield SharedConversation(joins, sink, self.ballot, self.standings, blind=self.blind)
+            if len(joins) == 1:
+                yield joins[0](sink)
+            else:
+                yield SharedConversation(joins, sink, self.ballot, self.standings, blind=self.blind)
 
     @property
     def spoken(self) -> list[Party]:
@@ -129,6 +139,14 @@ class Parties:
 
 
 def _join(
-    plan: Plan, writer: RunWriter, sink: AudioSink, numbers: TurnNumbers, **settings: Any
+    plan: Plan, writer: RunWriter, sink: AudioSink, numbers: TurnNumbers | None = None, **settings: Any
 ) -> LiveConversation:
     return LiveConversation(plan, writer, sink, numbers=numbers, **settings)
+
+
+def _end(writer: RunWriter, performed: PerformedSet | None) -> None:
+    """End a stored run, and describe the data set recorded for it."""
+    takes = performed.load() if performed is not None else None
+    if takes is not None:
+        writer.describe_data(data_facts(takes))
+    writer.end()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -26,7 +26,7 @@ from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices, judge_choices
 
 if TYPE_CHECKING:
-    from live_eval.studio.talking.page_conversation import PageConversation, SharedPageConversation
+    from live_eval.studio.talking.page_conversation import PageConversation
 
 __all__ = ["add_routes"]
 
@@ -42,9 +42,6 @@ _STOP_TIMEOUT_S = 10.0
 _CONNECTED = "another tab is connected, or its conversation is being stored: end it, or try again shortly"
 
 
-_AnyConversation: TypeAlias = "PageConversation | SharedPageConversation"
-
-
 class _Talks:
     """The conversations of all pages, of which at most one is connected.
 
@@ -54,14 +51,14 @@ class _Talks:
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()  # answer offers in order of arrival
-        self._running: dict[asyncio.Task[None], _AnyConversation] = {}
+        self._running: dict[asyncio.Task[None], PageConversation] = {}
 
     @property
     def taken(self) -> bool:
         """Whether a page is connected, or its conversation is still being stored."""
         return any(talk.connected for talk in self._running.values())
 
-    async def begin(self, talk: _AnyConversation, offer: str) -> str:
+    async def begin(self, talk: PageConversation, offer: str) -> str:
         """Start a conversation that replaces unconnected ones, and return the SDP answer.
 
         Raises:
@@ -141,10 +138,7 @@ async def _begin(request: web.Request) -> web.Response:
         if talks.taken:
             raise BusyError(_CONNECTED)
         library, settings = request.app[LIBRARY], request.app[TALK]
-        prepare: Callable[[], Callable[[], _AnyConversation]] = partial(_prepare, tables, library, settings)
-        if more:
-            prepare = partial(_prepare_several, tables, more, library, settings, blind=blind)
-        talk = (await asyncio.to_thread(prepare))()
+        talk = (await asyncio.to_thread(_prepare, tables, more, library, settings, blind=blind))()
         began = {"answer": await talks.begin(talk, offer), **talk.facts}
         for recipient in talk.key_recipients:
             settings.note(recipient)
@@ -152,7 +146,12 @@ async def _begin(request: web.Request) -> web.Response:
 
 
 def _prepare(
-    tables: dict[str, dict[str, Any]], library: Library, settings: TalkSettings
+    tables: dict[str, dict[str, Any]],
+    more: Sequence[dict[str, Any]],
+    library: Library,
+    settings: TalkSettings,
+    *,
+    blind: bool,
 ) -> Callable[[], PageConversation]:
     """Do the slow part of preparing a conversation; call it in a thread.
 
@@ -162,52 +161,34 @@ def _prepare(
     from live_eval.studio.talking.page_conversation import PageConversation
 
     perform = tables.pop("perform")
-    config = validate(_with_address(tables, settings))
-    began = datetime.now(UTC)
-    run = library.new_run(_name(began, f"{config.endpoint.name}-live"))
-    performed: PerformedSet | None = None
-    consent: Consent | None = None
-    if perform:
-        consent = _consent(perform, library, began)
-        performed = PerformedSet(run.path.with_name(f"{run.path.name}-takes"))
-        config = config.with_data(_chosen_data(perform, library))
-        plan = plan_performance(config, performed, scripts=_scripts(perform), has_flags=False)
-    else:
-        plan = make_live_plan(config, has_flags=False)
-    options = live_options(scripted=performed is not None)
-    judges = live_judges(plan.config.judges.names if "names" in tables["judges"] else (), options)
-    return partial(PageConversation, plan, run, judges, options, performed=performed, consent=consent)
-
-
-def _prepare_several(
-    tables: dict[str, dict[str, Any]],
-    more: Sequence[dict[str, Any]],
-    library: Library,
-    settings: TalkSettings,
-    *,
-    blind: bool,
-) -> Callable[[], SharedPageConversation]:
-    """Do the slow part of preparing a conversation with several endpoints; see `_prepare`."""
-    from live_eval.studio.talking.page_conversation import SharedPageConversation
-
-    if tables.pop("perform"):
+    if perform and more:
         raise UsageError("a performance requires a single endpoint")
-    each = [tables["endpoint"], *more]
-    configs = [validate(_with_address({**tables, "endpoint": one}, settings)) for one in each]
+    endpoints = [tables["endpoint"], *more]
+    configs = [validate(_with_address({**tables, "endpoint": each}, settings)) for each in endpoints]
     began = datetime.now(UTC)
-    options = live_options()
+    options = live_options(scripted=bool(perform))
     judges = live_judges(configs[0].judges.names if "names" in tables["judges"] else (), options)
     missing = unable_judges(judges, options)
     able = [spec.name for spec in judges if spec.name not in missing]
+    performed: PerformedSet | None = None
+    consent: Consent | None = None
     runs, named = {}, []
     for config, name in zip(configs, _names(configs), strict=True):
-        plan = make_live_plan(config, has_flags=False)
-        runs[name] = library.new_run(_name(began, f"{name.replace(' ', '-')}-live"))
-        named.append(Party(name, plan, runs[name].path, able, options))
+        run = runs[name] = library.new_run(_name(began, f"{name.replace(' ', '-')}-live"))
+        if perform:
+            consent = _consent(perform, library, began)
+            performed = PerformedSet(run.path.with_name(f"{run.path.name}-takes"))
+            config = config.with_data(_chosen_data(perform, library))
+            plan = plan_performance(config, performed, scripts=_scripts(perform), has_flags=False)
+        else:
+            plan = make_live_plan(config, has_flags=False)
+        named.append(Party(name, plan, run.path, able, options))
     parties = Parties(named, blind=blind)
     votes = library.new_run(_name(began, "votes.csv"))
     ordered = [runs[party.name] for party in parties.all]
-    return partial(SharedPageConversation, parties, ordered, votes, judges, options)
+    return partial(
+        PageConversation, parties, ordered, votes, judges, missing, performed=performed, consent=consent
+    )
 
 
 def _names(configs: Sequence[RunConfig]) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,16 @@ from live_eval.judging import JudgeSpec
 from live_eval.live import LiveConversation
 from live_eval.live.parties import Parties
 from live_eval.live.performance import Performance, TakeChoice
-from live_eval.live.quick_scores import QuickScorer, live_options
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.updates import FromEndpoint, State, StateChanged
-from live_eval.recording import RunWriter
-from live_eval.run.plan import Plan, data_facts
-from live_eval.scoring.judge_runner import JudgeOptions, unable_judges
+from live_eval.run.plan import Plan
 from live_eval.studio.answers import json_text
 from live_eval.studio.library import ListedFolder
 from live_eval.studio.talking.loudspeaker import TrackLoudspeaker
 from live_eval.studio.talking.page_messages import as_json
 from live_eval.webrtc.answering import OfferError, RtcConnection
 
-__all__ = ["PageConversation", "SharedPageConversation"]
+__all__ = ["PageConversation"]
 
 _CONNECT_NS = 15_000_000_000
 _DELAY_NS = 120_000_000
@@ -43,20 +39,45 @@ _DEVICES = {"microphone": "browser"}
 _log = logging.getLogger(__name__)
 
 
-class _Page(abc.ABC):
-    """Runs a conversation on a page's WebRTC connection, with one or several endpoints.
+class PageConversation:
+    """Runs a conversation between a page and one or several endpoints, and stores a run for each.
+
+    The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with
+    ``on``, ``commit``, ``reconnect`` and ``end``; during a performance also ``take``, whose ``choice`` is
+    ``end``, ``accept``, ``repeat`` or ``skip``; with several endpoints also ``hear`` and ``vote`` with the
+    place of an ``endpoint``, or null for all in turn, or a tie. It receives messages built by
+    `page_messages.as_json`, those of one of several endpoints with its place as ``endpoint``; ``failed``
+    with a ``message`` if an error ends the conversation; and finally ``stored`` with the ID and the name of
+    the ``run``. With several endpoints, ``stored`` has the ``runs`` in the order of presentation, and the
+    command ``votes`` if there are any.
 
     Args:
-        plans: Plan for each endpoint.
-        judges: Judges that score the turns, in order; those that cannot run are reported.
-        options: Options of the judges.
+        runs: Run of each of `parties.all`; its folder is created once the page is connected.
+        votes: File to write the votes to.
+        judges: Judges that score the turns, in order.
+        missing: Reasons why some of the judges cannot run, by name.
+        performed: Data set of the takes, for a performance with a single endpoint.
+        consent: Consent of the performer.
     """
 
-    def __init__(self, plans: Sequence[Plan], judges: Sequence[JudgeSpec], options: JudgeOptions) -> None:
-        self._plans = plans
+    def __init__(
+        self,
+        parties: Parties,
+        runs: Sequence[ListedFolder],
+        votes: ListedFolder,
+        judges: Sequence[JudgeSpec],
+        missing: Mapping[str, str],
+        *,
+        performed: PerformedSet | None = None,
+        consent: Consent | None = None,
+    ) -> None:
+        self._parties = parties
+        self._runs = runs
+        self._votes = votes.path
         self._judges = judges
-        self._options = options
-        self._missing = unable_judges(judges, options)
+        self._missing = missing
+        self._performed = performed
+        self._consent = consent
         self._performance: Performance | None = None
         self._clock = SystemClock()
         self._connection = RtcConnection(self._clock)
@@ -76,14 +97,21 @@ class _Page(abc.ABC):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The turn mode and the judges, as JSON values."""
-        return {
+        """The turn mode, the judges, and the labels of several endpoints, as JSON values."""
+        facts: dict[str, Any] = {
             "turn_mode": self._plans[0].turn_mode.value,
             "judges": [
                 {"name": spec.name, "title": spec.title, "missing": self._missing.get(spec.name)}
                 for spec in self._judges
             ],
         }
+        if len(self._runs) > 1:
+            facts["endpoints"] = [each.label for each in self._parties.standings]
+        return facts
+
+    @property
+    def _plans(self) -> list[Plan]:
+        return [party.plan for party in self._parties.all]
 
     async def answer(self, offer: str) -> str:
         """Return the SDP answer to the page's offer. Call `run` next.
@@ -122,9 +150,55 @@ class _Page(abc.ABC):
         """Close the connection to the page."""
         await self._connection.close(1000, "")
 
-    @abc.abstractmethod
     async def _store(self) -> None:
         """Run the live conversation, and end the stored runs in any case."""
+        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
+        if self._performed is not None:
+            self._performance = Performance(self._plans[0], self._performed, device_hz=OPUS_RATE_HZ)
+            if self._consent is not None:
+                await asyncio.to_thread(self._performed.begin, self._consent)
+        stack = contextlib.ExitStack()
+        try:
+            opened = self._parties.conversation(
+                loudspeaker,
+                _DEVICES,
+                performed=self._performed,
+                performance=self._performance,
+                device_hz=OPUS_RATE_HZ,
+                delay_ns=_DELAY_NS,
+                clock=self._clock,
+            )
+            live = await asyncio.to_thread(stack.enter_context, opened)
+            await self._converse(live, loudspeaker)
+        except LiveEvalError as error:
+            await self._send({"type": "failed", "message": str(error)})
+        finally:
+            await asyncio.to_thread(stack.close)
+            await self._send(await asyncio.to_thread(self._stored))
+
+    def _stored(self) -> dict[str, Any]:
+        """Write the votes; return the message about the runs."""
+        parties = self._parties
+        if len(self._runs) == 1:
+            return {"type": "stored", "run": self._runs[0].id, "name": self._runs[0].path.name}
+        if len(parties.ballot):
+            parties.ballot.write(self._votes)
+        each = zip(parties.all, parties.standings, self._runs, parties.ballot.wins, strict=True)
+        runs = [
+            {
+                "run": run.id,
+                "name": run.path.name,
+                "endpoint": party.name,
+                "label": standing.label,
+                "so_far": standing.so_far,
+                "turns": len(standing.turns),
+                "votes": votes,
+                "failure": None if standing.failure is None else standing.failure.message,
+            }
+            for party, standing, run, votes in each
+        ]
+        votes = parties.next_commands(self._votes).get("votes")
+        return {"type": "stored", "runs": runs, "votes": votes}
 
     async def _converse(
         self, live: LiveConversation | SharedConversation, loudspeaker: TrackLoudspeaker
@@ -196,143 +270,3 @@ class _Page(abc.ABC):
     async def _send(self, message: dict[str, Any]) -> None:
         if not self._connection.ended:
             await self._connection.send(json_text(message).encode())
-
-
-class PageConversation(_Page):
-    """Runs a conversation between a page and an endpoint, and stores it as a run.
-
-    The page sends ``{"type": …}`` on the connection's data channel: ``mute`` and ``half_duplex`` with ``on``,
-    ``commit``, ``reconnect`` and ``end``; during a performance also ``take``, whose ``choice`` is ``end``,
-    ``accept``, ``repeat`` or ``skip``. It receives messages built by `page_messages.as_json`; ``failed`` with
-    a ``message`` if an error ends the conversation; and finally ``stored`` with the run's ID and name.
-
-    Args:
-        run: Run to store; its folder is created once the page is connected.
-        judges: Judges that score the turns, in order; those that cannot run are reported.
-        options: Options of the judges.
-        performed: Data set of the takes, for a performance.
-        consent: Consent of the performer.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        run: ListedFolder,
-        judges: Sequence[JudgeSpec] = (),
-        options: JudgeOptions | None = None,
-        *,
-        performed: PerformedSet | None = None,
-        consent: Consent | None = None,
-    ) -> None:
-        super().__init__([plan], judges, options or live_options(scripted=True))
-        self._plan = plan
-        self._run = run
-        self._performed = performed
-        self._consent = consent
-
-    async def _store(self) -> None:
-        writer = await asyncio.to_thread(self._writer)
-        able = [spec.name for spec in self._judges if spec.name not in self._missing]
-        scorer = await asyncio.to_thread(QuickScorer, able, self._options) if able else None
-        if self._performed is not None:
-            self._performance = Performance(self._plan, self._performed, device_hz=OPUS_RATE_HZ)
-        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
-        live = LiveConversation(
-            self._plan,
-            writer,
-            loudspeaker,
-            device_hz=OPUS_RATE_HZ,
-            performance=self._performance,
-            scorer=scorer,
-            delay_ns=_DELAY_NS,
-            clock=self._clock,
-        )
-        try:
-            await self._converse(live, loudspeaker)
-        except LiveEvalError as error:
-            await self._send({"type": "failed", "message": str(error)})
-        finally:
-            if scorer is not None:
-                await asyncio.to_thread(scorer.close)
-            await asyncio.to_thread(self._end, writer)
-            await self._send({"type": "stored", "run": self._run.id, "name": self._run.path.name})
-
-    def _end(self, writer: RunWriter) -> None:
-        """End the stored run, and describe the data set recorded for it."""
-        takes = self._performed.load() if self._performed is not None else None
-        if takes is not None:
-            writer.describe_data(data_facts(takes))
-        writer.end()
-
-    def _writer(self) -> RunWriter:
-        if self._performed is not None and self._consent is not None:
-            self._performed.begin(self._consent)
-        manifest = {**self._plan.manifest(), "source": "live", "devices": _DEVICES}
-        return RunWriter.create(self._run.path, manifest)
-
-
-class SharedPageConversation(_Page):
-    """Runs a conversation between a page and several endpoints, and stores a run for each.
-
-    In addition to the messages of `PageConversation`, the page sends ``hear`` and ``vote`` with the place of
-    an ``endpoint``; null for all in turn, or a tie. Messages of one endpoint have its place as ``endpoint``.
-    ``stored`` has the ``runs`` in the order of presentation, and the command ``votes`` if there are any.
-
-    Args:
-        runs: Run of each of `parties.all`.
-        votes: File to write the votes to.
-    """
-
-    def __init__(
-        self,
-        parties: Parties,
-        runs: Sequence[ListedFolder],
-        votes: ListedFolder,
-        judges: Sequence[JudgeSpec],
-        options: JudgeOptions,
-    ) -> None:
-        super().__init__([party.plan for party in parties.all], judges, options)
-        self._parties = parties
-        self._runs = runs
-        self._votes = votes.path
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The turn mode, the judges, and the endpoints' labels, as JSON values."""
-        return {**super().facts, "endpoints": [each.label for each in self._parties.standings]}
-
-    async def _store(self) -> None:
-        loudspeaker = TrackLoudspeaker(self._connection, self._clock)
-        settings = {"device_hz": OPUS_RATE_HZ, "delay_ns": _DELAY_NS, "clock": self._clock}
-        stack = contextlib.ExitStack()
-        try:
-            opened = self._parties.conversation(loudspeaker, _DEVICES, **settings)
-            live = await asyncio.to_thread(stack.enter_context, opened)
-            await self._converse(live, loudspeaker)
-        except LiveEvalError as error:
-            await self._send({"type": "failed", "message": str(error)})
-        finally:
-            await asyncio.to_thread(stack.close)
-            await self._send(await asyncio.to_thread(self._stored))
-
-    def _stored(self) -> dict[str, Any]:
-        """Write the votes; return the message about the runs."""
-        parties = self._parties
-        if len(parties.ballot):
-            parties.ballot.write(self._votes)
-        each = zip(parties.all, parties.standings, self._runs, parties.ballot.wins, strict=True)
-        runs = [
-            {
-                "run": run.id,
-                "name": run.path.name,
-                "endpoint": party.name,
-                "label": standing.label,
-                "so_far": standing.so_far,
-                "turns": len(standing.turns),
-                "votes": votes,
-                "failure": None if standing.failure is None else standing.failure.message,
-            }
-            for party, standing, run, votes in each
-        ]
-        votes = parties.next_commands(self._votes).get("votes")
-        return {"type": "stored", "runs": runs, "votes": votes}

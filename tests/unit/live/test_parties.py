@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from live_eval.errors import UsageError
+from live_eval.live.conversation import LiveConversation
 from live_eval.live.parties import Parties, Party
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.recording import RunReader
@@ -36,6 +37,14 @@ def test_each_endpoint_has_a_run_that_names_the_others(tmp_path: Path) -> None:
             assert run.ended
             assert run.manifest["simultaneous_with"] == others
             assert run.manifest["devices"] == {"microphone": "m"}
+
+
+def test_a_single_endpoint_has_its_own_conversation(tmp_path: Path) -> None:
+    with Parties([party(tmp_path, "a")]).conversation(Loudspeaker(), {}, device_hz=RATE_HZ) as conversation:
+        assert isinstance(conversation, LiveConversation)
+    with RunReader.open(tmp_path / "a") as run:
+        assert run.ended
+        assert run.manifest["simultaneous_with"] == []
 
 
 def test_endpoints_with_the_same_judges_share_a_scorer(
