@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -32,6 +32,7 @@ from live_eval.redaction import SECRETS
 __all__ = [
     "SCORES_LOCK_FILE",
     "JudgeProblem",
+    "JudgedVersions",
     "ScoreReader",
     "ScoreRow",
     "ScoreStatus",
@@ -77,6 +78,18 @@ class JudgeProblem:
     judge: str
     version: str
     reason: str
+
+
+class JudgedVersions(NamedTuple):
+    """The versions of a run's judges.
+
+    Args:
+        versions: See `ScoreReader.versions`.
+        unfinished: Judge versions that are later than those in `versions` but have judged fewer turns.
+    """
+
+    versions: dict[str, str]
+    unfinished: list[JudgeProblem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +144,21 @@ class ScoreReader:
 
     def versions(self) -> dict[str, str]:
         """Return, for each judge, the version with the most judged turns; in a tie, the latest."""
-        return {judge: chosen for judge, (chosen, _) in self._chosen().items()}
+        return self.judged().versions
 
-    def unfinished(self) -> list[JudgeProblem]:
-        """Return the judge versions that are later than those in `versions` but have judged fewer turns."""
-        return [
+    def judged(self) -> JudgedVersions:
+        """Return the chosen versions, and the later ones that have judged fewer turns."""
+        chosen = self._chosen()
+        unfinished = [
             JudgeProblem(
                 judge,
                 version,
-                f"version {version} has judged only {turns} of {most} turns; scores are from version "
-                f"{chosen}",
+                f"version {version} has judged only {turns} of {most} turns; scores are from version {used}",
             )
-            for judge, (chosen, later) in self._chosen().items()
+            for judge, (used, later) in chosen.items()
             for version, turns, most in later
         ]
+        return JudgedVersions({judge: used for judge, (used, _) in chosen.items()}, unfinished)
 
     def _chosen(self) -> dict[str, tuple[str, list[tuple[str, int, int]]]]:
         """Return each judge's chosen version and, for each later version, its turn count and the maximum."""
@@ -169,16 +183,24 @@ class ScoreReader:
 
         Args:
             versions: Version by judge.
-            known: All outputs of some of these judges. The other scores of a judge are not read if its first
-                ones have all outputs.
+            known: All outputs of some of these judges, which saves parsing all scores: the first ones have
+                most outputs, and a search finds the others.
         """
         found = []
         for judge, version in versions.items():
             names = self._outputs(judge, version, _FIRST)
-            if set(names) != set(known.get(judge, ())):
+            all_names = known.get(judge, ())
+            if set(names) <= set(all_names):
+                rare = [name for name in all_names if name not in names]
+                names += [name for name in rare if self._has_output(judge, version, name)]
+            else:
                 names = self._outputs(judge, version, -1)
             found += [(judge, name) for name in names]
         return found
+
+    def _has_output(self, judge: str, version: str, name: str) -> bool:
+        query = """SELECT 1 FROM scores WHERE judge = ? AND version = ? AND instr("values", ?) LIMIT 1"""
+        return bool(self._rows(query, (judge, version, f"{encoding.dump_json(name)}:")))
 
     def _outputs(self, judge: str, version: str, most: int) -> list[str]:
         """Return the outputs in at most this many scores of a judge (all if negative), by first score."""

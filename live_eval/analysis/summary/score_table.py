@@ -323,8 +323,8 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
         order: Judges whose columns are placed first.
         turn_id: Turn to read; None for all turns. The columns always cover the whole run.
     """
-    versions = scores.versions()
-    problems = (*scores.problems(), *scores.unfinished())
+    versions, unfinished = scores.judged()
+    problems = (*scores.problems(), *unfinished)
     specs = {spec.name: spec for spec in installed_judges()}
     asking = {name for name, spec in specs.items() if spec.role is JudgeRole.MULTIPLE_CHOICE}
     rows, values = JudgedTurns(), ScoredValues()
@@ -332,11 +332,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     answered = failed = asked = 0
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
     if turn_id is not None:
-        expected = {
-            name: [output.name for output in spec.outputs]
-            for name, spec in specs.items()
-            if versions.get(name) == spec.version
-        }
+        expected = {name: [output.name for output in spec.outputs] for name, spec in specs.items()}
         for judge, output in scores.outputs(versions, expected):
             given[judge][output] = None
     for row in scores.read() if turn_id is None else scores.of_turn(turn_id, versions):
