@@ -214,12 +214,14 @@ def _keys_of(keys: Mapping[tuple[int, str], str], index: int) -> dict[str, str]:
 
 
 def _scores_shown(runs: Sequence[RunView]) -> list[str]:
-    """Return the scores in the turn table: the first output of each judge."""
+    """Return the scores in the turn table: the main score or else the first output of each judge."""
+    main = {each.column.name for view in runs for each in view.summary.main_scores}
     shown: dict[str, str] = {}
     for view in runs:
-        for score in view.summary.scores.values():
-            if score.n:
-                shown.setdefault(score.column.judge, score.column.name)
+        for name, score in view.summary.scores.items():
+            judge = score.column.judge
+            if score.n and (judge not in shown or (name in main and shown[judge] not in main)):
+                shown[judge] = name
     return list(shown.values())
 
 

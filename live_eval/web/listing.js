@@ -38,7 +38,7 @@ export class Listing {
    * @param {boolean} [options.all] Whether to offer all rows on one page.
    * @param {function(object)} [options.changed] Called with each query by the user.
    * @param {AbortSignal} [options.signal] With it, J and K move the focus to the next and previous row until it is
-   *     aborted, and / moves it to the search field.
+   *     aborted, / moves it to the search field, and Enter there to the first row.
    */
   constructor({ form, frame, pages, noun }, load, show, options = {}) {
     Object.assign(this, { form, frame, pages, noun, load, show });
@@ -54,7 +54,10 @@ export class Listing {
       if (event.target.type === "search") this.timer = setTimeout(ask, WAIT_MS);
       else ask();
     });
-    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (this.signal) this.walk(1);
+    });
     if (!this.signal) return;
     const keys = { j: () => this.walk(1), k: () => this.walk(-1), "/": () => form.querySelector("[type=search]").focus() };
     answerAnywhere(keys, this.signal);

@@ -320,3 +320,35 @@ def test_the_list_has_values_notes_and_folded_campaigns(page: Page, recordings: 
     page.get_by_role("link", name="Runs", exact=True).first.click()
     expect(row).to_contain_text("Note: <b>Loud</b> room")
     (recordings / "amber" / "reviews.json").unlink()
+
+
+def test_a_row_is_reached_with_a_few_keys(page: Page) -> None:
+    focused = page.locator(":focus")
+    page.get_by_role("link", name="amber", exact=True).wait_for()
+    for key in ("Tab", "Tab", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator("tbody tr").first.locator(":focus")).to_have_count(1)
+    page.keyboard.press("j")
+    expect(page.locator("tbody tr").nth(1).locator(":focus")).to_have_count(1)
+    page.keyboard.press("k")
+    page.keyboard.press("/")
+    expect(focused).to_have_attribute("name", "filter")
+    page.keyboard.type("birch")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    for _ in range(2):  # to the first row, and open it
+        page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("birch")
+
+
+def test_lists_are_short_on_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.reload()
+    page.get_by_role("link", name="amber", exact=True).click()
+    cards = page.locator("#turn-table tbody tr")
+    expect(cards).to_have_count(25)
+    expect(page.get_by_text("Comparing the cues")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollHeight") < 8_000
+    page.get_by_label("Sort by").select_option("voice to voice ▼")
+    expect(cards.first).to_contain_text("id_128/target")
+    page.get_by_role("button", name="Turns", exact=True).click()
+    expect(page.get_by_role("heading", name="Turns")).to_be_in_viewport()

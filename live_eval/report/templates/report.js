@@ -1,7 +1,7 @@
 // Show the table of a report's turns, and the details of a turn.
 import { latencies, remark, scores } from "./web/details.js";
 import { bytes } from "./web/drawing.js";
-import { make, row, table, texts } from "./web/elements.js";
+import { NARROW, make, row, table, texts } from "./web/elements.js";
 import { heatMap } from "./web/heat_map.js";
 import { listRows } from "./web/rows.js";
 import { handover, levelsOf, recording } from "./web/sound.js";
@@ -14,6 +14,8 @@ for (const place of document.querySelectorAll(".cue-maps")) {
   const turns = (cue) => `#${new URLSearchParams({ cue, ...(label && { run }) })}`;
   place.append(...maps.flatMap((map) => heatMap(map, { of: label, turns })).filter(Boolean));
 }
+
+for (const each of document.querySelectorAll("#paper details")) each.open = !NARROW.matches;
 
 listRows(document.getElementById("turn-table"), { noun: "turns", named: "turn", details: turnDetails });
 

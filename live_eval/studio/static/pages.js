@@ -100,6 +100,6 @@ function chooser(name, runs) {
     "form",
     { class: "chooser", submit },
     make("fieldset", {}, make("legend", {}, "Runs"), boxes),
-    make("button", { type: "submit" }, "Show"),
+    make("button", { type: "submit", class: "primary" }, "Show"),
   );
 }

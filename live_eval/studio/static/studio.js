@@ -46,8 +46,10 @@ async function show() {
   const { signal } = leaving;
   const view = views.find((each) => each.name === name);
   for (const link of navigation.querySelectorAll("[data-view]")) {
-    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === name) {
+      link.setAttribute("aria-current", "page");
+      navigation.scrollLeft = link.offsetLeft + link.offsetWidth / 2 - navigation.clientWidth / 2; // without moving the focus
+    } else link.removeAttribute("aria-current");
   }
   const place = make(
     "div",
