@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from live_eval.audio.codecs import Decoder
 from live_eval.audio.rtp import RtpPacket
-from live_eval.audio.rtp_tap import RtcTap
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clock import Pacer, SystemClock
 from live_eval.dialect import Dial, SdpBody, Signalling
 from live_eval.session.event_loop import run
+from live_eval.webrtc.rtp_tap import RtcTap
 
 GIVEN_MS = {"pipecat": 255, "fastrtc": 263}
 BURSTS, EVERY = 60, 25

@@ -3,7 +3,7 @@
 Sources: livekit-protocol 1.1.29 (``livekit_rtc.proto``, ``livekit_models.proto``), livekit-agents 1.8.9
 (``livekit.agents.voice.room_io``, ``livekit.agents.types``) and https://docs.livekit.io/agents. The transport
 sends and receives `SignalRequest`, `SignalResponse` and `DataPacket`; a message here is the JSON of its only
-member, with the member's name as ``type`` (`live_eval.sockets.livekit_messages`).
+member, with the member's name as ``type`` (`live_eval.webrtc.livekit_messages`).
 
 * **Room.** Each session has a room of its own, because an agent serves one participant and ends with it. The
   token of the first participant creates the room; the agents in its room configuration are dispatched by

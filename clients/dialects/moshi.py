@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OPUS_RATE_HZ, OggOpusEncoder
 from live_eval.audio.ogg import OggPages
-from live_eval.clients.dialects._openai_errors import fatal_kind
+from live_eval.clients._openai_errors import fatal_kind
 from live_eval.clients.toolkit import (
     BaseDialect,
     Fields,

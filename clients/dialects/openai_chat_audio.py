@@ -30,7 +30,7 @@ from typing import Any
 import pybase64
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.dialects._openai_errors import describe, fatal_kind, retry_after_s
+from live_eval.clients._openai_errors import describe, fatal_kind, retry_after_s
 from live_eval.clients.toolkit import (
     RATES_HZ,
     Fields,

@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.dialects._openai_errors import describe, error_in, fatal_kind, retry_after_s
+from live_eval.clients._openai_errors import describe, error_in, fatal_kind, retry_after_s
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,

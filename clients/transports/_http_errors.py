@@ -13,8 +13,8 @@ from urllib.parse import SplitResult, unquote_plus, urlsplit
 
 import orjson
 
-from live_eval.clients.dialects._openai_errors import describe, fatal_kind
-from live_eval.clients.dialects._openai_errors import retry_after_s as told_wait_s
+from live_eval.clients._openai_errors import describe, fatal_kind
+from live_eval.clients._openai_errors import retry_after_s as told_wait_s
 from live_eval.clients.toolkit import Fields, hide_secrets
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind

@@ -14,12 +14,12 @@ from aiortc.rtcicetransport import parse_stun_turn_uri
 from aiortc.sdp import MediaDescription, SessionDescription, candidate_to_sdp
 
 from live_eval.audio import Codec
-from live_eval.audio.rtp_tap import RTC_CODECS
 from live_eval.clients.transports._http_client import read_body, request_url
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, SdpBody, Signalling
 from live_eval.errors import ConnectError, FailureKind
+from live_eval.webrtc.rtp_tap import RTC_CODECS
 
 _SHOWN_CHARACTERS = 300
 _SDP_CHARACTERS = 100_000

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import OpusEncoder
 from live_eval.audio.rtp import MediaStats
-from live_eval.audio.rtp_tap import keep_no_packets
+from live_eval.webrtc.rtp_tap import keep_no_packets
 
 INPUT_RATE_HZ = 48_000
 """Sample rate of the user's frames."""

@@ -17,8 +17,6 @@ from typing import Any
 import orjson
 from aiortc import RTCDataChannel, RTCPeerConnection
 
-from live_eval.audio.rtc_answerer import RtcAnswerer, add_candidate
-from live_eval.audio.rtp_tap import RtcTap
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clients.transports._webrtc_signalling import Answer, AnswerCheck, configuration
 from live_eval.clients.transports.webrtc import WebRtcTransport
@@ -26,9 +24,11 @@ from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Clock
 from live_eval.dialect import Dial, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
-from live_eval.sockets.livekit_messages import as_json, from_json, load_protocol, with_member
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
+from live_eval.webrtc.livekit_messages import as_json, from_json, load_protocol, with_member
+from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
+from live_eval.webrtc.rtp_tap import RtcTap
 
 __all__ = ["LiveKitTransport"]
 

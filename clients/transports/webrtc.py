@@ -1,7 +1,7 @@
 """Send and receive audio on a WebRTC track and messages on a data channel, using aiortc.
 
 The endpoint's packets bypass the jitter buffer: they are returned undecoded, with kernel timestamps
-(`live_eval.audio.rtp_tap`). The user's frames are encoded in advance and sent when they are due
+(`live_eval.webrtc.rtp_tap`). The user's frames are encoded in advance and sent when they are due
 (`live_eval.clients.transports._webrtc_track`).
 """
 
@@ -14,7 +14,6 @@ import aiohttp
 from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 
 from live_eval.audio.rtp import RtpPacket
-from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, check_aiortc, take_apart
 from live_eval.clients.transports._http_client import failure_of, http_session
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clients.transports._stamping import StampingTransport
@@ -28,6 +27,7 @@ from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.impaired import ImpairedDatagrams
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
+from live_eval.webrtc.rtp_tap import RTC_CODECS, RtcTap, check_aiortc, take_apart
 
 __all__ = ["WebRtcTransport"]
 

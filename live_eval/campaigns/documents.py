@@ -15,8 +15,7 @@ from pydantic import BaseModel, ValidationError
 from live_eval.analysis.assertions import Assertion
 from live_eval.errors import StoreError, UsageError
 from live_eval.files import atomic_text, read_regular
-from live_eval.recording import is_own_file
-from live_eval.recording._files import own_name
+from live_eval.recording import is_own_file, own_name
 from live_eval.recording.contents import FolderForms, holds_only
 from live_eval.recording.schema import RUN_FILE
 from live_eval.redaction import SECRETS

@@ -12,7 +12,7 @@ A run is a folder::
 
 from live_eval.recording._database import sync_folder
 from live_eval.recording._encoding import decoding
-from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, read_sound
+from live_eval.recording._files import is_own_file, own_bytes, own_file, own_folder, own_name, read_sound
 from live_eval.recording.file_names import cassette_name, file_stem, utterance_id, utterance_name
 from live_eval.recording.reader import FailedAttempt, RunReader, part_of, text_of
 from live_eval.recording.record import TurnRecord
@@ -61,6 +61,7 @@ __all__ = [
     "own_bytes",
     "own_file",
     "own_folder",
+    "own_name",
     "part_of",
     "read_reviews",
     "read_sound",

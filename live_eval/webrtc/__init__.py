@@ -1,1 +1,1 @@
-"""Answer WebRTC connections, for the reference endpoint and the studio's pages."""
+"""Tap and answer WebRTC connections, for transports, the reference endpoint and the studio's pages."""

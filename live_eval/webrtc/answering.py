@@ -1,6 +1,6 @@
 """Answer one WebRTC connection with aiortc: a data channel and a media track.
 
-The user's packets get kernel timestamps (`live_eval.audio.rtp_tap`) and are decoded; lost packets become
+The user's packets get kernel timestamps (`live_eval.webrtc.rtp_tap`) and are decoded; lost packets become
 silence. Sent packets are timestamped just before they are passed to aiortc's sender.
 """
 
@@ -23,8 +23,6 @@ from aiortc.rtcdtlstransport import X509_DIGEST_ALGORITHMS
 from aiortc.sdp import SessionDescription
 
 from live_eval.audio.codecs import OPUS_RATE_HZ
-from live_eval.audio.rtc_answerer import add_candidate
-from live_eval.audio.rtp_tap import RtcTap, keep_no_packets, take_apart
 from live_eval.clock import Clock, wait_until
 from live_eval.errors import LiveEvalError
 from live_eval.sockets.datagrams import stamped_datagrams
@@ -32,6 +30,8 @@ from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
 from live_eval.webrtc.media import InputPacket
 from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
+from live_eval.webrtc.rtc_answerer import add_candidate
+from live_eval.webrtc.rtp_tap import RtcTap, keep_no_packets, take_apart
 
 __all__ = ["OfferError", "RtcConnection"]
 

@@ -22,8 +22,8 @@ from av import Packet
 from av.stream import Stream
 
 from live_eval.audio.rtp import RtpPacket
-from live_eval.audio.rtp_tap import RtcTap
 from live_eval.clock import SystemClock
+from live_eval.webrtc.rtp_tap import RtcTap
 from tests.support.serving import listening
 
 __all__ = ["Handler", "Peer", "endpoint", "served"]

@@ -213,7 +213,7 @@ NAMESAKES = {
         ("live_eval/data/manifest.py", REFERENCE),  # a column of a manifest
         ("live_eval/studio/listen.py", REFERENCE),  # the role of a recording
         ("live_eval/scoring/llm/options.py", "openai"),  # an interface of chat models
-        ("live_eval/sockets/livekit_messages.py", "livekit"),  # an extra
+        ("live_eval/webrtc/livekit_messages.py", "livekit"),  # an extra
     },
     JUDGES: {
         ("live_eval/analysis/arena/outcome.py", "arena"),  # a key of the lines of `live-eval arena`

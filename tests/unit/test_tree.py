@@ -20,8 +20,8 @@ COVERED = {
     "e2e/test_exports.py": "export/ inspect_log",
     "e2e/test_ray.py": "cluster/ judge_actor judge_workers session_actor",
     "loopback/campaigns/latency/test_campaign.py": "campaigns/ campaign",
-    "loopback/clients/transports/test_livekit.py": "audio/ rtc_answerer",
-    "loopback/clients/transports/test_webrtc.py": "audio/ rtp_tap",
+    "loopback/clients/transports/test_livekit.py": "webrtc/ rtc_answerer",
+    "loopback/clients/transports/test_webrtc.py": "webrtc/ rtp_tap",
     "loopback/pytest_plugin/test_plugin.py": "pytest_plugin/ endpoint_tester",
     "loopback/reference/server/test_signalling.py": (
         "reference/faults/ handshake reference/server/ authentication webrtc/ answering"
@@ -271,6 +271,16 @@ def private_modules(path: Path) -> set[str]:
     return {
         module for module in MODULES if "/_" in module and "live_eval." + module.replace("/", ".") in names
     }
+
+
+def test_modules_import_no_private_module_of_another_room() -> None:
+    found = {
+        (module, private)
+        for module, path in (MODULES | PACKAGES).items()
+        for private in private_modules(path)
+        if not module.startswith("judges" if room_of(private) == "judges" else private.partition("/_")[0])
+    }
+    assert found == set(), "export what they need, or move it to a room of its own"
 
 
 def test_tests_import_no_private_module_of_another_room() -> None:

@@ -2,7 +2,7 @@
 
 Sources: livekit-protocol 1.1.29 and livekit-agents 1.8.9 (``livekit.agents.voice.room_io``). The agent
 reports its state as an attribute, and both transcripts as text streams. Messages are the JSON of signals and
-packets (`live_eval.sockets.livekit_messages`). Text on the topic ``lk.chat`` interrupts the agent, which
+packets (`live_eval.webrtc.livekit_messages`). Text on the topic ``lk.chat`` interrupts the agent, which
 answers it.
 """
 

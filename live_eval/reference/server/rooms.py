@@ -18,8 +18,6 @@ from aiohttp import web
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from aiortc.rtcconfiguration import RTCBundlePolicy
 
-from live_eval.audio.rtc_answerer import RtcAnswerer, add_candidate
-from live_eval.audio.rtp_tap import keep_no_packets, take_apart
 from live_eval.clock import Clock, wait_until
 from live_eval.errors import PluginError
 from live_eval.reference.faults.catalogue import FaultName
@@ -38,11 +36,13 @@ from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.server.signalling import damage_packets, with_faults
 from live_eval.reference.server.site import SocketChannel, accept_socket
 from live_eval.session.event_loop import Collector
-from live_eval.sockets.livekit_messages import Protocol, as_json, from_json, load_protocol, with_member
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
+from live_eval.webrtc.livekit_messages import MessageModules, as_json, from_json, load_protocol, with_member
 from live_eval.webrtc.media import InputPacket
 from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
+from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
+from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
 __all__ = ["LiveKitRooms"]
 
@@ -151,7 +151,7 @@ class _Participant:
     """A `Channel` and `MediaTrack` for one client, with its session's faults."""
 
     def __init__(
-        self, socket: SocketChannel, modules: Protocol, clock: Clock, faults: FaultScript, identity: str
+        self, socket: SocketChannel, modules: MessageModules, clock: Clock, faults: FaultScript, identity: str
     ) -> None:
         self._socket = socket
         self._modules = modules

@@ -17,9 +17,9 @@ from live_eval.dialect import EndpointSettings
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.reference.server import rooms
 from live_eval.registry import load
-from live_eval.sockets.livekit_messages import load_protocol
 from live_eval.timing import ResponseStatus
 from live_eval.types import StampKind
+from live_eval.webrtc.livekit_messages import load_protocol
 from tests.loopback.test_families import Family, endpoint, hold, statuses
 from tests.support.bundled import SPECS
 from tests.support.extras import needs

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import Decoder, samples_in
 from live_eval.audio.rtp import RtpPacket
-from live_eval.audio.rtp_tap import check_aiortc
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clock import Pacer, SystemClock
 from live_eval.dialect import SdpBody, Signalling
 from live_eval.errors import FailureKind, PluginError, TransportClosedError
 from live_eval.transport import Arrival
+from live_eval.webrtc.rtp_tap import check_aiortc
 from tests.loopback.clients.transports.webrtc_peers import connected, dial, refusal
 from tests.support.rtc_peer import Peer, endpoint, served
 

@@ -18,9 +18,9 @@ from live_eval.dialect import EndpointSettings, Send
 from live_eval.errors import FailureKind, TransportClosedError
 from live_eval.reference.server import rooms
 from live_eval.registry import load
-from live_eval.sockets.livekit_messages import as_json, load_protocol, with_member
 from live_eval.transport import Arrival
 from live_eval.types import Secret
+from live_eval.webrtc.livekit_messages import as_json, load_protocol, with_member
 from tests.loopback.test_families import Family, endpoint, hold
 from tests.support.bundled import SPECS
 from tests.support.extras import needs

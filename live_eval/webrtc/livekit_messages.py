@@ -15,17 +15,17 @@ import orjson
 from live_eval.errors import PluginError
 from live_eval.extras import install_command
 
-__all__ = ["Protocol", "as_json", "from_json", "load_protocol", "with_member"]
+__all__ = ["MessageModules", "as_json", "from_json", "load_protocol", "with_member"]
 
 
-class Protocol(NamedTuple):
+class MessageModules(NamedTuple):
     """The modules of ``livekit-protocol``."""
 
     rtc: Any
     models: Any
 
 
-def load_protocol() -> Protocol:
+def load_protocol() -> MessageModules:
     """Return the protobuf modules.
 
     Raises:
@@ -37,7 +37,7 @@ def load_protocol() -> Protocol:
         raise PluginError(
             f"LiveKit rooms need the package livekit-protocol: {install_command('livekit')} ({error})"
         ) from None
-    return Protocol(rtc, models)
+    return MessageModules(rtc, models)
 
 
 def as_json(message: Any) -> str | None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from live_eval.errors import PluginError
-from live_eval.sockets.livekit_messages import as_json, from_json, load_protocol, with_member
+from live_eval.webrtc.livekit_messages import as_json, from_json, load_protocol, with_member
 from tests.support.extras import needs
 
 pytestmark = needs("livekit", extra="livekit")

@@ -10,10 +10,10 @@ from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.sdp import candidate_from_sdp
 
 from live_eval.audio.rtp import RtpPacket
-from live_eval.audio.rtp_tap import RTC_CODECS, RtcTap, take_apart
 from live_eval.clock import Clock
 from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
+from live_eval.webrtc.rtp_tap import RTC_CODECS, RtcTap, take_apart
 
 __all__ = ["RtcAnswerer", "add_candidate"]
 
