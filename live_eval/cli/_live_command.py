@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from live_eval.live.performance import Performance, plan_performance
 from live_eval.live.quick_scores import live_options
 from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
-from live_eval.live.sound_card import open_sound_card
+from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.terminal import Screen, key_help
 from live_eval.live.updates import AudioSide
 from live_eval.run.plan import Plan, make_live_plan, make_plan
@@ -73,11 +74,8 @@ def live_command(
     if loopback_test:
         _test_loopback(microphone, loudspeaker)
         return
-    if not endpoints:
-        raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    _check_flags(endpoints, data, scripts, blind=blind, takes=takes is not None or consent is not None)
     if len(endpoints) > 1:
-        if data is not None or scripts is not None:
-            raise UsageError(f"{'--from' if data is not None else '--perform'} requires a single endpoint")
         talk_to_several(
             endpoints,
             microphone,
@@ -90,76 +88,97 @@ def live_command(
             out=out,
         )
         return
-    if blind:
-        raise UsageError("--blind requires several endpoints")
     [endpoint] = endpoints
-    if scripts is not None and data is not None:
-        raise UsageError("expected either --perform or --from, got both")
     config = read_target(endpoint, flags)
     options = live_options(judge_options(config.judges), scripted=bool(scripts or data))
-    judges = judges_of(config, options, score=score)
+    judges = [spec.name for spec in judges_of(config, options, score=score)]
     folder = out or _options.new_folder(f"{names_of(endpoints)[0]}-live")
-    performed: PerformedSet | None = None
-    recorded: list[RecordedUser] | None = None
     if scripts is not None:
         performed = PerformedSet(takes or folder.with_name(f"{folder.name}-takes"))
-        plan = plan_performance(config.with_data(scripts), performed)
+        planned = _Planned(plan=plan_performance(config.with_data(scripts), performed), performed=performed)
         find_device(list_devices(), microphone, AudioSide.USER)
-        if not _consents(plan, performed, consent):
+        if not _consents(planned.plan, performed, consent):
             click.echo("Nothing is recorded or sent without consent.")
             return
-    elif takes is not None or consent is not None:
-        raise UsageError("--takes and --consent require --perform")
     else:
-        plan, recorded = _planned(config, data, loudspeaker)
-    print_key(plan.key_recipient)
-    print_judges_keys([spec.name for spec in judges], options)
-    with open_sound_card(microphone, loudspeaker, listens=recorded is None) as card:
-        delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
-        if recorded is None and performed is None and not half_duplex:
+        planned = _planned(config, data, loudspeaker)
+    print_key(planned.plan.key_recipient)
+    print_judges_keys(judges, options)
+    with open_sound_card(microphone, loudspeaker, listens=planned.recorded is None) as card:
+        if planned.recorded is None and planned.performed is None and not half_duplex:
             click.echo(HEADPHONES, err=True)
-        party = Party(names_of(endpoints)[0], plan, folder, [spec.name for spec in judges], options)
-        performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None
-        with Parties([party]).conversation(
-            card,
-            as_manifest(card, delay),
-            performed=performed,
-            device_hz=card.rate_hz,
-            half_duplex=half_duplex,
-            recorded=recorded,
-            performance=performance,
-            device_spread_ns=spread_ns(delay),
-        ) as conversation:
-            try:
-                with _screen(plan, plain=plain, performs=performed is not None) as screen:
-                    manual = plan.turn_mode is TurnMode.MANUAL
-                    run_loop(
-                        converse(
-                            conversation,
-                            card,
-                            screen,
-                            manual=manual,
-                            half_duplex=half_duplex,
-                            performance=performance,
-                        )
-                    )
-            finally:
-                click.echo(f"run: {folder}")
+        party = Party(names_of(endpoints)[0], planned.plan, folder, judges, options)
+        _talk(party, planned, card, half_duplex=half_duplex, plain=plain)
+    performed = planned.performed
     if performed is not None and (data_set := performed.load()) is not None:
         click.echo(f"takes: {performed.folder} ({counted(len(data_set.cases), 'recording')})\n")
         print_outcome(folder)
 
 
-def _planned(
-    config: RunConfig, data: str | None, loudspeaker: str | None
-) -> tuple[Plan, list[RecordedUser] | None]:
+def _check_flags(
+    endpoints: Sequence[str], data: str | None, scripts: str | None, *, blind: bool, takes: bool
+) -> None:
+    """Raise a `UsageError` if flags contradict each other; `takes` is whether a flag of takes is given."""
+    if not endpoints:
+        raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
+    if len(endpoints) > 1 and (data is not None or scripts is not None):
+        raise UsageError(f"{'--from' if data is not None else '--perform'} requires a single endpoint")
+    if len(endpoints) == 1 and blind:
+        raise UsageError("--blind requires several endpoints")
+    if scripts is not None and data is not None:
+        raise UsageError("expected either --perform or --from, got both")
+    if takes and scripts is None:
+        raise UsageError("--takes and --consent require --perform")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """What a conversation plays or performs, besides the user's own speech."""
+
+    plan: Plan
+    recorded: list[RecordedUser] | None = None
+    performed: PerformedSet | None = None
+
+
+def _planned(config: RunConfig, data: str | None, loudspeaker: str | None) -> _Planned:
     """Return the plan and, if `data` is given, the recordings to stream instead of the user's speech."""
     if data is None:
-        return make_live_plan(config), None
+        return _Planned(plan=make_live_plan(config))
     plan = make_plan(config.with_data(data))
     find_device(list_devices(), loudspeaker, AudioSide.REPLY)  # reading the recordings takes longer
     with RunProgress() as progress:
-        return plan, run_loop(load_recorded_users(plan, progress.preparing))
+        return _Planned(plan=plan, recorded=run_loop(load_recorded_users(plan, progress.preparing)))
+
+
+def _talk(party: Party, planned: _Planned, card: SoundCard, *, half_duplex: bool, plain: bool) -> None:
+    """Run the conversation, and record it."""
+    plan, performed = planned.plan, planned.performed
+    delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
+    performance = Performance(plan, performed, device_hz=card.rate_hz) if performed else None
+    with Parties([party]).conversation(
+        card,
+        as_manifest(card, delay),
+        performed=performed,
+        device_hz=card.rate_hz,
+        half_duplex=half_duplex,
+        recorded=planned.recorded,
+        performance=performance,
+        device_spread_ns=spread_ns(delay),
+    ) as conversation:
+        manual = plan.turn_mode is TurnMode.MANUAL
+        try:
+            with _screen(plan, plain=plain, performs=performed is not None) as screen:
+                talk = converse(
+                    conversation,
+                    card,
+                    screen,
+                    manual=manual,
+                    half_duplex=half_duplex,
+                    performance=performance,
+                )
+                run_loop(talk)
+        finally:
+            click.echo(f"run: {party.folder}")
 
 
 def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:
