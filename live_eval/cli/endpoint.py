@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._damage import print_faults
 from live_eval.cli._help import Command, Option
-from live_eval.cli._listing import print_listing
 from live_eval.cli._options import Decorator
 from live_eval.errors import UsageError
-from live_eval.impair import BoundedValue
 from live_eval.redaction import find_key, key_source
-from live_eval.reference.faults.catalogue import FAULTS, MOMENT, FaultName
+from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import (
     BOUNDS,
@@ -42,9 +41,6 @@ __all__ = ["TOKEN_VARIABLE", "command"]
 
 _LLM_KEY_VARIABLES = ("LIVE_EVAL_LLM_KEY", "OPENAI_API_KEY")
 """Environment variables with the chat server's key, in order of precedence."""
-
-_COLUMNS = {"name": "fault", "layer": "acts on", "value": "value", "help": "what it does"}
-_ARGUMENTS = {"%": "share", "B": "size", "ms": "duration"}
 
 
 def _setting(
@@ -217,7 +213,7 @@ def command(
     if as_json and not list_faults:
         raise UsageError("--json requires --list-faults")
     if list_faults:
-        print_listing(_fault_rows(), _COLUMNS, as_json=as_json)
+        print_faults(as_json=as_json)
         return
     from live_eval.http.hosts import is_loopback
     from live_eval.reference import REFERENCE
@@ -273,29 +269,6 @@ def command(
             stack.enter_context(undisturbed())
         parent = sys.stdin.fileno() if until_stdin_ends else None
         run(serve(Endpoint(shared), host, port, announce, until_end_of=parent))
-
-
-def _fault_rows() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": each.name.value,
-            "layer": each.layer.value,
-            "argument": _argument(each.value),
-            "default": each.value.default if each.value is not None else None,
-            "moments": each.moves,
-            "dialects": list(each.dialects),
-            "kinds": {dialect: each.expected(dialect) for dialect in each.dialects},
-            "help": each.help,
-            "value": each.value.described if each.value is not None else None,
-        }
-        for each in FAULTS.values()
-    ]
-
-
-def _argument(value: BoundedValue | None) -> str:
-    if value is None or value is MOMENT:
-        return "none" if value is None else "moment"
-    return "|".join(value.choices) or _ARGUMENTS.get(value.unit, value.unit.value)
 
 
 def _speech_models(settings: ReferenceSettings, workers: int) -> SpeechModels:

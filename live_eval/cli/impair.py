@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._damage import print_impairments
 from live_eval.cli._help import Command
-from live_eval.cli._listing import print_listing
 from live_eval.errors import UsageError
-from live_eval.impair import DIRECTIONS, PARAMETERS, Impairment, ImpairmentParameter, ValueUnit, parse
+from live_eval.impair import Impairment, parse
 
 __all__ = ["command"]
 
 _PORT = 8766
-_COLUMNS = {"name": "name", "layers": "acts on", "value": "value", "help": "effect"}
 
 
 @click.command(cls=Command)
 @click.argument("specs", nargs=-1, metavar="[SPEC]…")
-@click.option("--list", "lists", is_flag=True, help="List every impairment with its unit, bounds and source.")
+@click.option(
+    "--list", "lists", is_flag=True, help="List every impairment, and every fault of the built-in endpoint."
+)
 @click.option("--to", "url", metavar="URL", help="Serve a proxy for this endpoint: scheme, host and port.")
 @click.option(
     "--listen",
@@ -58,7 +58,7 @@ def command(
         else:
             click.echo(str(impairment))
         return
-    print_listing([_row(parameter) for parameter in PARAMETERS.values()], _COLUMNS, as_json=as_json)
+    print_impairments(as_json=as_json)
 
 
 def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> None:
@@ -78,23 +78,3 @@ def _serve(url: str, impairment: Impairment, port: int, *, as_json: bool) -> Non
             await stop.wait()
 
     run(serve())
-
-
-def _row(parameter: ImpairmentParameter) -> dict[str, Any]:
-    value = parameter.value
-    bounded = not value.choices and value.unit is not ValueUnit.PATH
-    return {
-        "name": parameter.name,
-        "layers": [layer.value for layer in parameter.layers],
-        "directions": list(DIRECTIONS) if parameter.on_network else [],
-        "unit": value.unit.value,
-        "low": value.low if bounded else None,
-        "high": value.high if bounded else None,
-        "choices": list(value.choices),
-        "default": value.default,
-        "needs": parameter.needs or None,
-        "excludes": list(parameter.excludes),
-        "help": parameter.help,
-        "source": parameter.source,
-        "value": value.described,
-    }
