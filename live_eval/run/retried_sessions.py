@@ -43,6 +43,14 @@ class FinalAttempt(NamedTuple):
     undecided_since_ns: int | None = None
 
 
+class _Failed(NamedTuple):
+    records: Sequence[TurnRecord]
+    turn: TurnRecord  # the one that ended the session
+    failure: Failure
+    asked_s: float | None  # wait that the endpoint requests
+    busy: bool  # in a closed loop, the session waits; in an open loop, a refusal is a failed attempt
+
+
 class _RetryAt(NamedTuple):
     at_ns: int
     failed: Sequence[TurnRecord]  # records to be stored
@@ -88,17 +96,13 @@ class RetriedSessions:
         self,
         session: DueSession,
         slot: Slot,
-        records: Sequence[TurnRecord],
+        failed: _Failed,
         health: Health = Health.UP,
         outcome: AttemptOutcome | None = None,
     ) -> FinalAttempt | _RetryAt:
-        """Classify an attempt; `outcome` is None if the endpoint was not dialled."""
-        now_ns, failed = self.clock.now_ns(), _failed(records)
-        kind = None if failed is None or failed.failure is None else failed.failure.kind
-        # In an open loop, a refusal is a failed attempt; in a closed loop, the session waits.
-        busy = kind is FailureKind.BUSY and session.due_ns is None
-        self._stays_busy &= busy
-        sign = Sign.NONE if kind is None else sign_of(kind)
+        """Classify a failed attempt; `outcome` is None if the endpoint was not dialled."""
+        now_ns, kind, sign = self.clock.now_ns(), failed.failure.kind, sign_of(failed.failure.kind)
+        self._stays_busy &= failed.busy
         opened = outcome is None or outcome.heard_ns is not None
         refused = not opened and sign in (Sign.NOT_OPENED, Sign.LOST)
         # Pause a refused slot, since the endpoint may serve fewer sessions than there are slots.
@@ -108,37 +112,34 @@ class RetriedSessions:
         session.cut = health is not Health.UP and (session.cut or sign is Sign.LOST)
         if health is Health.DOWN and session.excuse(len(self.health.outages)):
             session.attempt += not refused  # a refused probe does not count as an attempt
-            return _RetryAt(now_ns, () if refused else records)
-        session.count(busy=busy, dialled=outcome is not None)
-        final = FinalAttempt(records, now_ns if health is Health.SUSPECT else None)
-        if failed is None or kind is None:
-            return final
-        delay_s = self._delay_s(session, slot, failed, kind)
+            return _RetryAt(now_ns, () if refused else failed.records)
+        session.count(busy=failed.busy, dialled=outcome is not None)
+        final = FinalAttempt(failed.records, now_ns if health is Health.SUSPECT else None)
+        delay_s = self._delay_s(session, slot, failed)
         if self._is_final(session, kind):
             return final
-        if why := self._why_no_wait(session, failed, kind, delay_s):
-            return _explained(final, failed, why)
-        if busy and session.busy == 1:
+        if why := self._why_no_wait(session, failed, delay_s):
+            return final._replace(records=_explained(failed, why))
+        if failed.busy and session.busy == 1:
             until = f"trying again for up to {duration_in_words(round(session.patience.left_s))}"
             self.observer.note(f"{self.plan.spec.name} has no free session yet; {until}")
         if not limited:
             session.patience.spend(delay_s)
             now_ns += round(delay_s * 1e9)
-        return _RetryAt(now_ns, () if session.busy > 1 and busy else records)
+        return _RetryAt(now_ns, () if session.busy > 1 and failed.busy else failed.records)
 
-    def _delay_s(self, session: DueSession, slot: Slot, failed: TurnRecord, kind: FailureKind) -> float:
+    def _delay_s(self, session: DueSession, slot: Slot, failed: _Failed) -> float:
         """Return the wait in seconds before the next attempt; close the gate or pause the slot if needed."""
-        asked_s, how = self._requested_wait_s(failed), retry_of(kind)
-        limited = kind is FailureKind.RATE_LIMITED
-        if kind is FailureKind.BUSY and session.due_ns is None:
+        how, limited = retry_of(failed.failure.kind), failed.failure.kind is FailureKind.RATE_LIMITED
+        if failed.busy:
             tries = min(session.busy, _LAST_BUSY_BACKOFF)
         else:  # a rate limit delays all slots, so this slot's refusals must not lengthen the wait
             tries = session.tries if limited else max(session.tries, slot.refused)
-        delay_s = self.backoff.delay_s(tries, asked_s, how)
+        delay_s = self.backoff.delay_s(tries, failed.asked_s, how)
         if limited:  # all sessions, including this one, wait at the gate
             self._gate.close_for(delay_s)
         if slot.refused:
-            rest_s = self.backoff.delay_s(slot.refused, asked_s, how)
+            rest_s = self.backoff.delay_s(slot.refused, failed.asked_s, how)
             slot.opens_ns = self.clock.now_ns() + round(min(rest_s, session.patience.seconds) * 1e9)
         return delay_s
 
@@ -151,18 +152,17 @@ class RetriedSessions:
             or retry_of(kind) is Retry.NEVER
         )
 
-    def _why_no_wait(self, session: DueSession, failed: TurnRecord, kind: FailureKind, delay_s: float) -> str:
+    def _why_no_wait(self, session: DueSession, failed: _Failed, delay_s: float) -> str:
         """Return the reason why the session cannot wait for another attempt; an empty string if it can."""
         if self._stays_busy:
             return "another turn has already waited too long for a free session"
         if session.patience.fits(delay_s):
             return ""
-        self._stays_busy = kind is FailureKind.BUSY and session.due_ns is None
-        asked_s = self._requested_wait_s(failed)
+        self._stays_busy = failed.busy
         limit = f"--patience is {duration_in_words(session.patience.seconds)}"
-        if asked_s is None:
+        if failed.asked_s is None:
             return f"the turn's waiting time is used up; {limit}"
-        return f"the endpoint requests a wait of {min(asked_s, 1e9):.0f} s, but {limit}"
+        return f"the endpoint requests a wait of {min(failed.asked_s, 1e9):.0f} s, but {limit}"
 
     async def _attempt(self, session: DueSession, slot: Slot) -> FinalAttempt | _RetryAt | None:
         """Run a session once, as soon as the endpoint's rate limits and health allow."""
@@ -174,7 +174,9 @@ class RetriedSessions:
         if not passed:
             failure = Failure(FailureKind.RATE_LIMITED, "not run: the endpoint's rate limit is exhausted")
             records = await self.attempts.run(session.jobs, session.attempt, session.due_ns, failure)
-            return self._verdict(session, slot, records)
+            failed = self._failed(session, records)
+            assert failed is not None
+            return self._verdict(session, slot, failed)
         dialled_ns = await self._dial()
         if dialled_ns is None:
             return None
@@ -186,18 +188,21 @@ class RetriedSessions:
         records = await self.attempts.run(session.jobs, session.attempt, session.due_ns, on_ready=opened)
         for record in records:
             self._gate.update(record.rate_limits)
-        failed = _failed(records)
+        failed = self._failed(session, records)
         outcome = AttemptOutcome(
             self.clock.now_ns(),
             None if failed is None else failed.failure,
             max((at_ns for record in records for at_ns in _heard(record)), default=None),
-            None if failed is None else self._requested_wait_s(failed),
+            None if failed is None else failed.asked_s,
         )
         health = self.health.observe(dialled_ns, outcome)
         if self.health.down:
             await self.store_failed(self.queue.excuse(len(self.health.outages)))
         self.queue.wake()
-        return self._verdict(session, slot, records, health, outcome)
+        if failed is None:
+            self._stays_busy, slot.refused = False, 0
+            return FinalAttempt(records)
+        return self._verdict(session, slot, failed, health, outcome)
 
     async def _dial(self) -> int | None:
         """Wait until a session may be dialled; return the time, or None after giving up on the endpoint."""
@@ -209,18 +214,16 @@ class RetriedSessions:
             await self.queue.wait(opens_ns)
         return None
 
-    def _requested_wait_s(self, failed: TurnRecord) -> float | None:
-        """Return the wait in seconds that the endpoint requests after a failure, or None."""
-        asked_s = failed.retry_after_s
-        if asked_s is not None and not math.isnan(asked_s):
-            return asked_s
-        limited = failed.failure is not None and failed.failure.kind is FailureKind.RATE_LIMITED
-        return self._gate.resets_s if limited else None
-
-
-def _failed(records: Sequence[TurnRecord]) -> TurnRecord | None:
-    """Return the first failed turn, which ended the session."""
-    return next((record for record in records if record.failure is not None), None)
+    def _failed(self, session: DueSession, records: Sequence[TurnRecord]) -> _Failed | None:
+        """Return the attempt's first failure, which ended the session; None if every turn was captured."""
+        for turn in records:
+            if turn.failure is not None:
+                asked_s, kind = turn.retry_after_s, turn.failure.kind
+                if asked_s is None or math.isnan(asked_s):
+                    asked_s = self._gate.resets_s if kind is FailureKind.RATE_LIMITED else None
+                busy = kind is FailureKind.BUSY and session.due_ns is None
+                return _Failed(records, turn, turn.failure, asked_s, busy)
+        return None
 
 
 def _heard(record: TurnRecord) -> Iterator[int]:
@@ -232,9 +235,7 @@ def _heard(record: TurnRecord) -> Iterator[int]:
             yield int(response.chunk_arrival_ns[-1])
 
 
-def _explained(final: FinalAttempt, failed: TurnRecord, why: str) -> FinalAttempt:
+def _explained(failed: _Failed, why: str) -> list[TurnRecord]:
     """Append the reason why no further attempt follows to the failure's message."""
-    if failed.failure is None:
-        return final
     failure = replace(failed.failure, message=f"{failed.failure.message}; {why}")
-    return final._replace(records=[replace(r, failure=failure) if r is failed else r for r in final.records])
+    return [replace(each, failure=failure) if each is failed.turn else each for each in failed.records]
