@@ -21,8 +21,9 @@ from live_eval.run.recordings import PlayableCase, Recordings
 from live_eval.run.sessions import SessionOrder, SessionResult, SessionRunner
 from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.event_loop import describe
-from live_eval.timing import TurnTrace
-from live_eval.types import Failure
+from live_eval.session.limits import SessionLimits
+from live_eval.session.turn import Turn
+from live_eval.types import Failure, Modality
 
 __all__ = ["SessionAttempts", "skipped_turns"]
 
@@ -179,7 +180,7 @@ def skipped_turns(
     failures = [ended_by or failure, *[ended_by or _dialogue_ended(len(after), failure)] * (len(rest) - 1)]
     return [
         finish(
-            TurnCapture(trace=TurnTrace(dial_ns=clock.now_ns()), wall_ns=clock.wall_ns(), failure=each),
+            _unsent(each, clock),
             user=None,
             case=job.case,
             repeat=job.repeat,
@@ -187,6 +188,12 @@ def skipped_turns(
         )
         for job, each in zip(rest, failures, strict=False)
     ]
+
+
+def _unsent(failure: Failure, clock: Clock) -> TurnCapture:
+    turn = Turn(SessionLimits(), Modality.AUDIO, begun_ns=clock.now_ns(), wall_ns=clock.wall_ns())
+    turn.failure = failure
+    return turn.captured()
 
 
 def _dialogue_ended(turn: int, failure: Failure) -> Failure:

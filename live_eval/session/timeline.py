@@ -31,7 +31,6 @@ from live_eval.session.speaker import (
 )
 from live_eval.session.turn import Turn
 from live_eval.session.verdict import end, is_over
-from live_eval.timing import TurnTrace
 from live_eval.types import Failure, SpeechBoundaries
 
 __all__ = ["Timeline"]
@@ -185,13 +184,9 @@ class Timeline:
         if last.failure is not None:
             why = last.failure.message
         message = f"the dialogue ended at turn {self.finished + len(self.turns)}: {why}"
-        return TurnCapture(
-            trace=TurnTrace(dial_ns=at_ns, continuous=last.source.continuous),
-            session_id=last.session_id,
-            model=last.model,
-            wall_ns=self._anchor_ns + at_ns,
-            failure=Failure(FailureKind.DIALOGUE_ENDED, message, at_ns),
-        )
+        turn = self._new_turn(begun_ns=at_ns, wall_ns=self._anchor_ns + at_ns, before=last)
+        turn.fail(FailureKind.DIALOGUE_ENDED, message, at_ns)
+        return turn.captured()
 
     # -- The user ----------------------------------------------------------------------------------------
 
