@@ -9,7 +9,7 @@ from typing import Any
 
 from live_eval.analysis.greeting_summary import greetings_of
 from live_eval.analysis.summary.latencies import LATENCIES
-from live_eval.analysis.summary.observations import latency
+from live_eval.analysis.summary.observations import counted_ns, failure_cause, latency
 from live_eval.analysis.summary.score_table import ScoreCell, ScoreTable
 from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, vocal_sound_latencies
 from live_eval.audio.peaks import length_s
@@ -87,9 +87,14 @@ class TurnView:
         return self.latencies | (self.vocal_sounds if has_vocal_sound(self.record.case) else {})
 
     @property
-    def latency_ms(self) -> dict[str, float | None]:
-        """The latencies in milliseconds."""
-        return {name: milliseconds(found.ns) for name, found in self.latencies.items()}
+    def counted_ms(self) -> dict[str, float | None]:
+        """The latencies in milliseconds that statistics count, including those of vocal sounds."""
+        timing, failed_by = self.record.timing, failure_cause(self.record)
+        counted = {name: counted_ns(timing, name, failed_by) for name in LATENCIES}
+        counted |= {
+            name: found.ns if failed_by is None else None for name, found in self.vocal_sounds.items()
+        }
+        return {name: milliseconds(ns) for name, ns in counted.items()}
 
     @property
     def scores(self) -> dict[str, ScoreCell]:

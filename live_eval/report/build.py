@@ -55,11 +55,12 @@ AUDIO_MB = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRun:
-    """A run in a report."""
+    """A run in a report; `retime` is whether its latencies are recomputed."""
 
     reader: RunReader
     view: RunView
     compared: ComparedRun
+    retime: bool
 
 
 @contextmanager
@@ -91,7 +92,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
             if opened:
                 first = opened[0]
                 differences = compare((first.compared, run), (first.view.summary, summary))
-            opened.append(OpenRun(reader, RunView(len(opened), label, summary, differences), run))
+            opened.append(OpenRun(reader, RunView(len(opened), label, summary, differences), run, retime))
         yield opened
 
 
@@ -258,15 +259,16 @@ def _rows(
     by_run: dict[int, list[str]] = {}
     for run, turn in ordered:
         by_run.setdefault(run.view.index, []).append(turn.turn_id)
-    readers = {run.view.index: run.reader for run, _ in ordered}
+    runs = {run.view.index: run for run, _ in ordered}
     records = {
-        index: readers[index].turns_of(turn_ids, finds_data=False) for index, turn_ids in by_run.items()
+        index: runs[index].reader.turns_of(turn_ids, retime=runs[index].retime, finds_data=False)
+        for index, turn_ids in by_run.items()
     }
     for run, turn in ordered:
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
         key = keys[run.view.index, turn.turn_id]
-        yield turn_row(view, turn, run.view, key, shown, heard=key in heard)
+        yield turn_row(view, run.view, key, shown, heard=key in heard)
 
 
 def _audio_files(

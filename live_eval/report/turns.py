@@ -59,20 +59,17 @@ def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str,
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
-def turn_row(
-    view: TurnView, facts: Observation, run: RunView, key: str, shown: Sequence[str], *, heard: bool
-) -> TurnRow:
+def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, heard: bool) -> TurnRow:
     """Return the row of a turn.
 
     Args:
-        facts: Observation of the turn in the run's summary.
         key: Key of the turn on the page.
         shown: Scores that have a column.
         heard: Whether the page contains the turn's audio; otherwise, the waveform is coarse.
     """
-    turn, scores = view.record, view.scores
+    turn, scores, times = view.record, view.scores, view.counted_ms
     values: list[tuple[str, float | None]] = [
-        (number(ms), rounded(ms, 2)) for ms in map(facts.milliseconds, ("voice_to_voice", "first_byte"))
+        (number(ms), rounded(ms, 2)) for ms in (times["voice_to_voice"], times["first_byte"])
     ]
     for name in shown:
         value = scores[name].value if name in scores else None

@@ -16,7 +16,7 @@ from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN, VOCAL_SOUND_TITLES
-from live_eval.analysis.turn_view import TurnView, milliseconds
+from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import StoreError, UsageError
 from live_eval.export.rows import csv_rows
 from live_eval.recording import (
@@ -350,10 +350,7 @@ def _row(view: TurnView) -> dict[str, Any]:
         "wall_ms": turn.wall_ns // 1_000_000,
         "flagged": timing.flagged,
         "uncertain": timing.uncertain,
-        "latency_ms": {
-            name: milliseconds(found.ns) if turn.captured else None
-            for name, found in (view.latencies | view.vocal_sounds).items()
-        },
+        "latency_ms": view.counted_ms,
         "scores": {},
         "seconds": round(view.seconds, 3),
     }

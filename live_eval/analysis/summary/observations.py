@@ -9,10 +9,10 @@ from typing import Any, TypeAlias, TypeVar, get_type_hints
 from live_eval.audio.rtp import MediaStats
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.recording import TurnRecord
-from live_eval.timing import Latencies, Latency, TurnTrace
+from live_eval.timing import Latencies, Latency
 from live_eval.types import BenchmarkItem, Cue, Question, SpeechBoundaries, Task, Variant
 
-__all__ = ["Observation", "TurnKey", "latency", "read_observations"]
+__all__ = ["Observation", "TurnKey", "counted_ns", "failure_cause", "latency", "read_observations"]
 
 _T = TypeVar("_T")
 
@@ -78,10 +78,9 @@ class Observation:
         return self.failed_by not in (None, FailureCause.ENDPOINT)
 
     def milliseconds(self, name: str) -> float | None:
-        """Return a latency in milliseconds, or None; a failed turn has only the time to connect."""
-        ns = latency(self.timing, name).ns
-        counts = self.captured or (name == "connect" and self.failed_by is not FailureCause.HARNESS)
-        return ns / 1e6 if counts and ns is not None else None
+        """Return a latency in milliseconds, or None; see `counted_ns`."""
+        ns = counted_ns(self.timing, name, self.failed_by)
+        return None if ns is None else ns / 1e6
 
 
 def latency(timing: Latencies, name: str) -> Latency:
@@ -89,6 +88,22 @@ def latency(timing: Latencies, name: str) -> Latency:
     found = getattr(timing, name)
     assert isinstance(found, Latency)
     return found
+
+
+def counted_ns(timing: Latencies, name: str, failed_by: FailureCause | None) -> int | None:
+    """Return a turn's latency, or None; of a failed turn, only the time to connect counts."""
+    counts = failed_by is None or (name == "connect" and failed_by is not FailureCause.HARNESS)
+    return latency(timing, name).ns if counts else None
+
+
+def failure_cause(turn: TurnRecord) -> FailureCause | None:
+    """Return the cause of a turn's failure; None if it was captured."""
+    if turn.failure is None:
+        return None
+    # Over HTTP, the request contains the turn, which may cause the server to fail.
+    if turn.failure.kind in (FailureKind.UNAVAILABLE, FailureKind.SERVER_ERROR) and turn.trace.t0_ns is None:
+        return FailureCause.NO_SESSION
+    return FAILURE_CAUSES.get(turn.failure.kind, FailureCause.ENDPOINT)
 
 
 def read_observations(turns: Iterable[TurnRecord]) -> list[Observation]:
@@ -124,7 +139,7 @@ class _Shared:
 
 
 def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
-    trace, failure = turn.trace, turn.failure
+    trace = turn.trace
     speech_end_ns: int | None = None
     if trace.boundaries is not None:
         speech_end_ns = trace.boundaries.voice_end_ns
@@ -142,7 +157,7 @@ def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
         question=shared(turn.case.question),
         source=shared(turn.case.source),
         captured=turn.captured,
-        failed_by=None if failure is None else _cause(failure.kind, trace),
+        failed_by=failure_cause(turn),
         timing=_sharing(turn.timing, shared),
         timing_version=turn.timing_version,
         media=turn.media,
@@ -159,10 +174,3 @@ def _observation(turn: TurnRecord, shared: _Shared) -> Observation:
 def _sharing(timing: Latencies, shared: _Shared) -> Latencies:
     """Return latencies whose missing or equal values are shared with other turns."""
     return replace(timing, **{name: shared(getattr(timing, name)) for name in _LATENCIES})
-
-
-def _cause(kind: FailureKind, trace: TurnTrace) -> FailureCause:
-    # Over HTTP, the request contains the turn, which may cause the server to fail.
-    if kind in (FailureKind.UNAVAILABLE, FailureKind.SERVER_ERROR) and trace.t0_ns is None:
-        return FailureCause.NO_SESSION
-    return FAILURE_CAUSES.get(kind, FailureCause.ENDPOINT)

@@ -48,7 +48,9 @@ def test_a_view_has_latencies_scores_marks_and_notes(folder: Path) -> None:
         table = read_scores(scores)
         captured, failed = (TurnView(turn, table, folder) for turn in run.turns())
     assert (captured.status, failed.status) == ("captured", "failed")
-    assert captured.latency_ms["first_byte"] == 900
+    assert captured.counted_ms["first_byte"] == 900
+    connect_ms = captured.counted_ms["connect"]
+    assert {name: ms for name, ms in failed.counted_ms.items() if ms is not None} == {"connect": connect_ms}
     assert failed.latencies["first_byte"].reason == "no response"
     assert captured.scores["taste.sweet"].value == 4
     assert captured.scores["taste.sour"].reason == "the judge returned no sour"

@@ -16,8 +16,8 @@ from tests.support.pages import Page
 from tests.support.records import TurnPlan, spoken_turn
 
 
-def page_of(*runs: Path, audio_mb: float = 40.0) -> Page:
-    text = write_report(runs, audio_mb=audio_mb)
+def page_of(*runs: Path, audio_mb: float = 40.0, retime: bool = False) -> Page:
+    text = write_report(runs, audio_mb=audio_mb, retime=retime)
     assert text is not None
     return Page(text)
 

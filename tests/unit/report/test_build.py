@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.cli import cli
 from live_eval.errors import StoreError, UsageError
-from live_eval.recording import RunReader, RunWriter
+from live_eval.recording import RUN_FILE, RunReader, RunWriter
 from live_eval.report import open_runs, write_report
 from live_eval.report.tables import latency_table
 from tests.support.pages import Page
@@ -201,6 +202,15 @@ def test_an_unfinished_run_is_marked_and_numbers_sort_as_numbers(tmp_path: Path)
     assert "run incomplete: 2 of 3 turns recorded." in page.text
     assert [details["id"] for details in page.details()] == ["c9", "c10"]
     assert "no intervals: fewer than 8 scripts" in " ".join(page.text.split()).lower()
+
+
+def test_the_details_of_retimed_turns_are_retimed(tmp_path: Path) -> None:
+    folder = small_run(tmp_path / "run")
+    with sqlite3.connect(folder / RUN_FILE) as db:
+        db.execute("UPDATE turns SET timing = json_set(timing, '$.lag_ns', 99000000)")
+    db.close()
+    assert [details["lag"] for details in page_of(folder).details()] == [[99.0, False]] * 2
+    assert [details["lag"] for details in page_of(folder, retime=True).details()] == [[0.3, False]] * 2
 
 
 def test_a_run_without_turns_has_a_page(tmp_path: Path) -> None:
