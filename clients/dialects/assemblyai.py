@@ -44,7 +44,6 @@ from live_eval.dialect import (
     EndpointSettings,
     InputTranscript,
     Output,
-    ReplyAudio,
     ReplyText,
     ResponseDone,
     ResponseStarted,
@@ -100,7 +99,7 @@ class AssemblyAiAgent(EventDialect):
             "transcript.agent.delta": self._on_word,
             "transcript.agent": self._on_agent_text,
             "reply.done": self._on_reply_done,
-            "tool.call": self._on_tool_call,
+            "tool.call": lambda event, _: [self.tool_called(event.text("name"))],
             "session.error": self._on_error,
             "session.ended": self._on_ended,
         }
@@ -139,15 +138,8 @@ class AssemblyAiAgent(EventDialect):
         return [ResponseStarted(reply.response_id)]
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        data = event.need_bytes("data")
-        if not data or self._drops:
-            return []
-        if len(data) % 2:
-            return [self.malformed(f"expected whole 16-bit samples, got {len(data)} bytes")]
-        outputs: list[Output] = []
-        reply = self._replies.current(outputs)
-        outputs += reply.received(None, 0, len(data) // 2, _RATE_HZ, at_ns)
-        return [*outputs, ReplyAudio(reply.response_id, data, _CODEC)]
+        pcm = event.need_samples("data")
+        return self._replies.hear(pcm, _CODEC, at_ns) if pcm and not self._drops else []
 
     def _on_word(self, event: Fields, at_ns: int) -> list[Output]:
         reply = self._reply(event)
@@ -174,11 +166,6 @@ class AssemblyAiAgent(EventDialect):
             self._replies.end(reply)
             return [ResponseDone(reply.response_id, ResponseStatus.FAILED, failed)]
         return self._replies.complete()
-
-    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
-        name = self.clean(event.text("name") or "unnamed")
-        text = f"the agent called the tool {name!r}, which this client cannot run; remove it from the agent"
-        return [self.warning(text)]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code = event.text("code")

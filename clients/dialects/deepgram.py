@@ -45,14 +45,10 @@ from live_eval.clients.toolkit import (
 from live_eval.dialect import (
     Committed,
     Dial,
-    EndpointProblem,
     EndpointSettings,
     InputTranscript,
-    Message,
     Output,
-    ReplyAudio,
     ReplyText,
-    Send,
     SpeechStarted,
 )
 from live_eval.errors import FailureKind, UsageError
@@ -75,6 +71,7 @@ class DeepgramAgent(EventDialect):
         UsageError: The Voice Agent does not support these settings, or the base URL is not a URL.
     """
 
+    binary_audio = True
     needs_continuous_input = True  # as documented
     before_ready = frozenset({"Welcome", "SettingsApplied", "Error", "Warning"})
     ignored = frozenset(
@@ -115,27 +112,13 @@ class DeepgramAgent(EventDialect):
         key = self.settings.key
         return Dial(self._url, {"Authorization": f"Token {key.reveal()}"} if key is not None else {})
 
-    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        return (Send(pcm),)
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event or audio."""
-        if isinstance(message, str):
-            return super().received(message, at_ns)
-        if len(message) % 2:
-            return (self.malformed(f"expected whole 16-bit samples, got {len(message)} bytes"),)
-        if not message or self._drops:
+    def audio(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        if self._drops:
             return ()
         if not self.ready:
             return (self.warning("ignored audio: it arrived before the session was ready"),)
-        outputs: list[Output] = []
-        reply = self._reply(outputs)
-        outputs += reply.received(None, 0, len(message) // 2, _RATE_HZ, at_ns)
-        return (*outputs, ReplyAudio(reply.response_id, message, _CODEC))
-
-    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
-        when = "in the session" if self.ready else "before SettingsApplied"
-        return self.ended(self.closed_text(when, code, reason))
+        self._answered = True
+        return self._replies.hear(pcm, _CODEC, at_ns)
 
     # -- Messages of the endpoint ------------------------------------------------------------------------
 

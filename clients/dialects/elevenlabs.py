@@ -207,12 +207,7 @@ class ElevenLabsAgent(EventDialect):
         return [send_json({"type": "pong", "event_id": event.child("ping_event").integer("event_id")})]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
-        name = self.clean(event.child("client_tool_call").text("tool_name") or "unnamed")
-        return [
-            self.warning(
-                f"the agent called the tool {name!r}, which this client cannot run; remove it from the agent"
-            )
-        ]
+        return [self.tool_called(event.child("client_tool_call").text("tool_name"))]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("error_event")

@@ -196,12 +196,7 @@ class HumeEvi(EventDialect):
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         if event.flag("response_required") is False:
             return []
-        name = self.clean(event.text("name") or "without a name")
-        text = (
-            f"the model called the tool {name!r}, which this client does not support: remove it from "
-            "the configuration"
-        )
-        return [self.warning(text)]
+        return [self.tool_called(event.text("name"), "configuration")]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code, slug, said = event.text("code"), event.text("slug"), event.text("message")

@@ -49,7 +49,6 @@ from live_eval.dialect import (
     Message,
     Output,
     Reconnect,
-    ReplyAudio,
     ReplyAudioDone,
     ReplyText,
     ResponseDone,
@@ -223,15 +222,8 @@ class NovaSonic(BaseDialect):
         return [ReplyText(reply.response_id, f"{text} ")]
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        data = event.need_bytes("content")
-        if not data or self._drops:
-            return []
-        if len(data) % 2:
-            return [self.malformed(f"expected whole 16-bit samples, got {len(data)} bytes")]
-        outputs: list[Output] = []
-        reply = self._replies.current(outputs)
-        outputs += reply.received(None, 0, len(data) // 2, OUTPUT_RATE_HZ, at_ns)
-        return [*outputs, ReplyAudio(reply.response_id, data, _CODEC)]
+        pcm = event.need_samples("content")
+        return self._replies.hear(pcm, _CODEC, at_ns) if pcm and not self._drops else []
 
     def _on_content_end(self, event: Fields, at_ns: int) -> list[Output]:
         ended, self._content = self._content, _Content()

@@ -44,11 +44,8 @@ from live_eval.dialect import (
     EndpointSettings,
     InputTranscript,
     Lookup,
-    Message,
     Output,
-    ReplyAudio,
     ReplyText,
-    Send,
     SpeechStarted,
 )
 from live_eval.errors import UsageError
@@ -68,6 +65,7 @@ class Ultravox(EventDialect):
         UsageError: Ultravox does not support these settings, or the base URL is not a URL.
     """
 
+    binary_audio = True
     needs_continuous_input = True
     before_ready = frozenset({"call_started", "state", "debug"})
     ignored = frozenset({"debug", "pong"})
@@ -90,7 +88,7 @@ class Ultravox(EventDialect):
             "state": self._on_state,
             "transcript": self._on_transcript,
             "playback_clear_buffer": self._on_clear,
-            "client_tool_invocation": self._on_tool_call,
+            "client_tool_invocation": lambda event, _: [self.tool_called(event.text("toolName"), "call")],
         }
         self._replies = ResponseTracker()
         self._user_items = 0
@@ -104,23 +102,12 @@ class Ultravox(EventDialect):
         lookup = Lookup(None, 'JSON with "joinUrl"', read, json=self._call)
         return Dial(self._url, {"X-API-Key": key.reveal()} if key is not None else {}, lookup=lookup)
 
-    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        return (Send(pcm),)
-
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event, or audio."""
-        if isinstance(message, str):
-            return super().received(message, at_ns)
-        if len(message) % 2:
-            return (self.malformed(f"expected whole 16-bit samples, got {len(message)} bytes"),)
-        if not message or self._drops:
+    def audio(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        if self._drops:
             return ()
         if not self.ready:
             return (self.warning("ignored audio: it arrived before the call had started"),)
-        outputs: list[Output] = []
-        reply = self._replies.current(outputs)
-        outputs += reply.received(None, 0, len(message) // 2, _RATE_HZ, at_ns)
-        return (*outputs, ReplyAudio(reply.response_id, message, _CODEC))
+        return self._replies.hear(pcm, _CODEC, at_ns)
 
     def finish(self, at_ns: int) -> Sequence[Output]:
         return (send_json({"type": "hang_up"}), *super().finish(at_ns))
@@ -164,11 +151,6 @@ class Ultravox(EventDialect):
         self._accepted = False
         self._drops |= self._replies.active is not None
         return [SpeechStarted(), *self._replies.interrupt(at_ns, "playback_clear_buffer")]
-
-    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
-        name = self.clean(event.text("toolName") or "unnamed")
-        text = f"the model called the tool {name!r}, which this client cannot run; remove it from the call"
-        return [self.warning(text)]
 
     # -- Helpers -----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import orjson
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.toolkit import Fields, PhoneLine, send_json
-from live_eval.dialect import EndpointSettings, Message, Output, Send
+from live_eval.dialect import EndpointSettings, Output, Send
 
 __all__ = ["Vonage"]
 
@@ -26,6 +26,7 @@ class Vonage(PhoneLine):
     """A `Dialect` that tracks the state of one call. ``extra.parameters`` are the NCCO's headers."""
 
     type_field = "action"
+    binary_audio = True
     codec = Codec(CodecName.PCM16, 16_000)
 
     def __init__(self, settings: EndpointSettings) -> None:
@@ -42,13 +43,8 @@ class Vonage(PhoneLine):
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         return (Send(pcm),)
 
-    def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Play audio or handle a command."""
-        if isinstance(message, str):
-            return super().received(message, at_ns)
-        if len(message) % 2:
-            return (self.malformed(f"expected samples of 16 bits, got {len(message)} bytes"),)
-        return self.play(message, at_ns) if message else ()
+    def audio(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        return self.play(pcm, at_ns)
 
     def dtmf(self, digit: str, at_ms: int) -> Send:
         return send_json({"event": "websocket:dtmf", "digit": digit, "duration": 260})

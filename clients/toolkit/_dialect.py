@@ -16,6 +16,7 @@ from live_eval.clients.toolkit._messages import (
     parse_object,
     redact_object,
     redact_raw,
+    whole_samples,
 )
 from live_eval.clients.toolkit._settings import bearer_header, http_url
 from live_eval.clients.toolkit._wav import wav_header
@@ -210,6 +211,13 @@ class BaseDialect:
             outputs.append(self.malformed("; ".join(event.wrong)))
         return outputs
 
+    def tool_called(self, name: str | None, place: str = "agent") -> EndpointProblem:
+        """Return the warning that the model called a tool; `place` is where the user configured it."""
+        called = self.clean(name or "unnamed")
+        return self.warning(
+            f"the agent called the tool {called!r}, which this client cannot run; remove it from the {place}"
+        )
+
     def malformed(self, message: str) -> EndpointProblem:
         """Return the problem for a malformed message; the session continues."""
         return EndpointProblem(FailureKind.MALFORMED_MESSAGE, self.clean(message), fatal=False)
@@ -301,6 +309,8 @@ class EventDialect(BaseDialect):
     """The field that names an event's type."""
     before_ready: ClassVar[Collection[str] | None] = None
     """Events that may arrive before the session is ready; None for any."""
+    binary_audio: ClassVar[bool] = False
+    """Whether binary messages contain 16-bit samples, in both directions."""
     ignored: ClassVar[Collection[str]] = frozenset()
     """Known events that need no handling, or their prefixes (``duplex.``); they are logged."""
 
@@ -308,9 +318,19 @@ class EventDialect(BaseDialect):
         super().__init__(settings)
         self.handlers: dict[str, Handler] = {}
 
+    def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        """Send a frame as a binary message, if the dialect sends audio as such."""
+        return (Send(pcm),) if self.binary_audio else ()
+
+    def audio(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        """Handle the samples in a binary message; for dialects with `binary_audio`."""
+        raise NotImplementedError
+
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        """Handle an event of the endpoint."""
+        """Handle an event or, in a binary message, audio of the endpoint."""
         try:
+            if self.binary_audio and isinstance(message, bytes):
+                return self.audio(whole_samples(message), at_ns) if message else ()
             event = parse_object(message)
         except MalformedError as error:
             return (self.no_event("(no JSON object)", str(error)),)

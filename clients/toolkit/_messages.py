@@ -59,6 +59,17 @@ def parse_object(message: Message) -> dict[str, Any]:
     return value
 
 
+def whole_samples(data: bytes) -> bytes:
+    """Return 16-bit samples as they are.
+
+    Raises:
+        MalformedError: The data ends within a sample, which would misalign all following samples.
+    """
+    if len(data) % 2:
+        raise MalformedError(f"expected whole 16-bit samples, got {len(data)} bytes")
+    return data
+
+
 class Fields:
     """Typed access to the fields of an object in an event.
 
@@ -152,6 +163,14 @@ class Fields:
             return pybase64.b64decode(text, validate=True)
         except ValueError as error:
             raise MalformedError(f"{self._where}: expected base64 in {name!r}: {error}") from None
+
+    def need_samples(self, name: str) -> bytes:
+        """Decode a base64 string of 16-bit samples.
+
+        Raises:
+            MalformedError: The field is missing, not base64, or ends within a sample.
+        """
+        return whole_samples(self.need_bytes(name))
 
     def json(self, name: str) -> str:
         """Return a value of any type as JSON; ``null`` if the field is missing.

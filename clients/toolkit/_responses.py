@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from live_eval.audio import Codec
 from live_eval.dialect import (
     EndpointProblem,
     Interrupted,
     Output,
+    ReplyAudio,
     ReplyAudioDone,
     ResponseDone,
     ResponseStarted,
@@ -120,6 +122,13 @@ class ResponseTracker:
         response = self.begin()
         outputs.append(ResponseStarted(response.response_id))
         return response
+
+    def hear(self, pcm: bytes, codec: Codec, at_ns: int) -> list[Output]:
+        """Return the outputs for 16-bit samples of the active response, which starts if there is none."""
+        outputs: list[Output] = []
+        response = self.current(outputs)
+        outputs += response.received(None, 0, len(pcm) // 2, codec.rate_hz, at_ns)
+        return [*outputs, ReplyAudio(response.response_id, pcm, codec)]
 
     def end(self, response: TrackedResponse) -> None:
         """Record that a response ended."""

@@ -265,7 +265,7 @@ def test_unknown_and_ignored_messages() -> None:
     assert endpoint.say("session_settings") == []
     assert endpoint.say("tool_call", name="web_search", response_required=False) == []
     called = problem(endpoint.say("tool_call", name="get_weather", response_required=True))
-    assert "the model called the tool 'get_weather', which this client does not support" in called.message
+    assert "the agent called the tool 'get_weather', which this client cannot run" in called.message
 
 
 @pytest.mark.parametrize(
