@@ -44,7 +44,7 @@ from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
 from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
 from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
-__all__ = ["LiveKitRooms"]
+__all__ = ["LiveKitRooms", "RoomParticipant"]
 
 _PATH = "/rtc"
 # Every parameter of LiveKit's clients; all others are settings of the endpoint.
@@ -89,7 +89,7 @@ class LiveKitRooms:
 
     def __init__(self, host: SessionHost) -> None:
         self._host = host
-        self._open: set[_Participant] = set()
+        self._open: set[RoomParticipant] = set()
         self._collector = Collector()
 
     def mount(self, app: web.Application) -> None:
@@ -125,7 +125,7 @@ class LiveKitRooms:
             return refused(error)
         claims = _claims(request)
         identity = str(claims.get("sub") or _IDENTITY)
-        participant = _Participant(channel, modules, self._host.clock, settings.faults, identity)
+        participant = RoomParticipant(channel, modules, self._host.clock, settings.faults, identity)
         protocol = LiveKitProtocol(self._host.engine(settings, LIVEKIT_CONFIG), identity)
         self._open.add(participant)
         try:
@@ -147,7 +147,7 @@ class LiveKitRooms:
         return channel.socket
 
 
-class _Participant:
+class RoomParticipant:
     """A `Channel` and `MediaTrack` for one client, with its session's faults."""
 
     def __init__(
@@ -184,7 +184,7 @@ class _Participant:
     async def join(self, room: str, *, subscribes: bool) -> None:
         """Describe the room, and offer the connection that carries the agent's track."""
         others = [] if self._faults.has(FaultName.NO_AGENT) else [agent("initializing")]
-        await self._tell(
+        await self.tell(
             "join",
             room={"sid": "RM_1", "name": room},
             participant={"sid": "PA_client", "identity": self._identity, "state": "JOINED"},
@@ -194,7 +194,7 @@ class _Participant:
             ping_timeout=_PING_TIMEOUT_S,
             server_info={"edition": "Standard", "version": "1.9.0", "protocol": 16, "region": ""},
         )
-        await self._offer()
+        await self.offer()
         if subscribes and others:
             await self._subscribe()
 
@@ -208,11 +208,12 @@ class _Participant:
         states = {self._publisher.connection.connectionState, self._subscriber.connectionState}
         return self._subscribed and self._answered.is_set() and states == {"connected"}
 
-    async def _offer(self) -> None:
+    async def offer(self) -> None:
+        """Offer the connection that carries the agent's track."""
         await self._subscriber.setLocalDescription()
         self._offers += 1
         self._answered.clear()
-        await self._tell("offer", type="offer", sdp=self._subscriber.localDescription.sdp, id=self._offers)
+        await self.tell("offer", type="offer", sdp=self._subscriber.localDescription.sdp, id=self._offers)
 
     async def _subscribe(self) -> None:
         """Offer the agent's track."""
@@ -231,7 +232,7 @@ class _Participant:
         damage_packets(transceiver.sender.transport, DeltaFaults(self._faults))
         sender: Any = transceiver.sender
         sender._stream_id, sender._track_id = f"{AGENT_SID}|{AGENT_TRACK}", AGENT_TRACK
-        await self._offer()
+        await self.offer()
 
     # -- Signals ----------------------------------------------------------------------------------------
 
@@ -252,10 +253,10 @@ class _Participant:
             case "add_track":
                 wanted = signal.add_track
                 track = {"sid": "TR_client", "name": wanted.name, "type": "AUDIO", "source": "MICROPHONE"}
-                await self._tell("track_published", cid=wanted.cid, track=track)
+                await self.tell("track_published", cid=wanted.cid, track=track)
             case "offer":
                 answer = with_faults(await self._publisher.answer(signal.offer.sdp), self._faults)
-                await self._tell("answer", type="answer", sdp=answer, id=signal.offer.id)
+                await self.tell("answer", type="answer", sdp=answer, id=signal.offer.id)
             case "answer":
                 await self._subscriber.setRemoteDescription(
                     RTCSessionDescription(signal.answer.sdp, "answer")
@@ -271,7 +272,7 @@ class _Participant:
                 await self._socket.send(pong.SerializeToString())
             case "ping_req":
                 pong = {"last_ping_timestamp": signal.ping_req.timestamp}
-                await self._tell("pong_resp", **pong, timestamp=self._clock.wall_ns() // 1_000_000)
+                await self.tell("pong_resp", **pong, timestamp=self._clock.wall_ns() // 1_000_000)
             case "leave":
                 self._end()
 
@@ -282,7 +283,8 @@ class _Participant:
             init = orjson.loads(trickle.candidateInit)
             await add_candidate(peer, init["candidate"], init.get("sdpMid"), init.get("sdpMLineIndex"))
 
-    async def _tell(self, kind: str, **content: object) -> int:
+    async def tell(self, kind: str, **content: object) -> int:
+        """Send a signal; return the send time."""
         signal = with_member(self._modules.rtc.SignalResponse, kind, content)
         return await self._socket.send(signal.SerializeToString())
 
@@ -311,7 +313,7 @@ class _Participant:
         """Tell the client to leave, and close the connections."""
         if not self._over:
             self._end()
-            await self._tell("leave", reason=_LEAVE.get(code, "ROOM_CLOSED"), action="DISCONNECT")
+            await self.tell("leave", reason=_LEAVE.get(code, "ROOM_CLOSED"), action="DISCONNECT")
         # When the connection ends, the caller may be cancelled, but aiortc must still finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut(code, reason))

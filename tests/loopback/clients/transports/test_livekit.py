@@ -157,7 +157,7 @@ async def test_candidates_may_follow_their_description(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As LiveKit's server does: candidates in messages of their own, also one that nobody can use."""
-    tell = rooms._Participant._tell
+    tell = rooms.RoomParticipant.tell
 
     async def trickling(self: Any, kind: str, **content: Any) -> int:
         if kind not in ("offer", "answer"):
@@ -170,7 +170,7 @@ async def test_candidates_may_follow_their_description(
             await tell(self, "trickle", candidateInit=orjson.dumps(init).decode(), target=target)
         return await tell(self, kind, **content)
 
-    monkeypatch.setattr(rooms._Participant, "_tell", trickling)
+    monkeypatch.setattr(rooms.RoomParticipant, "tell", trickling)
     async with endpoint(tmp_path) as served:
         record = await hold(served, ROOM)
     assert record.failure is None
@@ -181,7 +181,7 @@ async def test_a_track_may_be_offered_while_the_connection_is_set_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client receives it, although aiortc starts no receiver that it learns of in the meantime."""
-    offer = rooms._Participant._offer
+    offer = rooms.RoomParticipant.offer
     offers = 0
 
     async def twice(self: Any) -> None:
@@ -192,7 +192,7 @@ async def test_a_track_may_be_offered_while_the_connection_is_set_up(
             await self._answered.wait()
             await offer(self)
 
-    monkeypatch.setattr(rooms._Participant, "_offer", twice)
+    monkeypatch.setattr(rooms.RoomParticipant, "offer", twice)
     async with endpoint(tmp_path) as served:
         record = await hold(served, ROOM)
     assert record.failure is None
