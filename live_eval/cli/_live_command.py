@@ -109,9 +109,9 @@ def live_command(
             click.echo(HEADPHONES, err=True)
         party = Party(names_of(endpoints)[0], planned.plan, folder, judges, options)
         _talk(party, planned, card, half_duplex=half_duplex, plain=plain)
-    performed = planned.performed
-    if performed is not None and (data_set := performed.load()) is not None:
-        click.echo(f"takes: {performed.folder} ({counted(len(data_set.cases), 'recording')})\n")
+    taken = planned.performed
+    if taken is not None and (data_set := taken.load()) is not None:
+        click.echo(f"takes: {taken.folder} ({counted(len(data_set.cases), 'recording')})\n")
         print_outcome(folder)
 
 
