@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from live_eval.dialect import ClientSpec, Emulation, TransportKind
-from live_eval.types import TurnMode
+from live_eval.types import History, TurnMode
 
 __all__ = [
     "ASSEMBLYAI",
@@ -71,6 +71,7 @@ OPENAI = _websocket(
     voice="marin",
     transcription_model="gpt-4o-transcribe",
     key_variable="OPENAI_API_KEY",
+    histories=(History.INJECT_TEXT, History.INJECT_AUDIO),
     session_limit_s=_HOUR_S,
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime",
@@ -98,6 +99,7 @@ OPENAI_WEBRTC = _webrtc(
     voice=OPENAI.voice,
     transcription_model=OPENAI.transcription_model,
     key_variable=OPENAI.key_variable,
+    histories=(History.INJECT_TEXT,),  # a message on a data channel is too small for a recording
     session_limit_s=_HOUR_S,
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime-webrtc",
@@ -133,6 +135,7 @@ OPENAI_CHAT_AUDIO = ClientSpec(
     voice="alloy",
     key_variable="OPENAI_API_KEY",
     turn_modes=(TurnMode.MANUAL,),
+    histories=(History.INJECT_TEXT, History.INJECT_AUDIO),
     limits="not realtime: the recording is sent when the turn ends, so latency includes the upload; "
     "responses of at most 16 MiB; no input transcription",
     docs_url="https://platform.openai.com/docs/guides/audio",
@@ -170,6 +173,7 @@ AZURE = replace(
 
 XAI = replace(
     OPENAI,
+    histories=(),
     greets=None,
     input_audio_tokens_per_s=None,  # billed per minute
     output_audio_tokens_per_s=None,
@@ -272,6 +276,7 @@ GEMINI_LIVE = _websocket(
     voice="Kore",
     transcription_model="built-in",
     key_variable="GEMINI_API_KEY",
+    histories=(History.INJECT_TEXT,),
     input_rate_hz=16_000,
     session_limit_s=900,
     greets=False,
@@ -511,6 +516,7 @@ REFERENCE = _websocket(
     name="reference",
     title="Built-in reference endpoint",
     dialect=OPENAI.dialect,
+    histories=OPENAI.histories,
     transcription_model="whisper-tiny.en",
     greets=False,
     input_audio_tokens_per_s=0,

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeAlias
 from live_eval.audio import Codec
 from live_eval.errors import FailureKind
 from live_eval.timing import ResponseStatus
-from live_eval.types import Modality, Secret, TurnMode, Usage
+from live_eval.types import History, Modality, Secret, TurnMode, Usage
 
 __all__ = [
     "ClientSpec",
@@ -31,6 +31,7 @@ __all__ = [
     "Committed",
     "Dial",
     "Dialect",
+    "EarlierTurn",
     "Emulation",
     "EndpointProblem",
     "EndpointSettings",
@@ -122,6 +123,7 @@ class ClientSpec:
         line: What alters the audio before or after the model, such as "8 kHz µ-law"; empty if nothing does.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
+        histories: How a session can begin in the middle of a dialogue (`EndpointSettings.history`).
         session_limit_s: Session length after which the service ends a session, or None.
         sessions: Default limit on concurrent sessions, which also limits a run; None if unknown.
         greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
@@ -160,6 +162,7 @@ class ClientSpec:
     line: str = ""
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     takes_instructions: bool = True
+    histories: tuple[History, ...] = ()
     session_limit_s: int | None = None
     sessions: int | None = None
     greets: bool | None = None
@@ -171,6 +174,22 @@ class ClientSpec:
     verified: str | None = None
     launch: str | None = None
     emulation: Emulation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierTurn:
+    """A turn of a dialogue before the session.
+
+    Args:
+        text: The user's words; unused if there is audio.
+        reply: The reply that they got.
+        audio: The user's recording instead of the words: int16 little-endian mono at the specification's
+            input rate, in base64; or empty.
+    """
+
+    text: str
+    reply: str
+    audio: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +208,7 @@ class EndpointSettings:
         ice_servers: STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
         key_id: Name of the key, for services that issue a key in two parts; or None.
         key_token: Session token of a temporary key, or None.
+        history: Earlier turns of the dialogue, which the dialect sends before the session is ready.
     """
 
     base_url: str
@@ -206,6 +226,7 @@ class EndpointSettings:
     key: Secret | None = None
     key_id: str | None = None
     key_token: Secret | None = None
+    history: Sequence[EarlierTurn] = ()
 
 
 class SdpBody(StrEnum):

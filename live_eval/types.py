@@ -21,6 +21,7 @@ __all__ = [
     "CoarseDimension",
     "Cue",
     "Failure",
+    "History",
     "Modality",
     "OnGreeting",
     "Question",
@@ -118,6 +119,17 @@ class TurnMode(StrEnum):
     """The client's commit after the recording's last frame."""
     FULL_DUPLEX = "full_duplex"
     """No event: both sides may speak at any time."""
+
+
+class History(StrEnum):
+    """Where the earlier replies of a dialogue come from, and how the endpoint learns of them."""
+
+    OWN = "own"
+    """The endpoint's own replies: a dialogue is one session."""
+    INJECT_TEXT = "inject-text"
+    """The data's replies and transcripts, sent as text before each turn's session begins."""
+    INJECT_AUDIO = "inject-audio"
+    """The data's replies as text and the user's recordings, sent before each turn's session begins."""
 
 
 class SpeechKind(StrEnum):
@@ -331,6 +343,8 @@ class Case:
         parts: Annotated stretches of audio between the recording's pauses, in order; empty without
             annotation.
         item: The item of another benchmark, or None.
+        history: The user's words and the data's reply of each earlier turn, if they are sent to the endpoint
+            before this turn (`History`).
     """
 
     case_id: str
@@ -358,6 +372,7 @@ class Case:
     anchor: Anchor | None = None
     parts: tuple[SpokenPart, ...] = ()
     item: BenchmarkItem | None = None
+    history: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

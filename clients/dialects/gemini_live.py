@@ -20,6 +20,8 @@ Decisions that the documentation leaves open:
 * **A late piece of the reply's transcript** belongs to the completed reply, until the user speaks again.
 * **Client interruption** is ``activityStart`` with manual turns. With the server's detector, no message is
   available: newer models close the connection on a ``clientContent`` during a session.
+* **History** is one ``clientContent`` after ``setupComplete``, announced by ``historyConfig``, without which
+  the model would reply to it. The endpoint does not confirm it. Its parts are text.
 * **Errors** arrive as close frames (1007, 1008, 1011), whose reason text is more specific than the code.
 * **Resumption.** After ``goAway`` we replace the connection as late as is safe, since most turns end before
   then. A handle restores the state at the time it was issued, so we resend the user's audio since the handle
@@ -237,13 +239,23 @@ class GeminiLive(BaseDialect):
         if self._open:
             return []
         self._open = True
-        outputs = self.become_ready(session.text("sessionId"))
+        outputs = self._history() if not self.ready else []
+        outputs += self.become_ready(session.text("sessionId"))
         late = (*self._unsaved, *self._waiting)
         self._unsaved.clear()
         self._waiting.clear()
         for message in late:
             outputs.extend(self._say(message))
         return outputs
+
+    def _history(self) -> list[Output]:
+        """Send the earlier turns, to which the model does not reply."""
+        turns = [
+            {"role": role, "parts": [{"text": text}]}
+            for turn in self.settings.history
+            for role, text in (("user", turn.text), ("model", turn.reply))
+        ]
+        return [send_json({"clientContent": {"turns": turns, "turnComplete": True}})] if turns else []
 
     def _on_content(self, content: Fields, at_ns: int) -> list[Output]:
         answered = self._replies.answered
@@ -378,6 +390,7 @@ def _setup(settings: EndpointSettings) -> dict[str, Any]:
         inputAudioTranscription=None if settings.transcription_model is None else heard,
         outputAudioTranscription={} if settings.modality is Modality.AUDIO else None,
         sessionResumption={},
+        historyConfig={"initialHistoryInClientContent": True} if settings.history else None,
     )
     return merged(asked, {name: value for name, value in settings.extra.items() if name not in _OWN})
 

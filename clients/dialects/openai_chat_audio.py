@@ -125,8 +125,10 @@ class OpenAIChatAudio(RequestDialect):
     # -- The request -------------------------------------------------------------------------------------
 
     def request(self, wav: str) -> dict[str, Any]:
-        heard = {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}}
-        return self._body | {"messages": self.messages(heard)}
+        return self._body | {"messages": self.messages(wav)}
+
+    def part(self, wav: str) -> dict[str, Any]:
+        return {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}}
 
     # -- The answer --------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ Decisions that the documentation leaves open:
 * **A response without `response.created`** begins with the first event that contains its ID.
 * **A duplicate audio delta**, with the same `event_id`, is reported. Both deltas are kept, since a client
   would play both. A lost delta cannot be detected, since the IDs are random.
+* **History** is sent as items of the conversation. The session is ready once the endpoint has added all of
+  them, since recordings take time to send. An assistant's item can contain only text.
 * **An error about our commit or our `response.create`** (by its `event_id`) is fatal: no reply follows.
 """
 
@@ -21,6 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
+
+import pybase64
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients._openai_errors import describe, error_in, fatal_kind, hint, retry_after_s
@@ -46,6 +50,7 @@ from live_eval.clients.toolkit import (
 from live_eval.dialect import (
     Committed,
     Dial,
+    EarlierTurn,
     EndpointProblem,
     EndpointSettings,
     InputTranscript,
@@ -72,6 +77,7 @@ _ACTIVE_RESPONSE = "conversation_already_has_active_response"
 _COMMIT, _CREATE = "input_audio_buffer.commit", "response.create"
 _STATUSES = {status.value: status for status in ResponseStatus if status is not ResponseStatus.OPEN}
 _AUDIO_DELTA = "response.output_audio.delta"
+_ITEM = ("conversation.item.added", "conversation.item.created", "conversation.item.done")
 
 
 class OpenAIRealtime(SessionDialect):
@@ -86,14 +92,11 @@ class OpenAIRealtime(SessionDialect):
         UsageError: The base URL is not a URL, or an audio format is unknown.
     """
 
-    before_ready = frozenset({"session.created", "session.updated", "error", "rate_limits.updated"})
+    before_ready = frozenset({"session.created", "session.updated", "error", "rate_limits.updated", *_ITEM})
     ignored: ClassVar[frozenset[str]] = frozenset(
         {
             "conversation.created",
-            "conversation.item.added",
-            "conversation.item.created",
             "conversation.item.deleted",
-            "conversation.item.done",
             "conversation.item.input_audio_transcription.segment",
             "conversation.item.retrieved",
             "input_audio_buffer.cleared",
@@ -121,6 +124,8 @@ class OpenAIRealtime(SessionDialect):
     """Whether the endpoint waits for our ``session.update``."""
     truncates: ClassVar[bool] = True
     """Whether the endpoint supports ``conversation.item.truncate``."""
+    reply_part: ClassVar[str] = "output_text"
+    """The type of a text in an item of the assistant."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -145,6 +150,7 @@ class OpenAIRealtime(SessionDialect):
         self._requests: dict[str, str] = {}
         self._truncated: set[str] = set()
         self._server_error: str | None = None
+        self._history: set[str] = set()  # the items of the history that the endpoint has accepted
 
     def dial(self) -> Dial:
         return Dial(self._url, self.headers())
@@ -228,13 +234,14 @@ class OpenAIRealtime(SessionDialect):
                 SpeechStopped(event.integer("audio_end_ms"), event.text("item_id"))
             ],
             "input_audio_buffer.committed": lambda event, _: [Committed(event.text("item_id"))],
-            f"{heard}.delta": lambda event, _: [
-                InputTranscript(event.text("delta") or "", False, event.text("item_id"))
-            ],
-            f"{heard}.completed": lambda event, _: [
-                InputTranscript(event.need_text("transcript"), True, event.text("item_id"))
-            ],
+            f"{heard}.delta": lambda event, _: self._transcribed(
+                event, event.text("delta") or "", final=False
+            ),
+            f"{heard}.completed": lambda event, _: self._transcribed(
+                event, event.need_text("transcript"), final=True
+            ),
             f"{heard}.failed": self._on_transcription_failed,
+            **dict.fromkeys(_ITEM, self._on_item),
             "conversation.item.truncated": self._on_truncated,
             "response.created": self._on_response_created,
             _AUDIO_DELTA: self._on_audio,
@@ -266,7 +273,32 @@ class OpenAIRealtime(SessionDialect):
         if unusable:
             return [self.fatal(kind, f"the endpoint's session cannot be used: {unusable[0]}")]
         self._output = terms.output or self._output
+        history = [item for turn in self.settings.history for item in self._items(turn)]
+        if not history:
+            return self.become_ready(self._session_id, self._model)
+        return [self._request("conversation.item.create", item=item) for item in history]
+
+    def _items(self, turn: EarlierTurn) -> list[dict[str, object]]:
+        """Return the user's and the assistant's item of an earlier turn."""
+        said: dict[str, object] = {"type": "input_text", "text": turn.text}
+        if turn.audio:
+            audio = pybase64.b64encode_as_string(self.encoded(pybase64.b64decode(turn.audio)))
+            said = {"type": "input_audio", "audio": audio}
+        replied = {"type": self.reply_part, "text": turn.reply}
+        items = (("user", said), ("assistant", replied))
+        return [{"type": "message", "role": role, "content": [part]} for role, part in items]
+
+    def _on_item(self, event: Fields, at_ns: int) -> list[Output]:
+        if self.ready or not self.settings.history:
+            return []
+        self._history.add(event.child("item").need_name("id"))
+        if len(self._history) < 2 * len(self.settings.history):
+            return []
         return self.become_ready(self._session_id, self._model)
+
+    def _transcribed(self, event: Fields, text: str, *, final: bool) -> list[Output]:
+        item_id = event.text("item_id")
+        return [] if item_id in self._history else [InputTranscript(text, final, item_id)]
 
     def _remember(self, session: Fields) -> None:
         self._session_id = session.text("id") or self._session_id

@@ -28,6 +28,7 @@ class BetaDialect(OpenAIRealtime):
         "response.output_text.delta": "response.text.delta",
         "response.output_text.done": "response.text.done",
     }
+    reply_part: ClassVar[str] = "text"
     pcm: ClassVar[str] = "pcm16"
     """The name of PCM."""
     codecs: ClassVar[Mapping[str, CodecName]] = {

@@ -84,7 +84,10 @@ class OpenS2S(RequestDialect):
         return Dial(self._url, {"Content-Type": "application/json"} | bearer_header(self.settings))
 
     def request(self, wav: str) -> dict[str, Any]:
-        return self._body | {"messages": self.messages({"audio": wav})}
+        return self._body | {"messages": self.messages(wav)}
+
+    def part(self, wav: str) -> dict[str, Any]:
+        return {"audio": wav}
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         try:

@@ -238,7 +238,7 @@ class BaseDialect:
 class RequestDialect(BaseDialect):
     """Base class of dialects that send the recording of a turn as one HTTP request; there is no session.
 
-    A subclass implements `request` and the answer, and sets `begun` and `over`.
+    A subclass implements `request`, `part` and the answer, and sets `begun` and `over`.
 
     Attributes:
         requested: Whether the request was sent.
@@ -265,12 +265,22 @@ class RequestDialect(BaseDialect):
         """Return the request with the user's recording, a WAV file in base64."""
         raise NotImplementedError
 
-    def messages(self, recording: Mapping[str, object]) -> list[dict[str, object]]:
-        """Return the chat's messages: the instructions, if any, and a content part with the recording."""
-        said: list[dict[str, object]] = [{"role": "user", "content": [recording]}]
+    def part(self, wav: str) -> Mapping[str, object]:
+        """Return the content part of a recording, a WAV file in base64."""
+        raise NotImplementedError
+
+    def messages(self, wav: str) -> list[dict[str, object]]:
+        """Return the chat's messages: the instructions, if any, the earlier turns, and the recording."""
+        said: list[dict[str, object]] = []
         if self.settings.instructions:
-            said.insert(0, {"role": "system", "content": self.settings.instructions})
-        return said
+            said.append({"role": "system", "content": self.settings.instructions})
+        for turn in self.settings.history:
+            heard = [self.part(self._wav(pybase64.b64decode(turn.audio)))] if turn.audio else turn.text
+            said += [{"role": "user", "content": heard}, {"role": "assistant", "content": turn.reply}]
+        return [*said, {"role": "user", "content": [self.part(wav)]}]
+
+    def _wav(self, pcm: bytes) -> str:
+        return pybase64.b64encode_as_string(wav_header(len(pcm), self.input_rate_hz) + pcm)
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         """Report that the session is ready."""
@@ -289,8 +299,7 @@ class RequestDialect(BaseDialect):
         self.requested = True
         pcm = b"".join(self._frames)
         self._frames.clear()
-        wav = pybase64.b64encode_as_string(wav_header(len(pcm), self.input_rate_hz) + pcm)
-        return (send_json(self.request(wav)),)
+        return (send_json(self.request(self._wav(pcm))),)
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         """Return the failure of the request."""

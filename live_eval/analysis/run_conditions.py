@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.recording import part_of, text_of
+from live_eval.types import History
 
 __all__ = ["RunConditions", "conditions_of"]
 
@@ -20,6 +21,7 @@ class RunConditions:
         prompt: Name of the system prompt of conversations.
         impairment: Network and audio impairment; empty for none.
         concurrency: Number of concurrent sessions; None for a live conversation.
+        history: Source of a dialogue's earlier replies (`History`); empty for the endpoint's own.
         line: Encoding and bandwidth of a line that degrades the audio (a phone line); empty otherwise.
     """
 
@@ -28,6 +30,7 @@ class RunConditions:
     impairment: str
     concurrency: int | None
     line: str = ""
+    history: str = ""
 
     @property
     def in_words(self) -> tuple[str, ...]:
@@ -35,12 +38,16 @@ class RunConditions:
         sessions = f"{self.concurrency} concurrent" if self.concurrency is not None else None
         prompt = f"prompt {self.prompt}" if self.prompt else None
         impaired = f"impaired: {self.impairment}" if self.impairment else None
-        return tuple(text for text in (self.turn_mode, self.line, prompt, sessions, impaired) if text)
+        history = f"history {self.history}" if self.history else None
+        return tuple(
+            text for text in (self.turn_mode, self.line, history, prompt, sessions, impaired) if text
+        )
 
 
 def conditions_of(manifest: Mapping[str, Any]) -> RunConditions:
     """Return the conditions in a manifest, which may be untrusted."""
-    sessions = part_of(part_of(manifest, "config"), "turns").get("concurrency")
+    turns = part_of(part_of(manifest, "config"), "turns")
+    sessions, history = turns.get("concurrency"), text_of(turns, "history") or ""
     endpoint = part_of(manifest, "endpoint")
     return RunConditions(
         turn_mode=text_of(endpoint, "turn_mode"),
@@ -48,4 +55,5 @@ def conditions_of(manifest: Mapping[str, Any]) -> RunConditions:
         impairment=text_of(part_of(manifest, "impairment"), "spec") or "",
         concurrency=sessions if isinstance(sessions, int) and manifest.get("source") != "live" else None,
         line=text_of(endpoint, "line") or "",
+        history="" if history == History.OWN else history,
     )

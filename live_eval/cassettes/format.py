@@ -51,7 +51,7 @@ import orjson
 
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.rtp import RtpPacket
-from live_eval.dialect import EndpointSettings, Event, Message
+from live_eval.dialect import EarlierTurn, EndpointSettings, Event, Message
 from live_eval.errors import DataError
 from live_eval.files import atomic_text, read_text
 from live_eval.redaction import Concealer
@@ -203,7 +203,8 @@ class Cassette:
             for name, kind in (("turn_mode", TurnMode), ("modality", Modality)):
                 if name in values:
                     values[name] = kind(values[name])
-        except ValueError as error:
+            values["history"] = [EarlierTurn(**turn) for turn in values.get("history", ())]
+        except (TypeError, ValueError) as error:
             raise DataError(f"{self.name}: {error}") from None
         return EndpointSettings(base_url=base_url, key=key, **values)
 

@@ -88,6 +88,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         "missing": plugin.problem if broken else missing_requirements(spec),
         "transport": spec.transport_kind.value,
         "turn_modes": [mode.value for mode in spec.turn_modes],
+        "histories": [history.value for history in spec.histories],
         "comparable": spec.transport_kind is not TransportKind.HTTP,
         "verified": spec.verified or False,
     }

@@ -182,6 +182,7 @@ class RunReader:
 
     def earlier_texts(self, turn: TurnRecord) -> Iterator[tuple[str, str]]:
         """Yield the user's words and the reply of each earlier turn of a dialogue; empty if missing."""
+        yield from turn.case.history
         ids = self._fetch(
             """SELECT turn_id FROM turns WHERE json_extract("case", '$.dialogue_id') = ? AND repeat = ?
             AND json_extract("case", '$.turn_index') < ? ORDER BY json_extract("case", '$.turn_index')""",

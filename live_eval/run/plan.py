@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from live_eval import __version__
 from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataKind, DataOptions, DataSet, check_readable, load, locate, select
-from live_eval.dialect import ClientSpec, EndpointSettings, TransportKind
+from live_eval.dialect import ClientSpec, EarlierTurn, EndpointSettings, TransportKind
 from live_eval.errors import FailureKind, UsageError
 from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment, parse
@@ -26,6 +26,7 @@ from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.redaction import find_key, recipient_in_words
 from live_eval.registry import client
 from live_eval.registry import load as load_object
+from live_eval.run.histories import with_history
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt
 from live_eval.run.redacted_settings import public_config, redacted_paths
 from live_eval.run.run_file import ALL_TASKS, RunConfig
@@ -54,6 +55,7 @@ class Job:
 
     case: Case
     repeat: int
+    earlier: tuple[Case, ...] = ()  # the turns in the case's history
 
     @property
     def turn_id(self) -> str:
@@ -120,6 +122,7 @@ class Plan:
             key=self.key,
             key_id=os.environ.get(self.spec.key_id_variable) if self.spec.key_id_variable else None,
             key_token=find_key(self.spec.key_token_variable) if self.spec.key_token_variable else None,
+            history=[EarlierTurn(text=text, reply=reply) for text, reply in case.history] if case else (),
         )
 
     def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
@@ -245,6 +248,7 @@ def make_plan(
         case_ids=table.cases,
         limit=table.limit,
     )
+    cases, earlier = with_history(spec, config.turns.history, cases)
     missing: list[str] = []
     if needs_recordings:
         missing = data.check_recordings(cases)
@@ -253,7 +257,11 @@ def make_plan(
     _check_dialogues(spec, config, cases)
     turn_mode = config.turns.mode or spec.turn_modes[0]
     _check_scripts(turn_mode, cases)
-    jobs = [Job(case, repeat) for repeat in range(config.turns.repeat) for case in cases]
+    jobs = [
+        Job(case, repeat, earlier.get(case.case_id, ()))
+        for repeat in range(config.turns.repeat)
+        for case in cases
+    ]
     _check_turn_ids(jobs)
     if config.turns.shuffle:
         random.Random(config.turns.seed).shuffle(jobs)

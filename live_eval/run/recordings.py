@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
+import pybase64
+
 from live_eval.audio import Audio, frames_of, read_audio, resample
 from live_eval.dialect import ClientSpec
 from live_eval.errors import FailureKind, TurnError, UsageError
@@ -97,6 +99,21 @@ class Recordings:
             TurnError: The recording cannot be used.
         """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._load, case, impairment)
+
+    async def base64(self, case: Case) -> str:
+        """Return a recording as base64 PCM, int16 mono at the endpoint's rate.
+
+        Raises:
+            TurnError: The recording cannot be used.
+        """
+
+        def read() -> str:
+            if case.problem is not None:
+                raise TurnError(FailureKind.CASE_UNUSABLE, case.problem)
+            audio = resample(read_audio(case.audio_path, max_s=self._max_s).audio, self._spec.input_rate_hz)
+            return pybase64.b64encode_as_string(audio.int16().tobytes())
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
     def _load(self, case: Case, impairment: Impairment | None) -> PlayableCase:
         boundaries = self._boundaries[case.case_id]

@@ -30,7 +30,7 @@ from live_eval.run.retries import PATIENCE_S
 from live_eval.text.durations import seconds_of
 from live_eval.text.suggestions import did_you_mean
 from live_eval.timing import LAG_BOUND_NS
-from live_eval.types import Modality, OnGreeting, TurnMode, Variant
+from live_eval.types import History, Modality, OnGreeting, TurnMode, Variant
 
 __all__ = [
     "ALL_TASKS",
@@ -179,6 +179,11 @@ class TurnsTable(_Table):
     """``[turns]``: turn settings."""
 
     mode: TurnMode | None = Field(None, description="turn mode, if not the endpoint's default")
+    history: History = Field(
+        History.OWN,
+        description="earlier replies of a dialogue: the endpoint's own, or the data's, sent before each turn "
+        "as text, or with the user's recordings",
+    )
     concurrency: int = Field(4, ge=1, le=1000, description="number of concurrent sessions")
     processes: int | None = Field(
         None,

@@ -23,7 +23,7 @@ from live_eval.session.capture import LoggedMessage, TurnCapture
 from live_eval.session.event_loop import describe
 from live_eval.session.limits import SessionLimits
 from live_eval.session.turn import Turn
-from live_eval.types import Failure, Modality
+from live_eval.types import Failure, History, Modality
 
 __all__ = ["SessionAttempts", "skipped_turns"]
 
@@ -70,6 +70,8 @@ class SessionAttempts:
             records = []
             if playable:
                 order = self._order(jobs, playable, due_ns)
+                if self.plan.config.turns.history is History.INJECT_AUDIO:
+                    order = await self._with_recordings(order, jobs[0])
                 session = await self.runner.run(order, on_ready)
                 self.greetings.observe(session.captures[0])
                 records = await self._session_records(jobs, playable, order, session, attempt)
@@ -104,6 +106,18 @@ class SessionAttempts:
             records_wire=plan.config.output.record_wire,
             impairment=self._impairment(jobs[0]),
         )
+
+    async def _with_recordings(self, order: SessionOrder, job: Job) -> SessionOrder:
+        """Return an order whose history contains the user's recordings.
+
+        Raises:
+            TurnError: A recording cannot be used.
+        """
+        history = [
+            replace(turn, audio=await self.recordings.base64(case))
+            for turn, case in zip(order.settings.history, job.earlier, strict=True)
+        ]
+        return replace(order, settings=replace(order.settings, history=history))
 
     def _impairment(self, job: Job) -> Impairment | None:
         """Return the impairment for a turn or for the session that it starts, seeded by the turn's name."""

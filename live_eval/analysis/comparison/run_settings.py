@@ -9,6 +9,7 @@ from typing import Any
 
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.recording import part_of
+from live_eval.types import History
 
 __all__ = [
     "NOT_RECORDED",
@@ -47,6 +48,9 @@ def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> 
     impairments = [each.impairment or "none" for each in conditions]
     if impairments[0] != impairments[1]:
         yield Setting("impairment", *impairments)
+    histories = [each.history or History.OWN for each in conditions]
+    if histories[0] != histories[1]:
+        yield Setting("history", *histories)
     concurrency = [each.concurrency for each in conditions]
     if concurrency[0] != concurrency[1] and None not in concurrency:
         yield Setting(_CONCURRENCY, *map(str, concurrency))

@@ -101,7 +101,7 @@ class LatencyCampaign(Campaign):
             jobs = self._jobs_of(point, plan)
         jobs = jobs[: point.turns]
         if point.sessions is SessionKind.COLD:
-            jobs = tuple(Job(replace(job.case, dialogue_id=None, turn_index=0), job.repeat) for job in jobs)
+            jobs = tuple(replace(job, case=replace(job.case, dialogue_id=None, turn_index=0)) for job in jobs)
         else:
             jobs = tuple(_warm(jobs, point.concurrency))
         sessions = len(sessions_of(jobs))

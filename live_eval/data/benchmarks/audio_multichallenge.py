@@ -3,7 +3,8 @@
 The layout matches ``ScaleAI/audiomc`` on the Hugging Face hub: ``data/test-00000-of-00001.parquet`` with the
 columns ``id``, ``axis``, ``user_turn_N_audio``, ``user_turn_N_transcript``, ``assistant_turn_N_transcript``
 and ``rubric``, as several independent loaders read them. The benchmark gives its own assistant turns to the
-model and scores only the last reply. Here the earlier replies are the endpoint's own.
+model and scores only the last reply. By default, the earlier replies are the endpoint's own here
+(`live_eval.types.History`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ __all__ = ["find"]
 
 _FOLDER = "data"
 _USER_TURN = re.compile(r"user_turn_(\d{1,3})_transcript")
-_HISTORY = "own"
 _NOTE = (
-    "history: own. The dialogues continue from the endpoint's own replies, not from the published assistant "
-    "turns, so results are not comparable with published ones"
+    "by default, the dialogues continue from the endpoint's own replies, not from the published assistant "
+    "turns, so results are not comparable with published ones; --history inject-audio or inject-text sends "
+    "those"
 )
 
 
@@ -96,7 +97,7 @@ def _cases(
                 benchmark=spec.name,
                 part=axis,
                 rule=ScoringRule.RUBRICS if last else ScoringRule.NONE,
-                details={"rubrics": rubrics, "history": _HISTORY} if last else {},
+                details={"rubrics": rubrics} if last else {},
             ),
         )
 

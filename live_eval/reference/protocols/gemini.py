@@ -132,6 +132,10 @@ class _SessionResumption(_Model):
     transparent: bool | None = None
 
 
+class _HistoryConfig(_Model):
+    initial_history_in_client_content: bool | None = None
+
+
 class _Setup(_Model):
     model: str | None = None
     generation_config: _GenerationConfig | None = None
@@ -144,7 +148,7 @@ class _Setup(_Model):
     tools: list[dict[str, Any]] | None = None
     proactivity: dict[str, Any] | None = None
     explicit_vad_signal: bool | None = None
-    history_config: dict[str, Any] | None = None
+    history_config: _HistoryConfig | None = None
     avatar_config: dict[str, Any] | None = None
     safety_settings: list[dict[str, Any]] | None = None
     labels: dict[str, str] | None = None
@@ -217,6 +221,7 @@ class GeminiProtocol(ServerProtocol):
         super().__init__(engine)
         self._stored_sessions = stored_sessions
         self._setup: _Setup | None = None
+        self._awaits_history = False
         head = f"audio/pcm;rate={engine.settings.faults.codec(engine.config.output_codec).rate_hz}"
         self._audio_head = (
             f'{{"serverContent":{{"modelTurn":{{"parts":[{{"inlineData":{{"mimeType":"{head}","data":"'
@@ -256,7 +261,12 @@ class GeminiProtocol(ServerProtocol):
             return self._hear(given.realtime_input, at_ns)
         if given.client_content is not None:
             out = self._written(given.client_content.turns)
-            return [*out, *self._answer(at_ns)] if given.client_content.turn_complete else out
+            if not given.client_content.turn_complete:
+                return out
+            if self._awaits_history:
+                self._awaits_history = False
+                return out
+            return [*out, *self._answer(at_ns)]
         return [_refusal("Expected one of 'setup', 'realtimeInput', 'clientContent'.")]
 
     def _begin(self, setup: _Setup) -> Sequence[events.Output]:
@@ -276,6 +286,8 @@ class GeminiProtocol(ServerProtocol):
         if refused is not None:
             return [_refusal(refused)]
         self._setup = setup
+        history = setup.history_config
+        self._awaits_history = history is not None and history.initial_history_in_client_content is True
         self.engine.configure(config)
         out: list[events.Output] = [_say({"setupComplete": {"sessionId": self.engine.session_id}})]
         return [*out, *map(events.SendMessage, self._resumable(resumable=True))]

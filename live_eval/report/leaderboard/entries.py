@@ -181,13 +181,13 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
     # unrecorded data is never equal to other data
     known = str(data.get("fingerprint") or data.get("name") or f"that of {folder}")
     endpoint = f"{facts.endpoint or NOT_RECORDED}{at}"
-    turn_mode = facts.conditions.turn_mode
+    turn_mode, history = facts.conditions.turn_mode, facts.conditions.history
     return Entry(
         label=f"{facts.model or facts.endpoint or facts.name}{at}",
         run=BoardRun(
             number=number,
             folder=folder,
-            endpoint=", ".join([endpoint, *filter(None, (facts.model, facts.voice, turn_mode))]),
+            endpoint=", ".join([endpoint, *filter(None, (facts.model, facts.voice, turn_mode, history))]),
             prompt=prompt,
             data=_data_name(manifest),
             cases=len({turn.case_id for turn in summary.turns}),
@@ -198,7 +198,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
             differences=tuple(differences_from_paper(manifest, summary.turns)),
         ),
         # A gateway may serve a different model at each path, so the whole address identifies the model.
-        model=(facts.endpoint, base_url, facts.model, facts.voice, turn_mode, known),
+        model=(facts.endpoint, base_url, facts.model, facts.voice, turn_mode, history, known),
         data=known,
         prompt=prompt,
         states_cue=states_cue(manifest),

@@ -36,6 +36,11 @@ def test_what_was_recorded_is_told() -> None:
     assert conditions_of(MANIFEST).in_words == IN_WORDS
     phone = MANIFEST | {"endpoint": {"turn_mode": "full_duplex", "line": "8 kHz µ-law"}}
     assert conditions_of(phone).in_words == ("full_duplex", "8 kHz µ-law", *IN_WORDS[1:])
+    turns = MANIFEST["config"]["turns"]  # type: ignore[index]
+    injected = MANIFEST | {"config": {"turns": {**turns, "history": "inject-text"}}}
+    assert "history inject-text" in conditions_of(injected).in_words
+    own = MANIFEST | {"config": {"turns": {**turns, "history": "own"}}}
+    assert conditions_of(own) == conditions_of(MANIFEST)
     assert conditions_of({}).in_words == ()
     assert conditions_of(MANIFEST | {"source": "live"}).in_words == (*IN_WORDS[:2], IN_WORDS[3])
     hostile = {"impairment": "x", "prompt": {"name": 5}, "config": {"turns": [{}]}}

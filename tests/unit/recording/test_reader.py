@@ -156,3 +156,13 @@ def test_the_earlier_texts_of_a_dialogue_are_in_order_and_of_the_same_repeat(tmp
     with RunReader.open(tmp_path / "run") as reader:
         last = next(each for each in reader.turns() if each.case.case_id == "a/2" and each.repeat == 1)
         assert list(reader.earlier_texts(last)) == [("said 0", "a 0 1"), ("said 1", "a 1 1")]
+
+
+def test_the_earlier_texts_of_a_turn_are_those_of_its_history(tmp_path: Path) -> None:
+    said = (("Where is Lima?", "In Peru."),)
+    case = Case(case_id="a/1", script_id="a", variant=Variant.TARGET, audio_path=Path("x.wav"), history=said)
+    with RunWriter.create(tmp_path / "run", {}) as run:
+        run.commit(spoken_turn(case))
+    with RunReader.open(tmp_path / "run") as reader:
+        (turn,) = reader.turns()
+        assert tuple(reader.earlier_texts(turn)) == turn.case.history == said

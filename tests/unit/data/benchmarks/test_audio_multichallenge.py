@@ -35,10 +35,10 @@ def test_conversations_are_read_in_their_layout(tmp_path: Path) -> None:
     assert one.item is not None
     assert two.item is not None
     assert (one.item.rule, two.item.rule) == (ScoringRule.NONE, ScoringRule.RUBRICS)
-    assert two.item.details == {"rubrics": ["Names Ecuador."], "history": "own"}
+    assert two.item.details == {"rubrics": ["Names Ecuador."]}
     assert (two.text, two.turn_index, two.reference_text) == ("No, Quito.", 1, None)
     assert other.topic == "self_coherence"
-    assert any("history: own" in note for note in data.notes)
+    assert any("--history" in note for note in data.notes)
     assert len(load(tmp_path / "self_coherence").cases) == 1
 
 

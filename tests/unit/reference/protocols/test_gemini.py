@@ -244,6 +244,16 @@ def test_url_safe_base64_without_padding_is_accepted() -> None:
     assert client.listens[0].audio == pcm
 
 
+def test_initial_history_is_not_answered() -> None:
+    client = Client()
+    client.begin(historyConfig={"initialHistoryInClientContent": True})
+    turns = [{"role": "user", "parts": [{"text": "Hi."}]}, {"role": "model", "parts": [{"text": "Hello."}]}]
+    client.send(clientContent={"turns": turns, "turnComplete": True})
+    assert not client.answers
+    client.send(clientContent={"turns": turns[:1], "turnComplete": True})
+    assert len(client.answers[0].said) == 3
+
+
 def test_written_messages_are_answered() -> None:
     client = Client()
     client.begin()
