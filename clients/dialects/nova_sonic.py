@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
@@ -63,7 +63,6 @@ __all__ = ["NovaSonic"]
 
 _SECOND_NS = 1_000_000_000
 _COMPLETE, _RENEW = "complete the reply", "renew the session"
-_RENEW_NS, _RENEW_LATEST_NS = 360 * _SECOND_NS, 450 * _SECOND_NS
 _RECENT_FRAMES = 150  # three seconds
 _CODEC = Codec(CodecName.PCM16, OUTPUT_RATE_HZ)
 _INTERRUPTED = re.compile(r'\s*\{\s*"interrupted"\s*:\s*true\s*\}\s*')
@@ -101,6 +100,10 @@ class NovaSonic(BaseDialect):
     """
 
     needs_continuous_input = True
+    renew_ns: ClassVar[int] = 360 * _SECOND_NS
+    """Age of a connection at which the end of a reply renews the session."""
+    renew_latest_ns: ClassVar[int] = 450 * _SECOND_NS
+    """Age at which the session is renewed in any case."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -138,7 +141,7 @@ class NovaSonic(BaseDialect):
         self._opened_ns, self._moving = at_ns, False
         begin = self._prompt.begin()
         waiting, self._waiting = map(self._prompt.frame, self._waiting), []
-        return *begin, *waiting, *self.become_ready(), SetTimer(_RENEW, at_ns + _RENEW_LATEST_NS)
+        return *begin, *waiting, *self.become_ready(), SetTimer(_RENEW, at_ns + self.renew_latest_ns)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         """Handle an event or exception; ignore those of a session that is being replaced."""
@@ -259,7 +262,7 @@ class NovaSonic(BaseDialect):
             kind = FailureKind.UNKNOWN_MODEL
         elif "instability" in text:  # "Please retry your request"
             kind = FailureKind.UNAVAILABLE
-        elif name == "ModelTimeoutException" and at_ns - self._opened_ns >= _RENEW_NS:
+        elif name == "ModelTimeoutException" and at_ns - self._opened_ns >= self.renew_ns:
             kind = FailureKind.SESSION_EXPIRED
         return [self.fatal(kind, f"the endpoint ended the session: {name}: {text}{hint}", name)]
 
@@ -268,7 +271,7 @@ class NovaSonic(BaseDialect):
     def _finished(self, at_ns: int) -> list[Output]:
         """Complete the active reply, and renew an old session."""
         outputs = self._completed()
-        due = bool(outputs) and at_ns - self._opened_ns >= _RENEW_NS
+        due = bool(outputs) and at_ns - self._opened_ns >= self.renew_ns
         return [*outputs, *(self._renew(at_ns) if due else ())]
 
     def _completed(self) -> list[Output]:

@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pybase64
 import trustme
 
-__all__ = ["Answer", "Bedrock", "Refused", "serving_bedrock"]
+__all__ = ["Answer", "Bedrock", "Refused", "Sonic", "serving_bedrock"]
 
 Answer: TypeAlias = Callable[[dict[str, Any]], Iterable[dict[str, Any] | Exception]]
 """Return the events that answer an event; an exception ends the stream."""
@@ -63,6 +64,39 @@ async def serving_bedrock(
     async with await asyncio.start_server(serve_one, "127.0.0.1", 0, ssl=tls) as server:
         bedrock.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield bedrock
+
+
+class Sonic:
+    """A model that answers a quarter of a second after the user's last loud frame."""
+
+    def __init__(self) -> None:
+        self._loud = self._quiet = 0
+
+    def __call__(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Return what the model says after an event."""
+        if "audioInput" not in event:
+            return
+        pcm = np.frombuffer(pybase64.b64decode(event["audioInput"]["content"]), "<i2")
+        is_loud = bool(np.abs(pcm).max(initial=0) > 300)
+        self._loud += is_loud
+        self._quiet = 0 if is_loud else self._quiet + 1
+        if self._loud >= 5 and self._quiet == 12:
+            self._loud = 0
+            yield {"completionStart": {}}
+            yield from self._text("USER", "FINAL", "Hello.", "END_TURN")
+            yield from self._text("ASSISTANT", "SPECULATIVE", "A tone.", "PARTIAL_TURN")
+            yield {"contentStart": {"type": "AUDIO", "role": "ASSISTANT"}}
+            wave = 9_000 * np.sin(2 * np.pi * 440 / 24_000 * np.arange(9_600))
+            for piece in np.split(wave.astype("<i2"), 6):
+                yield {"audioOutput": {"content": pybase64.b64encode_as_string(piece.tobytes())}}
+            yield {"contentEnd": {"stopReason": "END_TURN"}}
+            yield from self._text("ASSISTANT", "FINAL", "A tone.", "END_TURN")
+
+    def _text(self, role: str, stage: str, text: str, reason: str) -> Iterator[dict[str, Any]]:
+        fields = json.dumps({"generationStage": stage})
+        yield {"contentStart": {"type": "TEXT", "role": role, "additionalModelFields": fields}}
+        yield {"textOutput": {"content": text}}
+        yield {"contentEnd": {"stopReason": reason}}
 
 
 class _Connection:

@@ -12,18 +12,24 @@ from typing import Any
 
 import pytest
 
+from live_eval.audio import frames_of
 from live_eval.clients.dialects.nova_sonic import NovaSonic
 from live_eval.clients.specs import NOVA_SONIC
 from live_eval.clock import SystemClock
 from live_eval.dialect import Dial, EndpointSettings
 from live_eval.errors import ConnectError, FailureKind, PluginError, TransportClosedError
+from live_eval.recording.record import finish
 from live_eval.registry import load
-from live_eval.types import Secret
-from tests.support.bedrock import Bedrock, Refused, serving_bedrock
+from live_eval.session import Session, Utterance
+from live_eval.session.limits import SessionLimits
+from live_eval.types import Case, Secret, SpeechBoundaries, StampKind, TurnMode, Variant
+from tests.support.bedrock import Bedrock, Refused, Sonic, serving_bedrock
+from tests.support.sounds import main_tone_hz, tone
 
 THERE = all(importlib.util.find_spec(name) for name in ("aws_sdk_bedrock_runtime", "awscrt", "h2"))
 needs_sdk = pytest.mark.skipif(not THERE, reason="needs Python 3.12, the extra `nova-sonic` and h2")
 SPEC = NOVA_SONIC
+MS = 1_000_000
 SECRET, TOKEN = "wJalrX-secret-key", "FwoG-session-token"
 
 
@@ -150,6 +156,35 @@ async def test_a_port_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ConnectError) as caught:
         await load(SPEC.transport)(SystemClock()).connect(to, 5)
     assert caught.value.kind is FailureKind.CONNECTION_REFUSED
+
+
+class Renewed(NovaSonic):
+    """Renews its session after each reply."""
+
+    renew_ns = 0
+
+
+@needs_sdk
+async def test_a_session_is_renewed_after_each_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = frames_of(tone(16_000, 300), 320)
+    end_ns = len(frames) * 20 * MS
+    spoken = SpeechBoundaries(onset_ns=0, voice_end_ns=end_ns, method="annotation")
+    said = Utterance(frames=frames, frame_ns=20 * MS, boundaries=spoken)
+    mode, limits = TurnMode.SERVER_VAD, SessionLimits(connect_s=5, ready_s=5, reply_s=5, stall_s=5)
+    async with serving_bedrock(tmp_path, Sonic) as bedrock:
+        monkeypatch.setenv("SSL_CERT_FILE", str(bedrock.authorities))
+        dialect = Renewed(settings(bedrock.url, instructions="Be brief."))
+        session = Session(dialect, load(SPEC.transport), SystemClock(), turn_mode=mode, limits=limits)
+        captures = await session.converse([said, said])
+    case = Case(case_id="c", script_id="c", variant=Variant.NEUTRAL, audio_path=Path("c.wav"))
+    for capture in captures:
+        record = finish(capture, case, None, repeat=0, attempt=1)
+        assert record.captured
+        assert main_tone_hz(record.audio[0], 24_000) == pytest.approx(440, abs=5)
+        assert record.trace.stamps is StampKind.USER
+    texts = [each["textInput"]["content"] for each in bedrock.events if "textInput" in each]
+    assert texts[:4] == ["Be brief.", "Be brief.", "Hello.", "A tone."]
+    assert len(bedrock.headers) == 3
 
 
 @needs_sdk
