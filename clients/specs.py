@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from live_eval.dialect import ClientSpec, Emulation, TransportKind
+from live_eval.dialect import TransportKind
+from live_eval.registry import ClientSpec, Emulation
 from live_eval.types import History, TurnMode
 
 __all__ = [

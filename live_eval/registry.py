@@ -1,4 +1,4 @@
-"""Find and load plugins by entry point.
+"""Define the specification of a client, and find and load plugins by entry point.
 
 A client is an entry point in the group ``live_eval.clients`` that refers to a `ClientSpec`; a judge is an
 entry point in the group ``live_eval.judges`` that refers to a `JudgeSpec`. Finding a plugin imports only its
@@ -17,17 +17,20 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from live_eval.dialect import ClientSpec
+from live_eval.dialect import TransportKind
 from live_eval.errors import JudgeError, PluginError
 from live_eval.extras import install_command
 from live_eval.judging import JudgeKind, JudgeRole, JudgeSpec, OptionSpec
 from live_eval.redaction import has_key
 from live_eval.text.suggestions import did_you_mean
+from live_eval.types import History, TurnMode
 from live_eval.weights import recorded_weights
 
 __all__ = [
     "CLIENTS",
     "JUDGES",
+    "ClientSpec",
+    "Emulation",
     "Plugin",
     "client",
     "default_judges",
@@ -43,6 +46,103 @@ __all__ = [
 CLIENTS = "live_eval.clients"
 JUDGES = "live_eval.judges"
 _DISTRIBUTION = "live-eval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """The reference endpoint's emulation of a service, for tests and calibrations of its client.
+
+    Args:
+        base_path: Path of the base URL to give the client, such as ``"/v1"``.
+        lossy_input: Whether the user's audio goes through a lossy codec.
+        exclusive: Whether the service allows only one session at a time.
+        calibrates: Whether `live-eval calibrate` uses this client to measure its transport kind.
+    """
+
+    base_path: str = ""
+    lossy_input: bool = False
+    exclusive: bool = False
+    calibrates: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSpec:
+    """The specification of a client, referenced by an entry point; reading it does not load the client.
+
+    Args:
+        name: Client name for ``--endpoint``.
+        title: Service name in reports.
+        dialect: Dialect class, ``"module:Class"``, constructed with `EndpointSettings`.
+        transport: Transport class, ``"module:Class"``, constructed with a `Clock`.
+        transport_kind: Kind of the transport.
+        base_url: Service URL; None if the user must pass a URL, or if `launch` starts the service.
+        model: Default model, or None.
+        voice: Default voice, or None.
+        transcription_model: Default model for input transcription, or None.
+        key_variable: Environment variable with the API key, or None if no key is needed.
+        packages: Packages that must be importable; `extra` installs them.
+        python: Oldest version of Python that `packages` support.
+        key_id_variable, base_url_variable: Environment variables with the key's name and the URL, or None.
+        key_token_variable: Environment variable with the session token of a temporary key, or None.
+        input_rate_hz: Sample rate of the user's audio on the wire.
+        output_rate_hz: Sample rate of the reply's audio.
+        frame_ms: Length of a user audio frame.
+        line: What alters the audio before or after the model, such as "8 kHz µ-law"; empty if nothing does.
+        turn_modes: Turn modes that the service supports; the first is the default.
+        takes_instructions: Whether a session accepts a system prompt.
+        histories: How a session can begin in the middle of a dialogue (`EndpointSettings.history`).
+        session_limit_s: Session length after which the service ends a session, or None.
+        sessions: Default limit on concurrent sessions, which also limits a run; None if unknown.
+        greets: Whether the service speaks first, at `base_url` or as started by `launch`. None if unknown:
+            the first sessions of a run wait for a greeting.
+        input_audio_tokens_per_s: Tokens counted per second of the user's audio; None if unknown, 0 if none.
+        output_audio_tokens_per_s: Tokens per second of a reply, or None.
+        reply_speed: Seconds of reply audio that the service sends per second, or None if unknown.
+        limits: Other limits, for users.
+        docs_url: URL of the vendor's documentation.
+        verified: Date of the last test against the vendor's service, or None.
+        launch: ``"module:function"`` that starts the service for a run without a base URL: called with the
+            data set's folder and the log folder, it returns an asynchronous context manager of the base URL.
+            None if the service cannot be started.
+        emulation: Emulation by the reference endpoint, or None.
+    """
+
+    name: str
+    title: str
+    dialect: str
+    transport: str
+    base_url: str | None = None
+    transport_kind: TransportKind = TransportKind.WEBSOCKET
+    model: str | None = None
+    voice: str | None = None
+    transcription_model: str | None = None
+    key_variable: str | None = None
+    packages: tuple[str, ...] = ()
+    extra: str | None = None
+    python: tuple[int, int] = (3, 11)
+    key_id_variable: str | None = None
+    key_token_variable: str | None = None
+    base_url_variable: str | None = None
+    input_rate_hz: int = 24_000
+    output_rate_hz: int = 24_000
+    frame_ms: int = 20
+    line: str = ""
+    turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
+    takes_instructions: bool = True
+    histories: tuple[History, ...] = ()
+    session_limit_s: int | None = None
+    sessions: int | None = None
+    greets: bool | None = None
+    input_audio_tokens_per_s: float | None = None
+    output_audio_tokens_per_s: float | None = None
+    reply_speed: float | None = None
+    limits: str = ""
+    docs_url: str = ""
+    verified: str | None = None
+    launch: str | None = None
+    emulation: Emulation | None = None
+
+
 _SPECS: dict[str, type[ClientSpec] | type[JudgeSpec]] = {CLIENTS: ClientSpec, JUDGES: JudgeSpec}
 
 

@@ -1,7 +1,7 @@
 """Acme Voice, a fictional vendor: OpenAI events, a custom key header, and a heartbeat."""
 
 from live_eval.clients.dialects.openai_realtime import OpenAIRealtime
-from live_eval.dialect import ClientSpec
+from live_eval.registry import ClientSpec
 
 SPEC = ClientSpec(
     name="acme",

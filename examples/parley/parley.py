@@ -18,7 +18,6 @@ from live_eval.clients.toolkit import (
     websocket_url,
 )
 from live_eval.dialect import (
-    ClientSpec,
     Committed,
     Dial,
     EndpointSettings,
@@ -33,6 +32,7 @@ from live_eval.dialect import (
     SpeechStopped,
 )
 from live_eval.errors import FailureKind
+from live_eval.registry import ClientSpec
 from live_eval.timing import ResponseStatus
 from live_eval.types import TurnMode
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from live_eval.analysis.latency.cost import unpriced
 from live_eval.audio import Audio, recording_s
-from live_eval.dialect import ClientSpec
 from live_eval.errors import LiveEvalError, TurnError
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, missing
+from live_eval.registry import ClientSpec
 from live_eval.run.plan import Job, Plan
 from live_eval.scoring.judge_runner import JudgeOptions, as_configured, llm_options, load_judge
 from live_eval.scoring.llm.budget import Price, Tokens

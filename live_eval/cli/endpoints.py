@@ -72,8 +72,8 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _row(plugin: Plugin) -> dict[str, Any]:
-    from live_eval.dialect import ClientSpec, TransportKind
-    from live_eval.registry import missing_requirements
+    from live_eval.dialect import TransportKind
+    from live_eval.registry import ClientSpec, missing_requirements
 
     spec = plugin.spec
     broken = not isinstance(spec, ClientSpec)

@@ -21,11 +21,12 @@ from live_eval.cluster.ray_connection import Cluster, error_text
 from live_eval.cluster.sealing import KeyPair, Seal
 from live_eval.cluster.session_actor import Measured, SessionActor, calibrate_node
 from live_eval.cluster.worker_spread import Load, WorkerSpread
-from live_eval.dialect import ClientSpec, TransportKind
+from live_eval.dialect import TransportKind
 from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.recording.calibrations import FEWEST_TURNS, KeptCalibration
 from live_eval.redaction import SECRETS
 from live_eval.reference.emulation import calibration_client
+from live_eval.registry import ClientSpec
 from live_eval.run.plan import Plan
 from live_eval.run.session_process import ProcessSettings, Ready, SessionAnswer
 from live_eval.run.session_workers import Place, SessionWorker, SpreadSessions

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from live_eval.dialect import ClientSpec, Emulation, TransportKind
+from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
-from live_eval.registry import CLIENTS, client, find_plugins
+from live_eval.registry import CLIENTS, ClientSpec, Emulation, client, find_plugins
 
 __all__ = ["address", "calibration_client", "emulated_clients", "emulation_of"]
 

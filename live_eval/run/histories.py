@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from live_eval.dialect import ClientSpec
 from live_eval.errors import UsageError
+from live_eval.registry import ClientSpec
 from live_eval.text.wording import alternatives
 from live_eval.types import Case, History, ScoringRule, SpeechKind
 

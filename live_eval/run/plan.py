@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 from live_eval import __version__
 from live_eval.cassettes import Cassette, Step
 from live_eval.data import DataKind, DataOptions, DataSet, check_readable, load, locate, select
-from live_eval.dialect import ClientSpec, EarlierTurn, EndpointSettings, TransportKind
+from live_eval.dialect import EarlierTurn, EndpointSettings, TransportKind
 from live_eval.errors import FailureKind, UsageError
 from live_eval.http.hosts import is_loopback
 from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.redaction import find_key, recipient_in_words
-from live_eval.registry import client
+from live_eval.registry import ClientSpec, client
 from live_eval.registry import load as load_object
 from live_eval.run.histories import with_history
 from live_eval.run.prompts import SystemPrompt, instructions_for, load_prompt

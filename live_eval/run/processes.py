@@ -19,9 +19,9 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from live_eval.clock import Clock
-from live_eval.dialect import ClientSpec
 from live_eval.errors import FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.redaction import SECRETS
+from live_eval.registry import ClientSpec
 from live_eval.run.session_process import (
     BEAT_S,
     Alive,

@@ -12,10 +12,10 @@ from typing import Self
 import pybase64
 
 from live_eval.audio import Audio, frames_of, read_audio, resample
-from live_eval.dialect import ClientSpec
 from live_eval.errors import FailureKind, TurnError, UsageError
 from live_eval.impair import Impairment
 from live_eval.impair.recording import impair_recording
+from live_eval.registry import ClientSpec
 from live_eval.run.run_file import RunConfig
 from live_eval.session import Utterance
 from live_eval.session.event_loop import describe

@@ -12,14 +12,14 @@ import pytest
 
 from live_eval.audio import frames_of
 from live_eval.clock import SystemClock
-from live_eval.dialect import ClientSpec, EndpointSettings
+from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind
 from live_eval.recording.record import TurnRecord, finish
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.settings import Cadence
 from live_eval.reference.truth import TrueReply, read_truth
-from live_eval.registry import client, load
+from live_eval.registry import ClientSpec, client, load
 from live_eval.session import Session, Utterance
 from live_eval.session.event_loop import LoopProbe
 from live_eval.session.limits import SessionLimits

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import live_eval.clients.specs
-from live_eval.dialect import ClientSpec, Dialect, EndpointSettings
-from live_eval.registry import load
+from live_eval.dialect import Dialect, EndpointSettings
+from live_eval.registry import ClientSpec, load
 
 __all__ = ["CASSETTES", "DIALECTS", "GOLDEN", "SPECS", "frame_samples"]
 

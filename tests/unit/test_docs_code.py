@@ -27,11 +27,10 @@ from live_eval.cli import main
 from live_eval.cli._duplex_command import print_duplex
 from live_eval.cli.duplex import command as duplex_command
 from live_eval.data import load
-from live_eval.dialect import ClientSpec
 from live_eval.judging import JudgeSpec, Scored
 from live_eval.recording import ScoreStore, TurnRecord
 from live_eval.recording.schema import RUN_TABLES, SCORES_TABLES
-from live_eval.registry import CLIENTS, JUDGES, find_plugins
+from live_eval.registry import CLIENTS, JUDGES, ClientSpec, find_plugins
 from live_eval.run.run_file import validate
 from live_eval.session.speaker import ReplyAudible
 from live_eval.types import SpeechKind

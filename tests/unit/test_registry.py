@@ -9,9 +9,9 @@ import pytest
 
 from live_eval import registry
 from live_eval.clients.specs import NOVA_SONIC
-from live_eval.dialect import ClientSpec
 from live_eval.errors import PluginError
 from live_eval.judging import JudgeKind, JudgeSpec, OptionSpec, OutputSpec
+from live_eval.registry import ClientSpec
 
 GOOD = ClientSpec(
     name="good", title="Good", dialect="a:B", transport="c:D", base_url=None, key_variable="GOOD_KEY"

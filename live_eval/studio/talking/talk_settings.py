@@ -8,13 +8,20 @@ from typing import Any
 
 from aiohttp import web
 
-from live_eval.dialect import ClientSpec, TransportKind
+from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.http.hosts import is_url
 from live_eval.judging import JudgeKind, Need
 from live_eval.live.quick_scores import live_options
 from live_eval.redaction import SECRETS, public_url
-from live_eval.registry import CLIENTS, client, find_plugins, installed_judges, missing_requirements
+from live_eval.registry import (
+    CLIENTS,
+    ClientSpec,
+    client,
+    find_plugins,
+    installed_judges,
+    missing_requirements,
+)
 from live_eval.scoring.judge_runner import unable_judges
 
 __all__ = ["TALK", "TalkSettings", "endpoint_choices", "judge_choices", "read_addresses"]
