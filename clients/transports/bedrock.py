@@ -171,8 +171,9 @@ class BedrockTransport:
             if type(error) is CallError and (found := _SHAPE.search(said)):  # an error of every AWS service
                 name = found[1]
             self._tell(orjson.dumps({"exception": {"type": name, "message": said}}).decode())
-        except (AwsCrtError, OSError, SmithyError) as error:
-            why = f"the stream broke: {error.__cause__ or error}"
+        except Exception as error:  # the SDK raises many kinds of errors for invalid events
+            cause = error.__cause__ or error
+            why = f"the stream broke: {type(cause).__name__}: {cause}"
         finally:
             self._ended(why)
 

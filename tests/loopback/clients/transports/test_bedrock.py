@@ -128,6 +128,20 @@ async def test_a_request_that_is_refused(
 
 
 @needs_sdk
+async def test_an_event_that_the_sdk_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def surprise(said: dict[str, Any]) -> Iterable[Exception]:
+        return [Exception("someNewException", "Surprise.")]
+
+    transport = load(SPEC.transport)(SystemClock())
+    async with serving_bedrock(tmp_path, lambda: surprise) as bedrock:
+        await transport.connect(dial(bedrock, monkeypatch), 5)
+        await transport.send(event("sessionStart"))
+        with pytest.raises(TransportClosedError, match=r"the stream broke: KeyError: 'someNewException'"):
+            await transport.receive()
+        await transport.close()
+
+
+@needs_sdk
 async def test_a_connection_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reset(said: dict[str, Any]) -> Iterable[dict[str, Any]]:
         raise ConnectionResetError
