@@ -49,12 +49,13 @@ from live_eval.dialect import (
     ResponseDone,
     ResponseStarted,
 )
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.timing import ResponseStatus
 
 __all__ = ["OpenS2S"]
 
 _REPLY = "reply_1"
+_MOST_TOKENS = 1024  # the worker's own limit
 
 
 class OpenS2S(RequestDialect):
@@ -74,6 +75,10 @@ class OpenS2S(RequestDialect):
             turn_detection="the worker has no detector; remove this setting",
             voice="the worker has one voice; remove this setting",
         )
+        if (settings.max_output_tokens or 0) > _MOST_TOKENS:
+            raise UsageError(
+                f"endpoint.max_output_tokens {settings.max_output_tokens}: expected {_MOST_TOKENS} or less"
+            )
         self._url = http_url(settings.base_url, "worker_generate_stream", {})
         body = given(model=settings.model, max_new_tokens=settings.max_output_tokens)
         self._body = merged(body, settings.extra)

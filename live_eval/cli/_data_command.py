@@ -27,7 +27,6 @@ from live_eval.data.benchmarks import (
 from live_eval.data.benchmarks.fetching import fetch_benchmark
 from live_eval.errors import DataError, UsageError
 from live_eval.text.wording import counted, limited
-from live_eval.types import ScoringRule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["add_command", "check_command", "list_command"]
 
 _MOST_LINES = 40
+_NOT_ADDED = "EchoMind and your own recordings are not added: pass their folder with --data"
 _TEXT = ("", "cues", "types", "kind")
 _LISTED = {
     "name": "benchmark",
@@ -111,7 +111,11 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
 
 def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) -> None:
     """Run ``live-eval data add`` with the values of its flags."""
-    spec, part = benchmark_named(name)
+    try:
+        spec, part = benchmark_named(name)
+    except UsageError as error:
+        known = name.partition("/")[0] in BENCHMARKS
+        raise (error if known else UsageError(f"{error}. {_NOT_ADDED}")) from None
     revision = f", revision {spec.revision[:12]}" if spec.revision else ""
     click.echo(f"{spec.title}: {spec.source}{revision}", err=True)
     click.echo(f"  licence: {spec.licence}", err=True)
@@ -124,14 +128,10 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
         _download(spec, part, again=again)
     else:
         _record_copy(spec, path)
-    check = f"live-eval data check {name}, "
-    turn_taking = all(each.rule is ScoringRule.TURN_TAKING for each in spec.parts.values())
-    used = f"duplex ENDPOINT --probe own --data {name}" if turn_taking else f"run ENDPOINT --data {name}"
-    if spec.rated:
-        check, used = "", f"audit JUDGE --data {name}"
     if spec.unverified:
         click.echo(f"  unverified: {spec.unverified}", err=True)
-    click.echo(f"next: {check}live-eval {used}", err=True)
+    check = "" if spec.rated else f"live-eval data check {name}, "
+    click.echo(f"next: {check}live-eval {spec.command(name)}", err=True)
 
 
 def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:

@@ -152,13 +152,14 @@ def _audit_published(
     from live_eval import registry
     from live_eval.analysis.audit.rated import audit_ratings
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
-    from live_eval.data.benchmarks import benchmark_named, benchmarks_folder, read_record
+    from live_eval.data.benchmarks import BENCHMARKS, benchmark_named, benchmarks_folder, read_record
     from live_eval.data.benchmarks.vstyle import rated_replies
     from live_eval.scoring.judge_runner import check_named, judge_options
 
+    rated = [name for name, each in BENCHMARKS.items() if each.rated]
+    if data.partition("/")[0] not in rated:
+        raise UsageError(f"--data {data!r}: expected replies with people's ratings: {', '.join(rated)}")
     spec, language = benchmark_named(data)
-    if not spec.rated:
-        raise UsageError(f"{spec.title} has no replies with people's ratings; expected vstyle")
     recorded = read_record(spec)
     if recorded is None:
         raise UsageError(f"{spec.title} is not on this machine: live-eval data add {spec.name} --path FOLDER")

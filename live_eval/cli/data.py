@@ -80,7 +80,7 @@ def _list(as_json: bool) -> None:
 @click.argument("name", metavar="NAME[/PART]")
 @click.option(
     "--path",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=None,
     help="Use an existing copy: the folder is recorded, and nothing is downloaded or copied.",
 )

@@ -231,8 +231,8 @@ def make_plan(
     data = load(locate(table.path), options)
     if any(case.item is not None and case.item.rule is ScoringRule.TURN_TAKING for case in data.cases):
         raise UsageError(
-            f"{data.name} measures turn-taking: use live-eval duplex {config.endpoint.name} --data "
-            f"{table.path}"
+            f"{data.name} measures turn-taking: use live-eval duplex {config.endpoint.name} --probe own "
+            f"--data {table.path}"
         )
     if data.kind is DataKind.BENCHMARK and not data.cases:
         raise UsageError(f"{data.name} has no items to run: {data.notes[-1]}")
@@ -323,7 +323,13 @@ def _at_its_address(spec: ClientSpec, config: RunConfig) -> RunConfig:
 
 def _load(plan: Plan) -> None:
     """Import the dialect and the transport before the event loop runs; raise if the settings are invalid."""
-    load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
+    try:
+        load_object(plan.spec.dialect)(plan.settings(plan.base_url or "ws://127.0.0.1"))
+    except UsageError as error:
+        variable, url = plan.spec.base_url_variable, plan.config.endpoint.base_url
+        if variable is None or os.environ.get(variable) != url:
+            raise
+        raise UsageError(str(error).replace("endpoint.base_url", variable, 1)) from None
     load_object(plan.spec.transport)
 
 
@@ -484,9 +490,9 @@ def _check_turn_ids(jobs: Sequence[Job]) -> None:
 
 def _check_endpoint(spec: ClientSpec, config: RunConfig) -> None:
     if spec.base_url is None and config.endpoint.base_url is None and spec.launch is None:
-        rule = f" ({spec.limits})" if spec.limits else ""
+        rule = f" ({spec.limits})" if spec.limits and not spec.base_url_variable else ""
         variable = f", or set {spec.base_url_variable}" if spec.base_url_variable else ""
-        raise UsageError(f"{spec.title} has no default URL: pass --base-url with its address{variable}{rule}")
+        raise UsageError(f"{spec.name} has no default URL: pass --base-url with its address{variable}{rule}")
     mode = config.turns.mode
     if mode is not None and mode not in spec.turn_modes:
         raise UsageError(

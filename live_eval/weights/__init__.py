@@ -324,9 +324,8 @@ def _within(path: Path, file: WeightsFile, spec: WeightsSpec) -> Path:
     if not found.is_file() or (len(spec.files) > 1 and not path.is_dir()):
         wanted = ", ".join(file.name for file in spec.files)
         what = "a file" if len(spec.files) == 1 else "a folder"
-        raise JudgeError(
-            f"{path}: expected {what} with the weights {spec.name} ({wanted}), found no {found.name}"
-        )
+        missing = f"found no {found.name}" if path.exists() else "the path does not exist"
+        raise JudgeError(f"{path}: expected {what} with the weights {spec.name} ({wanted}), but {missing}")
     return found
 
 

@@ -157,8 +157,7 @@ def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
     if first not in BENCHMARKS:
         raise UsageError(
             f"unknown benchmark {first!r}{did_you_mean(first, BENCHMARKS)}; "
-            f"expected one of {', '.join(BENCHMARKS)}. EchoMind and your own recordings are not added: pass "
-            "their folder with --data"
+            f"expected one of {', '.join(BENCHMARKS)}"
         )
     spec = BENCHMARKS[first]
     if part and part.partition("/")[0] not in spec.parts:
@@ -183,9 +182,11 @@ def locate_benchmark(name: str) -> Path | None:
     if recorded is None:
         if os.path.exists(name):
             return None
+        command = spec.command(name)
+        then = "" if command.startswith("run ") else f"; then use live-eval {command}"
         raise DataError(
             f"{spec.title} is not on this machine: add it (live-eval data add {name}), or record your copy "
-            f"(live-eval data add {spec.name} --path FOLDER)"
+            f"(live-eval data add {spec.name} --path FOLDER){then}"
         )
     path = recorded.root / part
     if find_benchmark(path) is None:

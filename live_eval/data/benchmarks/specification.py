@@ -84,6 +84,14 @@ class BenchmarkSpec:
         """Number of items of all parts."""
         return sum(part.items for part in self.parts.values())
 
+    def command(self, name: str) -> str:
+        """Return the command that uses the benchmark or its part, without ``live-eval``."""
+        if self.rated:
+            return f"audit JUDGE --data {name}"
+        if all(part.rule is ScoringRule.TURN_TAKING for part in self.parts.values()):
+            return f"duplex ENDPOINT --probe own --data {name}"
+        return f"run ENDPOINT --data {name}"
+
     @property
     def licence_note(self) -> str:
         """A sentence about the licence, for a run and its pages."""

@@ -41,7 +41,7 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
     entries = read_entries(paths)
     parts = {entry: _parts(entry, spec, part) for entry in entries}
     if not any(parts.values()):
-        raise UsageError(f"expected runs with items of {name}, found none among {len(entries)}")
+        raise UsageError(f"expected a run with items of {name}; none of these has any")
     published = [_limited(table, part) for table in published_tables(spec.name)] or [_unpublished(spec)]
     listed = {column for table in published for column in table.columns}
     found = {name for of_run in parts.values() for name in of_run}

@@ -103,7 +103,9 @@ class LlmOptions:
                     f"expected one of {', '.join(PRESETS)}"
                 )
             if self.base_url is not None:
-                raise UsageError(f"expected either an LLM service or a base URL, got both ({self.preset})")
+                raise UsageError(
+                    f"judges.llm {self.preset} and judges.llm_base_url: expected only one of them"
+                )
         if self.samples < 1:
             raise UsageError(f"samples = {self.samples}: expected at least 1")
         for name in ("max_calls", "max_tokens", "max_cost"):

@@ -277,3 +277,11 @@ def test_an_application_without_a_default_address_needs_one() -> None:
         UsageError, match=r"has no default URL: pass --base-url with its address \(the base URL is https://"
     ):
         make_plan(validate({"endpoint": {"name": "azure"}}))
+
+
+def test_an_address_in_the_environment_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"^livekit has no default URL.* or set LIVEKIT_URL$"):
+        make_plan(validate({"endpoint": {"name": "livekit"}}))
+    monkeypatch.setenv("LIVEKIT_URL", "foo")
+    with pytest.raises(UsageError, match=r"^LIVEKIT_URL 'foo': expected an address"):
+        make_plan(validate({"endpoint": {"name": "livekit"}}))

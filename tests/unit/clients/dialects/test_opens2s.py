@@ -72,6 +72,7 @@ def test_a_turn_is_a_request_with_a_wav_file() -> None:
         ({"modality": Modality.TEXT}, "always speaks"),
         ({"turn_detection": {"threshold": 1}}, "no detector"),
         ({"voice": "v"}, "one voice"),
+        ({"max_output_tokens": 1025}, "expected 1024 or less"),
     ],
 )
 def test_what_the_worker_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:

@@ -83,7 +83,9 @@ def test_stretches_are_cut_for_the_campaign_and_runs_are_refused(root: Path, tmp
     context, overlap = (soundfile.info(manifest.parent / turn["audio"]).duration for turn in row["turns"])
     assert 0 < context <= 0.8
     assert 0 < overlap <= 0.6
-    with pytest.raises(UsageError, match=r"measures turn-taking: use live-eval duplex reference --data"):
+    with pytest.raises(
+        UsageError, match=r"measures turn-taking: use live-eval duplex reference --probe own --data"
+    ):
         make_plan(RunConfig.model_validate({"endpoint": {"name": "reference"}, "data": {"path": str(root)}}))
 
 
