@@ -11,7 +11,6 @@ UNUSED := /tests?/|/torch/testing/|/transformers/models/|/($(RARE))/|/pygments/l
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/lib || true
 # The lock has versions and hashes of all packages except torch, whose build differs between machines.
 LOCK := requirements-dev.lock
-LOCKED := $(PIP) --no-deps --require-hashes --requirement
 DEV := local,torch,emotion,wordnet,livekit,export,chinese,dev
 # Every extra for users; `.venv/dev` has some of these and the development tools.
 SHIPPED := local,mic,keyring,torch,emotion,wordnet,ray,livekit,nova-sonic,export,sets,chinese,inspect
@@ -51,16 +50,13 @@ help: ## Show the targets.
 	@$(COMPILE)
 	@touch $@
 
-# The lock is tested on Linux; elsewhere pip resolves the versions. pip installs on one core, so each half of the lock has
-# a pip. The last step adds dependencies of torch's build.
+# The lock is tested on Linux; elsewhere pip resolves the versions. torch comes from pip's index, which uv does not read.
+# The last step adds dependencies of torch's build.
 .venv/dev: .venv/python pyproject.toml constraints.txt $(LOCK)
 	@echo "setting up .venv (live-eval with every offline judge, and development tools) …"
 	@if [ "$$(uname)" = Linux ]; then \
-	  for half in 0 1; do awk "/^[^ ]/ { n++ } n % 2 == $$half" $(LOCK) >.venv/lock-$$half.txt; done; \
 	  $(PIP) --no-deps torch torchaudio & torch=$$!; \
-	  $(LOCKED) .venv/lock-0.txt & half=$$!; \
-	  $(LOCKED) .venv/lock-1.txt; other=$$?; \
-	  wait $$torch && wait $$half && [ $$other = 0 ]; \
+	  $(BIN)/python scripts/install.py --no-deps --require-hashes --requirement $(LOCK) && wait $$torch; \
 	fi
 	@$(PIP) --editable '.[$(DEV)]'
 	@$(COMPILE)

@@ -28,12 +28,16 @@ Extra indexes are omitted: for a version that several indexes have, uv uses only
 """
 
 
-def uv_settings(pip_settings: Iterable[str]) -> dict[str, str]:
-    """Return uv's environment variables for lines of ``pip config list``."""
+def uv_settings(pip_settings: Iterable[str], arguments: Sequence[str] = ()) -> dict[str, str]:
+    """Return uv's environment variables for lines of ``pip config list``.
+
+    Versions with hashes need no constraints, and uv refuses constraints without hashes next to them.
+    """
     found = {}
     for line in pip_settings:
         key, _, value = line.partition("=")
-        if variable := SETTINGS.get(key.rpartition(".")[2]):
+        variable = SETTINGS.get(key.rpartition(".")[2])
+        if variable and not (variable == "UV_CONSTRAINT" and "--require-hashes" in arguments):
             found[variable] = value.strip("'\"")
     return found
 
@@ -50,8 +54,9 @@ def main(arguments: Sequence[str]) -> int:
     """Install, and return the exit status."""
     with TemporaryDirectory() as folder:
         if uv := find_uv(folder):
-            settings = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True).stdout
-            environment = {**os.environ, "UV_HTTP_RETRIES": "1", **uv_settings(settings.splitlines())}
+            listed = subprocess.run([*PIP, "config", "list"], capture_output=True, text=True).stdout
+            settings = uv_settings(listed.splitlines(), arguments)
+            environment = {**os.environ, "UV_HTTP_RETRIES": "1", **settings}
             command = [uv, "pip", "install", "--quiet", "--python", sys.executable, *arguments]
             if subprocess.run(command, env=environment, capture_output=True).returncode == 0:
                 return 0

@@ -33,3 +33,6 @@ def test_uv_is_given_the_settings_of_pip() -> None:
     assert found([]) == {}
     lines = ["global.index-url='https://index.example/simple'", "global.timeout='60'", ":env:.cert='c.pem'"]
     assert found(lines) == {"UV_DEFAULT_INDEX": "https://index.example/simple", "SSL_CERT_FILE": "c.pem"}
+    capped = ["global.constraint='capped.txt'"]
+    assert found(capped, ["torch"]) == {"UV_CONSTRAINT": "capped.txt"}
+    assert found(capped, ["--require-hashes"]) == {}
