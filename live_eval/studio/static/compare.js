@@ -7,7 +7,7 @@ import { counted, number } from "./web/format.js";
 import { about, headingOf } from "./web/scores.js";
 
 export async function show(place, { parts: ids, query, signal }) {
-  const values = make("div", {}, make("p", { class: "note", role: "status" }, "Comparing the values …"));
+  const values = make("div", { class: "comparing" }, make("p", { class: "note", role: "status" }, "Comparing the values …"));
   const cases = make("section", {});
   const heading = make("h1", {}, "Compare");
   const facts = await Promise.all(ids.map((id) => read(`/api/runs/${id}/facts`, { signal })));
