@@ -267,7 +267,7 @@ def first_byte_errors_ms(record: TurnRecord, known: Sequence[TrueReply]) -> list
                 and true.voice_end_ns is not None
                 and true.first_byte_ns is not None
             ):
-                sent = int(np.searchsorted(record.trace.frame_sent_ns, true.voice_end_ns, "right")) - 1
+                sent = int(np.abs(record.trace.frame_sent_ns - true.voice_end_ns).argmin())
                 measured_ns = int(response.chunk_arrival_ns[0]) - int(record.trace.frame_deadline_ns[sent])
                 errors.append((measured_ns - true.first_byte_ns) / 1e6)
     return errors

@@ -98,6 +98,7 @@ class Parties:
             performed: Data set of the takes, for a performance with a single endpoint.
             settings: Further arguments of each `LiveConversation`.
         """
+        writers: list[tuple[Plan, RunWriter]] = []
         joins: list[Callable[..., LiveConversation]] = []
         scorers: dict[str, QuickScorer] = {}
         with contextlib.ExitStack() as stack:
@@ -107,6 +108,8 @@ class Parties:
                 manifest = {**plan.manifest(), "source": "live", "devices": devices}
                 writer = stack.enter_context(RunWriter.create(party.folder, manifest))
                 stack.callback(_end, writer, performed)
+                writers.append((plan, writer))
+            for party, (plan, writer) in zip(self.all, writers, strict=True):  # scorers end before all runs
                 first = next(each for each in self.all if each.scored_as(party))
                 if first is party and party.judges:
                     scorers[party.name] = QuickScorer(party.judges, party.options)

@@ -59,6 +59,9 @@ def test_endpoints_with_the_same_judges_share_a_scorer(
 
         def close(self) -> None:
             made.remove(self.judges)
+            for name in "abcd":
+                with RunReader.open(tmp_path / name) as run:
+                    assert not run.ended, "the scorer still reads it"
 
     monkeypatch.setattr("live_eval.live.parties.QuickScorer", Scorer)
     all_judges: list[list[str]] = [["dnsmos"], ["dnsmos"], [], ["prosody"]]
