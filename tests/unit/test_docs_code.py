@@ -255,7 +255,7 @@ def test_the_examples_are_checked_as_they_say(name: str, monkeypatch: pytest.Mon
             del sys.modules[module]
 
 
-ELSEWHERE_RUN = {"export.md", "live.md", "pytest.md"}
+ELSEWHERE_RUN = {"export.md", "pytest.md"}
 """Pages whose Python is run in tests/loopback and tests/e2e, at least in part."""
 
 

@@ -1,8 +1,22 @@
 """Find the start and end of the speaker's own sounds in a recording, before the run.
 
 `voice_end` is the last sample of the speaker's own sounds, including unvoiced consonants, breath, sighs and
-laughter, but not background noise. ``docs/explanation/speech-boundaries.md`` describes the method, its limits
-and its accuracy.
+laughter, but not background noise. ``docs/explanation/speech-boundaries.md`` describes the limits and the
+accuracy of the method:
+
+1. Levels. Power is computed in 20 bands, in 16 ms windows with a hop of 4 ms. Sound more than 42 dB below the
+   voice is ignored as codec noise or reverberation.
+2. Background. The first estimate uses the quietest frames outside the speech that the silero network detects;
+   four passes then remove frames with the speaker's sound. A recording is clean if its quietest frames are 32
+   dB below its voice.
+3. Sounds. Each frame has a log likelihood ratio: some bands are raised by up to 30 dB, or there is only
+   background. Ratios are summed at four time scales. All maximal scoring segments (Ruzzo and Tompa) above
+   chance are candidates.
+4. The speaker's sounds are those that overlap speech, and others that are significant, close and loud enough,
+   and not clicks.
+5. The last sample. A strong boundary is the end of the finest segment, refined to the millisecond in clean
+   recordings. A weak boundary is the most likely change point between the spectra of the speaker and the
+   background.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from runpy import run_path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,7 +31,7 @@ from live_eval.reference.server.process import URL_VARIABLE
 from live_eval.reference.settings import Cadence
 from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate
-from tests.support.documentation import DOCS, run_python
+from tests.support.documentation import ROOT
 from tests.support.live_user import RATE_HZ, Loudspeaker, Seen, speak
 from tests.support.serving import reference
 
@@ -277,7 +278,7 @@ async def test_the_documented_program_runs_a_conversation(
             yield np.pad(piece, (0, block - len(piece)))
             await asyncio.sleep(0.01)
 
-    talk = await asyncio.to_thread(lambda: run_python(DOCS / "how-to/live.md")["talk"])
+    talk = await asyncio.to_thread(lambda: run_path(str(ROOT / "examples/own_microphone.py"))["talk"])
     async with reference(reply_ms=400) as address:
         endpoint = {"name": "reference", "base_url": f"ws://{address}/v1"}
         await asyncio.to_thread(talk, microphone(), Loudspeaker(), tmp_path / "run", endpoint)
