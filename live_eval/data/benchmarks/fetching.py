@@ -62,6 +62,8 @@ def fetch_benchmark(
 ) -> RecordedBenchmark:
     """Download missing files of a benchmark's parts, resuming partial downloads.
 
+    A recorded part whose files are complete needs no network, because a revision never changes.
+
     Args:
         parts: Names of the parts.
         again: Whether to check the hashes of complete files and replace changed files.
@@ -89,7 +91,9 @@ def fetch_benchmark(
         with FileLock(folder.with_name(f".{spec.name}.lock"), timeout=0):
             record = _recorded(spec, folder)
             for part in parts:
-                files = list(door.files_of(part))
+                files = [] if again else _recorded_files(spec, record, part)
+                if not files or not all(_is_here(folder, file, record, check=False) for file in files):
+                    files = list(door.files_of(part))
                 wanted = [file for file in files if not _is_here(folder, file, record, check=again)]
                 if planned is not None:
                     planned(part, len(files), len(files) - len(wanted))
@@ -115,6 +119,17 @@ def _recorded(spec: BenchmarkSpec, folder: Path) -> RecordedBenchmark:
     if found is not None and found.revision == spec.revision and found.root.resolve() == folder.resolve():
         return found
     return RecordedBenchmark(root=folder, revision=spec.revision)
+
+
+def _recorded_files(spec: BenchmarkSpec, record: RecordedBenchmark, part: str) -> list[_Published]:
+    """Return the files of a part that was downloaded before; empty if it was not."""
+    if part not in record.parts:
+        return []
+    return [
+        _Published(name, size, sha256)
+        for name, (size, sha256) in record.files.items()
+        if spec.metadata or name.startswith(f"{part}/")
+    ]
 
 
 def _is_here(folder: Path, file: _Published, record: RecordedBenchmark, *, check: bool) -> bool:
