@@ -41,12 +41,12 @@ REFERENCE_REPLY = "I see. Please tell me more."
 
 
 @functools.cache
-def audio_file(*, form: str = "WAV") -> bytes:
-    """Return the bytes of an audio file with a short spoken sentence of the bundled sample."""
+def audio_file(*, form: str = "WAV", cut: int = 0) -> bytes:
+    """Return the bytes of an audio file with a short spoken sentence, without its last `cut` samples."""
     recording = min(sample_path().rglob("*.flac"), key=lambda path: path.stat().st_size)
     audio = read_audio(recording).audio
     content = io.BytesIO()
-    soundfile.write(content, audio.samples, audio.rate_hz, format=form)
+    soundfile.write(content, audio.samples[: len(audio.samples) - cut], audio.rate_hz, format=form)
     return content.getvalue()
 
 
@@ -283,7 +283,10 @@ def vstyle(root: Path, items: int = 4, language: str = "en") -> Path:
         results / "model_eval_res" / f"{language}_res.jsonl",
         [key | {"gemini_score": 5 - n % 5} for n, key in enumerate(keys)],
     )
-    recordings_below(root / "VStyle-responses" / language / "wav", *(f"{n}.mp3" for n in range(items)))
+    for n in range(items):
+        recording = root / "VStyle-responses" / language / "wav" / f"{n}.mp3"
+        recording.parent.mkdir(exist_ok=True)
+        recording.write_bytes(audio_file(cut=n))
     return root
 
 

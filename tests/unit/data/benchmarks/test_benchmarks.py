@@ -1,6 +1,7 @@
 """The benchmarks that are known, and where they are on this machine."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,16 @@ def test_every_benchmark_is_described() -> None:
         assert spec.items > 0
         assert bool(spec.repository) == (len(spec.revision) == 40)
         assert spec.repository or spec.by_hand
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_real_copy_is_read_without_problems(name: str) -> None:
+    path = Path(os.environ.get("LIVE_EVAL_SETS", ""), name)
+    if not path.is_absolute() or not path.is_dir():
+        pytest.skip("LIVE_EVAL_SETS is not a folder with this benchmark")
+    data = load(path)
+    assert [case.problem for case in data.cases if case.problem][:5] == []
+    assert [note for note in data.notes if note.startswith("items read, of those published")] == []
 
 
 def test_a_recorded_benchmark_is_located_by_name(here: Path) -> None:
