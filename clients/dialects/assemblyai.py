@@ -118,7 +118,7 @@ class AssemblyAiAgent(EventDialect):
     def finish(self, at_ns: int) -> Sequence[Output]:
         return (send_json({"type": "session.end"}), *super().finish(at_ns))
 
-    # -- Messages of the endpoint ------------------------------------------------------------------------
+    # -- Endpoint messages -------------------------------------------------------------------------------
 
     def _on_speech_started(self, event: Fields, at_ns: int) -> list[Output]:
         playing = self._replies.audible(at_ns)

@@ -120,7 +120,7 @@ class DeepgramAgent(EventDialect):
         self._answered = True
         return self._replies.hear(pcm, _CODEC, at_ns)
 
-    # -- Messages of the endpoint ------------------------------------------------------------------------
+    # -- Endpoint messages -------------------------------------------------------------------------------
 
     def _on_welcome(self, event: Fields, at_ns: int) -> list[Output]:
         self._request_id = event.text("request_id")

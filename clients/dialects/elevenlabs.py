@@ -148,7 +148,7 @@ class ElevenLabsAgent(EventDialect):
             return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
         return replace(problem, message=text)
 
-    # -- Messages of the endpoint ------------------------------------------------------------------------
+    # -- Endpoint messages -------------------------------------------------------------------------------
 
     def _on_metadata(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("conversation_initiation_metadata_event")

@@ -140,7 +140,7 @@ class HumeEvi(EventDialect):
             return self.ended(text)
         return EndpointProblem(kind, text, fatal=True)
 
-    # -- Messages of the endpoint ------------------------------------------------------------------------
+    # -- Endpoint messages -------------------------------------------------------------------------------
 
     def _on_metadata(self, event: Fields, at_ns: int) -> list[Output]:
         return self.become_ready(event.text("chat_id"))

@@ -173,7 +173,7 @@ class Moshi(BaseDialect):
                 logged["metadata"] = redact_raw(payload.decode(errors="replace"), key)
         return logged
 
-    # -- Messages of the endpoint ------------------------------------------------------------------------
+    # -- Endpoint messages -------------------------------------------------------------------------------
 
     def _on_handshake(self, payload: bytes, at_ns: int) -> list[Output]:
         if 0 < len(payload) < _VERSIONS_BYTES:

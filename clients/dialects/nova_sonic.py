@@ -186,7 +186,7 @@ class NovaSonic(BaseDialect):
         speaks = isinstance(inner, dict) and not inner.keys().isdisjoint(("audioInput", "audioOutput"))
         return ("content",) if speaks else ()
 
-    # -- Events of the endpoint --------------------------------------------------------------------------
+    # -- Endpoint events ---------------------------------------------------------------------------------
 
     def _on_content_start(self, event: Fields, at_ns: int) -> list[Output]:
         stage = _stage(event.text("additionalModelFields"))

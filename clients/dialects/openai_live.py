@@ -152,7 +152,7 @@ class OpenAILive(EventDialect):
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
         return ("audio", "delta") if event.get("type") == "session.output_audio.delta" else ("audio",)
 
-    # -- Events of the endpoint --------------------------------------------------------------------------
+    # -- Endpoint events ---------------------------------------------------------------------------------
 
     def _on_started(self, event: Fields, at_ns: int) -> list[Output]:
         session = event.child("session")

@@ -219,7 +219,7 @@ class OpenAIRealtime(SessionDialect):
         delta = self.spellings.get(_AUDIO_DELTA, _AUDIO_DELTA)
         return ("audio", "delta") if event.get("type") == delta else ("audio",)
 
-    # -- Events of the endpoint --------------------------------------------------------------------------
+    # -- Endpoint events ---------------------------------------------------------------------------------
 
     def _table(self) -> dict[str, Handler]:
         """Return the event handlers by GA event name."""

@@ -140,7 +140,7 @@ class PipecatWebSocket(RtviBot):
         except MalformedError:
             return {"frame": kind, **redact_raw(text, key)}
 
-    # -- Messages of the bot -----------------------------------------------------------------------------
+    # -- Bot messages ------------------------------------------------------------------------------------
 
     def _on_audio(self, body: bytes, at_ns: int) -> list[Output]:
         audio = audio_of(body)

@@ -112,7 +112,7 @@ class Ultravox(EventDialect):
     def finish(self, at_ns: int) -> Sequence[Output]:
         return (send_json({"type": "hang_up"}), *super().finish(at_ns))
 
-    # -- Messages of the endpoint ------------------------------------------------------------------------
+    # -- Endpoint messages -------------------------------------------------------------------------------
 
     def _on_state(self, event: Fields, at_ns: int) -> list[Output]:
         state = event.need_text("state")

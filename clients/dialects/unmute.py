@@ -90,7 +90,7 @@ class Unmute(BetaDialect):
     def interrupt(self, response_id: str, heard_ms: int, at_ns: int) -> Sequence[Output]:
         return ()  # the server stops when it hears the user
 
-    # -- Events of the endpoint --------------------------------------------------------------------------
+    # -- Endpoint events ---------------------------------------------------------------------------------
 
     def _table(self) -> dict[str, Handler]:
         heard = "conversation.item.input_audio_transcription.delta"

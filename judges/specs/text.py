@@ -49,7 +49,7 @@ def _similarity(title: str, place: int, column: str, low: float | None = 0.0) ->
 
 
 def _error_rates(what: str, *columns: LeaderboardColumn) -> tuple[OutputSpec, ...]:
-    """Return the outputs `normalized`, which tables show, and `raw`; for Chinese, `characters` instead."""
+    """Return the outputs `normalized` (shown in tables) and `raw`, or `characters` for Chinese."""
     # no upper bound, because insertions are unlimited
     rate = partial(OutputSpec, unit="%", low=0.0, higher_is_better=False, optional=True)
     return (

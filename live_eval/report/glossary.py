@@ -87,9 +87,9 @@ DEFINITIONS = (
     (
         "intervals",
         f"{100 * LEVEL:.0f} %, by a bootstrap of {RESAMPLES} resamples that draws whole scripts, because the "
-        "variants of a script are not independent; percentile intervals, widened for few scripts (Hesterberg "
-        f"2015). There is no interval for fewer than {MIN_CLUSTERS} scripts, for a percentile with fewer "
-        f"than {MIN_BEYOND} expected values beyond it, or for a mean of equal values",
+        "variants of a script are not independent; percentile intervals, widened for small samples "
+        f"(Hesterberg 2015). There is no interval for fewer than {MIN_CLUSTERS} scripts, for a percentile "
+        f"with fewer than {MIN_BEYOND} expected values beyond it, or for a mean of equal values",
     ),
     (
         "against another run",

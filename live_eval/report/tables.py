@@ -175,7 +175,7 @@ def score_columns(runs: Sequence[RunView]) -> dict[str, ScoreColumn]:
 
 
 def judges_in_words(runs: Sequence[RunView]) -> list[str]:
-    """Describe the judges with versions and models, grouping runs that have the same judges."""
+    """Describe the judges with their versions and models, grouping runs with the same judges."""
     labels_of: dict[str, list[str]] = {}
     for view in runs:
         if view.summary.judges:

@@ -315,7 +315,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
 
 
 def _at_its_address(spec: ClientSpec, config: RunConfig) -> RunConfig:
-    """Return the configuration with the address in the environment, unless it already has one."""
+    """Return the configuration; if it has no address, with the one that the environment sets."""
     variable = spec.base_url_variable
     url = os.environ.get(variable) if variable and config.endpoint.base_url is None else None
     return config.with_base_url(url) if url else config

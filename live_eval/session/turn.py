@@ -293,7 +293,7 @@ class Turn:
 
     @property
     def progress_ns(self) -> int | None:
-        """The latest arrival of any response; None without a response."""
+        """The latest arrival of any response; None if there was no response."""
         return max((response.progress_ns for response in self.replies), default=None)
 
     @property

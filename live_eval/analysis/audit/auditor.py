@@ -131,7 +131,7 @@ def _why_impossible(part: str, spec: JudgeSpec, plan: AuditPlan) -> str | None:
     if part == "sensitivity":
         return None
     if pairwise:
-        return f"judge {spec.name!r} compares replies and has no scores of single turns"
+        return f"judge {spec.name!r} compares replies and does not score single turns"
     if part == "agreement":
         return None if plan.labels is not None else "expected labels (--labels FILE)"
     return None if plan.against is not None else "expected another judge (--against JUDGE)"
@@ -173,7 +173,7 @@ class _Audit:
         }
         if not scores:
             raise UsageError(
-                f"the run has no scores of {judge} in version {version}; to add them: "
+                f"the run has no scores from {judge} version {version}; to add them: "
                 f"live-eval score {self.run.path} --judges {judge}"
             )
         return scores

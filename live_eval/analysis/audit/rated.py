@@ -57,7 +57,7 @@ def audit_ratings(
     options = options or JudgeOptions()
     spec = as_configured(registry.judge(judge), options)
     if spec.kind is JudgeKind.PAIRWISE:
-        raise UsageError(f"judge {spec.name!r} compares replies and has no scores of single turns")
+        raise UsageError(f"judge {spec.name!r} compares replies and does not score single turns")
     values: dict[str, Mapping[str, float]] = {}
     skipped: Counter[str] = Counter()
     failed: Counter[str] = Counter()

@@ -150,7 +150,7 @@ def _times(begin: Any, end: Any) -> tuple[float, float]:
 
 
 def _words(item: Path) -> list[tuple[float, float]]:
-    """Return the times of the words in ``transcription.json``, a list of words or of speakers' words."""
+    """Return the word times in ``transcription.json``, which lists words, or speakers with their words."""
     found: list[tuple[float, float]] = []
     for entry in _json(item / "transcription.json"):
         for word in entry.get("item", [entry]):

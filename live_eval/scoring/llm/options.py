@@ -93,8 +93,7 @@ class LlmOptions:
             SECRETS.learn_url(self.base_url)
             if not is_url(self.base_url, ("http", "https")):
                 raise UsageError(
-                    f"LLM's base URL (--llm-base-url) {public_url(self.base_url)!r}: expected an "
-                    "address such as http://HOST:PORT/v1"
+                    f"--llm-base-url {public_url(self.base_url)!r}: expected a URL such as http://HOST:PORT/v1"
                 )
         if self.preset is not None:
             if self.preset not in PRESETS:

@@ -473,13 +473,13 @@ class TestStored:
     def test_mistakes_are_reported_before_any_request(self, run: Path, tmp_path: Path) -> None:
         labels = tmp_path / "people.csv"
         labels.write_text("turn_id,score\n0/target,good\n")
-        with pytest.raises(UsageError, match="no scores of toy in version 7; to add them: live-eval score"):
+        with pytest.raises(UsageError, match="no scores from toy version 7; to add them: live-eval score"):
             audit_run(run, "toy", AuditPlan(labels=labels))
         score_run(run, ["toy"])
         Toy.batches = []
         with pytest.raises(DataError, match=r"people\.csv:2"):
             audit_run(run, "toy", AuditPlan(labels=labels))
-        with pytest.raises(UsageError, match="has no scores of bleu"):
+        with pytest.raises(UsageError, match="has no scores from bleu"):
             audit_run(run, "toy", AuditPlan(against="bleu"))
         assert Toy.batches == []
 

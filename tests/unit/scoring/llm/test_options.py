@@ -51,7 +51,7 @@ def test_another_base_url_gets_a_key_only_if_named() -> None:
     [
         ({"preset": "claude"}, "unknown LLM service 'claude'; expected one of openai, gemini"),
         ({"preset": "openai", "base_url": LOCAL}, "expected only one of them"),
-        ({"base_url": "127.0.0.1:8000"}, "--llm-base-url.*expected an address such as http://HOST:PORT/v1"),
+        ({"base_url": "127.0.0.1:8000"}, "--llm-base-url.*expected a URL such as http://HOST:PORT/v1"),
         ({"samples": 0}, "samples = 0: expected at least 1"),
         ({"max_calls": -1}, "max_calls = -1: expected 0 or more"),
         ({"max_cost": float("nan")}, "max_cost = nan: expected 0 or more"),
