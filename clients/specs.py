@@ -384,6 +384,7 @@ NOVA_SONIC = ClientSpec(
     base_url_variable="AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
     input_rate_hz=16_000,
     turn_modes=(TurnMode.SERVER_VAD,),
+    histories=(History.INJECT_TEXT,),
     greets=False,
     limits="needs Python 3.12 and the extra nova-sonic; the base URL names the region; arrivals are "
     "timestamped in this process; before the limit of 8 minutes, a new session receives the conversation as "

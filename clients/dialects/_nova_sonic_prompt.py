@@ -71,8 +71,11 @@ class NovaPrompt:
             raise UsageError(
                 f"endpoint.extra.promptStart.audioOutputConfiguration: expected {_OUTPUT} (the format in use)"
             )
-        self._said: list[tuple[str, str]] = []
         self._number = 0
+        self._said: list[tuple[str, str]] = []
+        for turn in settings.history:
+            self.remember("USER", turn.text)
+            self.remember("ASSISTANT", turn.reply)
 
     def remember(self, role: str, text: str) -> None:
         """Add what the user (``USER``) or the model (``ASSISTANT``) said; roles alternate."""

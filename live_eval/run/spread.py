@@ -14,7 +14,7 @@ _MAX_IN_MAIN = 4
 _PER_PROCESS = {
     TransportKind.WEBSOCKET: 150,
     TransportKind.HTTP: 150,
-    TransportKind.HTTP2: 20,  # not measured
+    TransportKind.HTTP2: 10,  # estimated: Amazon's SDK takes 40 ms of CPU time for a second of audio
     TransportKind.WEBRTC: 20,
 }
 """Number of sessions that one process times accurately, as measured (docs/explanation/time-accuracy.md)."""

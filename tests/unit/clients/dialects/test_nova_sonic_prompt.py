@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from live_eval.clients.dialects._nova_sonic_prompt import NovaPrompt, nova_dial
-from live_eval.dialect import EndpointSettings
+from live_eval.dialect import EarlierTurn, EndpointSettings
 from live_eval.errors import UsageError
 from live_eval.types import Modality, Secret, TurnMode
 from tests.support.dialects import sent
@@ -61,6 +61,15 @@ def test_a_later_session_has_the_conversation_and_a_name_of_its_own() -> None:
     said = [("SYSTEM", ["Be brief."]), ("USER", ["Hi."]), ("ASSISTANT", ["Hello, you."])]
     assert texts(prompt) == [*said, ("USER", ["x" * 250, "x" * 250, "x" * 100])]
     assert {event["promptName"] for _, event in begun(prompt)[1:]} == {"prompt_3"}
+
+
+def test_earlier_turns_of_a_dialogue_precede_the_audio() -> None:
+    prompt = NovaPrompt(
+        settings(history=[EarlierTurn(text="Hi.", reply="Hello."), EarlierTurn(text="Bye.", reply="Bye!")])
+    )
+    said = [("USER", ["Hi."]), ("ASSISTANT", ["Hello."]), ("USER", ["Bye."]), ("ASSISTANT", ["Bye!"])]
+    assert texts(prompt)[1:] == said
+    assert begun(prompt)[-1][1]["type"] == "AUDIO"
 
 
 def test_a_long_conversation_is_cut_at_a_user_turn() -> None:
