@@ -53,7 +53,7 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
     make(
       "p",
       { class: "note" },
-      "Darker is better: from the worst to the best cue of each column. ",
+      "A stronger blue is better: from the worst to the best cue of each column. ",
       make("span", { class: "thin key" }),
       ` Hatched: fewer than ${FEWEST_SCRIPTS} scripts, too few to compare. n is the number of turns with a value; `,
       "values are medians (latency) and means (scores) over turns.",
