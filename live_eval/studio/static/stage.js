@@ -31,7 +31,7 @@ class Stage extends Conversation {
     this.latency = new VoiceToVoice();
     this.scores = new ScoreBadges();
     this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
-    this.state = make("p", { class: "stage-state" });
+    this.state = make("p", { class: "stage-state" }, BEFORE_AND_AFTER.opening);
     const { endpoint, more_endpoints: more } = this.request;
     this.endpoint = make("p", { class: "stage-endpoint" }, more ? "" : endpoint.name);
     this.captions = make("div", { class: "stage-captions" }, this.log);
