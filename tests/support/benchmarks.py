@@ -20,7 +20,6 @@ from live_eval.data.benchmarks import BENCHMARKS, BenchmarkSpec
 __all__ = [
     "BIG_BENCH_ANSWERS",
     "MULTICHALLENGE_AUDIO",
-    "REFERENCE_REPLY",
     "SETS",
     "VOICEBENCH_ROWS",
     "audio_file",
@@ -35,9 +34,6 @@ __all__ = [
     "write_lines",
     "write_table",
 ]
-
-REFERENCE_REPLY = "I see. Please tell me more."
-"""The built-in endpoint's usual reply."""
 
 
 @functools.cache
@@ -109,7 +105,7 @@ def voicebench(root: Path, items: int = 2) -> Path:
     for part, row in VOICEBENCH_ROWS.items():
         split = {"sd-qa": "usa", "mmsu": "law"}.get(part, "test")
         rows = [row | ({"prompt": f"{n}: {row['prompt']}"} if "prompt" in row else {}) for n in range(items)]
-        if part == "ifeval":  # the built-in endpoint's reply has no comma
+        if part == "ifeval":
             names = ("change_case:english_lowercase", "punctuation:no_comma")
             rows = [each | {"instruction_id_list": [names[n % 2]]} for n, each in enumerate(rows)]
         voicebench_part(root, part, rows, split=split)
@@ -165,7 +161,7 @@ def write_lines(path: Path, rows: Sequence[Any]) -> None:
 
 
 def uro_bench(root: Path, items: int = 1) -> Path:
-    """Write the parts of URO-Bench; every second text to repeat is the built-in endpoint's reply."""
+    """Write the parts of URO-Bench, of which two have dialogues."""
     spec = BENCHMARKS["uro-bench"]
     for name, part in spec.parts.items():
         rows: list[dict[str, Any]] = []
@@ -173,7 +169,7 @@ def uro_bench(root: Path, items: int = 1) -> Path:
             row = {
                 "id": number,
                 "source_wav": f"wav/{number}.wav",
-                "source_text": REFERENCE_REPLY if number % 2 else f"A comet of {number} miles.",
+                "source_text": f"A comet of {number} miles.",
             }
             if name.startswith(("MtBench", "SpeakerAware")):
                 turns = [row | {"round": turn, "target_text": "Yes."} for turn in (1, 2)]
