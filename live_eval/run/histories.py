@@ -46,7 +46,7 @@ def with_history(spec: ClientSpec, history: History, cases: Sequence[Case]) -> C
     for case in cases:
         whole = sorted(dialogues.get(case.dialogue_id or "", ()), key=lambda turn: turn.turn_index)
         before = tuple(turn for turn in whole if turn.turn_index < case.turn_index)
-        if case.item is not None and case.item.rule is ScoringRule.NONE and whole[-1:] != [case]:
+        if case.item is not None and case.item.rule is ScoringRule.NONE and whole and whole[-1] is not case:
             continue
         said = tuple((turn.text or "", turn.reference_text or "") for turn in before)
         problem = case.problem or next(filter(None, (_problem(turn, history) for turn in before)), None)

@@ -125,9 +125,9 @@ class Plan:
             history=[EarlierTurn(text=text, reply=reply) for text, reply in case.history] if case else (),
         )
 
-    def cassette(self, record: TurnRecord, steps: Sequence[Step]) -> Cassette:
-        """Return the cassette of a turn, with the settings for its replay but without the URL and the key."""
-        settings = asdict(replace(self.settings("", record.case), key=None, key_token=None))
+    def cassette(self, record: TurnRecord, sent: EndpointSettings, steps: Sequence[Step]) -> Cassette:
+        """Return the cassette of a turn, with its session's settings but without the URL and the key."""
+        settings = asdict(replace(sent, key=None, key_token=None))
         for private in ("base_url", "ice_servers", "key", "key_id", "key_token"):
             del settings[private]
         recorded = {

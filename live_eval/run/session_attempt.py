@@ -10,6 +10,7 @@ from pathlib import Path
 
 from live_eval.cassettes import Step, write_cassette
 from live_eval.clock import Clock
+from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind, StoreError, TurnError
 from live_eval.files import private_folder
 from live_eval.impair import Impairment
@@ -146,7 +147,7 @@ class SessionAttempts:
                 )
             ]
             if self.plan.config.output.record_wire:
-                self._write_wire(records[0], session.wire())
+                self._write_wire(records[0], order.settings, session.wire())
             return records
 
         return await asyncio.get_running_loop().run_in_executor(self.writer, finish_records)
@@ -160,10 +161,10 @@ class SessionAttempts:
             failure = replace(failure, message=self._redact(failure.message))
         return replace(capture, failure=failure, log=log, warnings=(*warnings, *capture.warnings))
 
-    def _write_wire(self, record: TurnRecord, steps: Sequence[Step]) -> None:
+    def _write_wire(self, record: TurnRecord, settings: EndpointSettings, steps: Sequence[Step]) -> None:
         folder = self.folder / WIRE_FOLDER
         path = folder / cassette_name(record.turn_id, record.attempt)
-        cassette = self.plan.cassette(record, steps)
+        cassette = self.plan.cassette(record, settings, steps)
         try:
             private_folder(folder)
             write_cassette(path, cassette, self.plan.key, record.trace.dial_ns)

@@ -53,13 +53,14 @@ def run(endpoint: int, name: str, mode: str, data: Path, out: Path, query: str =
     hold(f"{address(name, '127.0.0.1', endpoint)}{query}", name, mode, data, out)
 
 
-def hold(address: str, name: str, mode: str, data: Path, out: Path) -> None:
+def hold(address: str, name: str, mode: str, data: Path, out: Path, history: str = "own") -> None:
     config = validate(
         {
             "endpoint": {"name": name, "base_url": address, "key_variable": "TEST_KEY"},
             "data": {"path": str(data)},
             "turns": {
                 "mode": mode,
+                "history": history,
                 "retries": 0,
                 "reply_silence": 0.3,
                 "word_times": "off",
@@ -107,6 +108,14 @@ def test_a_replay_gives_the_same_events_and_latencies(
         text = cassette.read_text("utf-8")
         assert KEY not in text
         assert "127.0.0.1" not in text
+
+
+def test_recordings_of_an_injected_history_are_replayed(endpoint: int, speech: Path, tmp_path: Path) -> None:
+    turns = [{"audio": f"speech {number}.wav", "reference_text": "Yes."} for number in range(2)]
+    data = speech / "data.jsonl"
+    data.write_text(json.dumps({"id": "d", "turns": turns}))
+    hold(address("openai", "127.0.0.1", endpoint), "openai", "manual", data, tmp_path / "run", "inject-audio")
+    assert [outcome.differences for outcome in replay_run(tmp_path / "run")] == [(), ()]
 
 
 async def test_a_session_that_moves_to_another_connection_is_replayed(

@@ -57,6 +57,8 @@ def test_each_turn_has_a_session_after_the_turns_before_it() -> None:
 def test_turns_that_a_benchmark_does_not_score_are_only_history() -> None:
     first, last = dialogue("a", None)
     first = replace(first, item=BenchmarkItem(benchmark="b", part="p", rule=ScoringRule.NONE))
+    alone = replace(first, case_id="alone", dialogue_id=None)
+    assert [case.case_id for case in injected([first, last, alone])] == ["d/1", "alone"]
     (case,) = injected([first, last])
     assert (case.case_id, case.history) == ("d/1", (("words 0", "a"),))
     assert injected([replace(last, item=first.item)])[0].history == ()
