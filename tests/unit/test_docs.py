@@ -89,9 +89,10 @@ def test_a_row_of_a_table_is_one_line(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_a_page_ends_with_one_newline(page: Path) -> None:
+def test_a_page_ends_with_one_newline_and_has_no_double_blank_lines(page: Path) -> None:
     text = page.read_text("utf-8")
     assert text == f"{text.rstrip()}\n"
+    assert "\n\n\n" not in re.sub(r"^```.*?^```", "```", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_the_reference_lists_every_command() -> None:
