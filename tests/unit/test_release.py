@@ -10,6 +10,11 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from live_eval.analysis.turn_taking.outcomes import RULES_VERSION
+from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION
+from live_eval.speech.boundaries import METHOD_VERSION
+from live_eval.timing import TIMING_VERSION
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 UNLOCKED = {"torch", "torchaudio"}
@@ -17,6 +22,13 @@ UNLOCKED = {"torch", "torchaudio"}
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_changelog_has_the_versions_of_definitions() -> None:
+    text = " ".join((ROOT / "CHANGELOG.md").read_text("utf-8").split())
+    assert f"timing {TIMING_VERSION} " in text
+    assert f"duplex rules {RULES_VERSION}, stimuli {STIMULI_VERSION}, " in text
+    assert f"speech boundaries {METHOD_VERSION}, " in text
 
 
 def makefile_extras(variable: str = "DEV") -> list[str]:
