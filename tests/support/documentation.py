@@ -56,7 +56,8 @@ def calls(line: str) -> Iterator[list[str]]:
     starts = [place for place, word in enumerate(words) if word == "live-eval"]
     for start in starts:
         rest = words[start + 1 :]
-        end = next((place for place, word in enumerate(rest) if word in ("&", "&&", "|", "||", ">", ";")), None)
+        ends = (place for place, word in enumerate(rest) if word in ("&", "&&", "|", "||", ">", ";"))
+        end = next(ends, None)
         yield rest[:end]
 
 
