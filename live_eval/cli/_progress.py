@@ -166,8 +166,8 @@ def in_words(
     return "; ".join(parts)
 
 
-class ScoringProgress:
-    """A context manager with one bar per judge; implements `live_eval.scoring.scoring_run.Progress`."""
+class TurnBars:
+    """A context manager with a bar per judge or page; implements `live_eval.scoring.scoring_run.Progress`."""
 
     def __init__(self) -> None:
         self._bars = Progress(
@@ -180,7 +180,7 @@ class ScoringProgress:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> ScoringProgress:
+    def __enter__(self) -> TurnBars:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -188,7 +188,7 @@ class ScoringProgress:
             self._bars.stop()
 
     def __call__(self, judge: str, done: int, total: int) -> None:
-        """Show that a judge has scored `done` of `total` turns."""
+        """Show that `done` of `total` turns are scored, or written to a page."""
         if not self._tasks:
             self._bars.start()  # not earlier: without a task, it prints an empty line
         if judge not in self._tasks:

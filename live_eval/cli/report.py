@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -61,6 +62,7 @@ def command(
     campaign's assertions and values are printed.
     """
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
+    from live_eval.cli._progress import TurnBars
     from live_eval.report import write_report
 
     duplex = all(map(DUPLEX_CAMPAIGN.is_in, runs))
@@ -76,15 +78,17 @@ def command(
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT
     file = None if output == _options.STDOUT else output
-    text = write_report(
-        runs,
-        file,
-        form=cast("ReportFormat", wanted),
-        audio_mb=audio_mb,
-        retime=retime,
-        links=chosen,
-        short=short,
-    )
+    with TurnBars() as progress:
+        text = write_report(
+            runs,
+            file,
+            form=cast("ReportFormat", wanted),
+            audio_mb=audio_mb,
+            retime=retime,
+            links=chosen,
+            short=short,
+            progress=progress if sys.stderr.isatty() else None,
+        )
     if text is None:
         click.echo(f"report: {output}", err=True)
         return

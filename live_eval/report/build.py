@@ -44,6 +44,7 @@ from live_eval.report.tasks import task_tables
 from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.report.turns import TurnRow, turn_order, turn_row
+from live_eval.scoring.scoring_run import Progress
 from live_eval.text.mappings import flattened
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
@@ -105,6 +106,7 @@ def write_report(
     retime: bool = False,
     links: bool = False,
     short: bool = False,
+    progress: Progress | None = None,
 ) -> str | None:
     """Write a report on one run or on several side by side.
 
@@ -116,6 +118,7 @@ def write_report(
         retime: Recompute the latencies with the current definitions.
         links: Whether the user chose `output`; see `atomic_write`.
         short: Whether the page contains only the headline, the row in the paper's tables, and the turns.
+        progress: Called after each turn of the page with the page's name, the turns written and all turns.
 
     Returns:
         The report if `output` is None.
@@ -130,7 +133,7 @@ def write_report(
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb, prompts, short=short)
+                pieces = _page(opened, audio_mb, prompts, short=short, progress=progress)
             case "md":
                 pieces = iter([as_markdown(views, prompts)])
             case "csv":
@@ -144,7 +147,12 @@ def write_report(
 
 
 def _page(
-    opened: Sequence[OpenRun], audio_mb: float, prompts: Sequence[str], *, short: bool
+    opened: Sequence[OpenRun],
+    audio_mb: float,
+    prompts: Sequence[str],
+    *,
+    short: bool,
+    progress: Progress | None,
 ) -> Iterator[str]:
     runs = [run.view for run in opened]
     # Place turns of different runs with the same case next to each other.
@@ -184,7 +192,7 @@ def _page(
         licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
         settings=_settings(opened),
         shown=shown,
-        rows=_rows(ordered, keys, shown, {clip.key for clip in audio}),
+        rows=_rows(ordered, keys, shown, {clip.key for clip in audio}, progress),
         columns=score_columns(runs),
         all_turns=ALL_TURNS,
         sound_titles=VOCAL_SOUND_TITLES,
@@ -255,6 +263,7 @@ def _rows(
     keys: Mapping[tuple[int, str], str],
     shown: Sequence[str],
     heard: Collection[str],
+    progress: Progress | None,
 ) -> Iterator[TurnRow]:
     by_run: dict[int, list[str]] = {}
     for run, turn in ordered:
@@ -264,11 +273,13 @@ def _rows(
         index: runs[index].reader.turns_of(turn_ids, retime=runs[index].retime, finds_data=False)
         for index, turn_ids in by_run.items()
     }
-    for run, turn in ordered:
+    for place, (run, turn) in enumerate(ordered, 1):
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
         key = keys[run.view.index, turn.turn_id]
         yield turn_row(view, run.view, key, shown, heard=key in heard)
+        if progress is not None:
+            progress("report", place, len(ordered))
 
 
 def _audio_files(

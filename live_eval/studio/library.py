@@ -14,6 +14,7 @@ from aiohttp import web
 from live_eval.campaigns.folders import FolderKind, FoundFolder, find_folders, kind_of
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
+from live_eval.files import unique_names
 from live_eval.studio.answers import NotFoundError
 
 __all__ = ["LIBRARY", "Library", "ListedFolder"]
@@ -25,10 +26,12 @@ class ListedFolder:
 
     Args:
         id: Identifier in requests.
+        name: Unique name on pages.
         campaign: ID of the campaign that the run belongs to, or None.
     """
 
     id: str
+    name: str
     path: Path
     kind: FolderKind
     campaign: str | None = None
@@ -67,7 +70,9 @@ class Library:
 
     def folders(self) -> list[ListedFolder]:
         """Return the existing folders, sorted by name in descending order."""
-        found = [_listed(each) for each in find_folders(self._roots)]
+        folders = list(find_folders(self._roots))
+        names = unique_names([each.path for each in folders])
+        found = [_listed(each, name) for each, name in zip(folders, names, strict=True)]
         self._known = {each.id: each for each in found}
         return found
 
@@ -110,7 +115,7 @@ class Library:
             if kind_of(root) is None:
                 names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
                 path = next(each for each in map(root.resolve().joinpath, names) if not each.exists())
-                return ListedFolder(_id_of(path), path, "run")
+                return ListedFolder(_id_of(path), path.name, path, "run")
         raise UsageError(
             "cannot record a run here: the studio was started with single runs; start it with a folder "
             "of runs"
@@ -120,9 +125,9 @@ class Library:
 LIBRARY = web.AppKey("library", Library)
 
 
-def _listed(found: FoundFolder) -> ListedFolder:
+def _listed(found: FoundFolder, name: str) -> ListedFolder:
     campaign = None if found.campaign is None else _id_of(found.campaign)
-    return ListedFolder(_id_of(found.path), found.path, found.kind, campaign)
+    return ListedFolder(_id_of(found.path), name, found.path, found.kind, campaign)
 
 
 def _id_of(folder: Path) -> str:

@@ -26,7 +26,6 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.latency.campaign_file import read_campaign, read_campaign_file
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
-from live_eval.files import unique_names
 from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
 from live_eval.recording.reviews import keep_note, noted, read_note
 from live_eval.report.glossary import defined_terms
@@ -103,9 +102,7 @@ async def _facts(request: web.Request) -> web.Response:
 
 
 def _listing(library: Library) -> list[dict[str, Any]]:
-    folders = library.folders()
-    names = unique_names([folder.path for folder in folders])
-    return [folder_facts(folder) | {"name": name} for folder, name in zip(folders, names, strict=True)]
+    return [folder_facts(folder) for folder in library.folders()]
 
 
 def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
@@ -206,7 +203,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
     """Return the row for a folder in the run list, with the error if the folder cannot be read."""
     row: dict[str, Any] = {
         "id": folder.id,
-        "name": folder.path.name,
+        "name": folder.name,
         "kind": folder.kind,
         "campaign": folder.campaign,
         "endpoint": None,

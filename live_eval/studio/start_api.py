@@ -130,7 +130,7 @@ def _check_idle(library: Library) -> None:
     """Raise a `BusyError` if any process is writing a run in the studio's folders."""
     for folder in library.folders():
         if folder.kind == "run" and is_being_written(folder.path):
-            raise BusyError(f"{folder.path.name} is in progress, and a second run would disturb its timing")
+            raise BusyError(f"{folder.name} is in progress, and a second run would disturb its timing")
 
 
 def _row(run: StartedRun) -> dict[str, Any]:

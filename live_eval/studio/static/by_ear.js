@@ -17,9 +17,11 @@ const KEYS = [
 const MARKS = "abcdefg"; // letters, because digits select runs
 const ORDERS = [
   ["size", "largest difference"],
-  ["higher", "the last run highest"],
-  ["lower", "the last run lowest"],
   ["recorded", "as recorded"],
+];
+const ORDERS_OF_TWO = [
+  ["higher", "the second run highest"],
+  ["lower", "the second run lowest"],
 ];
 const QUERY = ["filter", "where", "cue", "metric", "order", "offset"];
 const LIMIT = 20;
@@ -173,7 +175,7 @@ export class ByEar {
       this.measure,
       (cues.length > 1 || this.asked.cue) && choice("Cue", "cue", [["", "all"], ...cues], this.asked.cue),
       choice("Difference in", "metric", named, this.metric.name),
-      choice("Order", "order", ORDERS, this.asked.order || "size"),
+      choice("Order", "order", this.runs.length === 2 ? [...ORDERS, ...ORDERS_OF_TWO] : ORDERS, this.asked.order || "size"),
     );
   }
 

@@ -19,9 +19,11 @@ const STARTS = {
  * @returns {[number, number]|null} Start and end in seconds; null if there is no audio (connect).
  */
 export function behindLatency(turn, name, ms) {
-  const start = turn.marks.find((mark) => mark.kind === STARTS[name]);
-  if (!start || ms === null) return null;
-  const interval = [start.at_s, start.at_s + ms / 1_000]; // latencies may be negative
+  const at = (kind) => turn.marks.find((mark) => mark.kind === kind)?.at_s;
+  // the end of the last word has no mark
+  const start = name === "voice_to_voice_from_last_word" ? at("audible") - ms / 1_000 : at(STARTS[name]);
+  if (!Number.isFinite(start) || ms === null) return null;
+  const interval = [start, start + ms / 1_000]; // latencies may be negative
   return interval.sort((one, other) => one - other);
 }
 

@@ -376,7 +376,7 @@ class ListeningSession {
     else if (this.where.kind === "mushra" && this.letters[key]) this.letters[key]();
     else if (this.where.kind === "mushra" && event.key in ARROWS) return; // arrow keys move a slider
     else if (event.key in ARROWS && !radio) this.play(ARROWS[event.key]);
-    else if (event.key === " " && !on) this.play(this.last);
+    else if (event.key === " " && (!on || on.type === "range")) this.play(this.last);
     else if (event.key === "Enter" && !CHOICES[this.where.kind].length && (!on || radio)) this.vote("");
     else if (/^[0-9]$/.test(key)) this.digit(key);
     else return;

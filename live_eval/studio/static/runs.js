@@ -1,5 +1,5 @@
 // Show the list of runs and campaigns with live progress, or a single run or campaign.
-import { path, read } from "./api.js";
+import { path, read, withQuery } from "./api.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
 import { NONE, counted, milliseconds, number, when } from "./web/format.js";
@@ -8,6 +8,8 @@ import { Listing, filters, pageOf, searched } from "./web/listing.js";
 
 const AGAIN_MS = 5_000;
 const MOST_COMPARED = 6;
+const QUERY = ["filter", "kind", "state", "sort", "descending", "offset"];
+const VALUES = ["voice_to_voice", "main_score"]; // columns that are read run by run
 const KINDS = [
   ["", "all"],
   ["run", "runs"],
@@ -40,15 +42,15 @@ class RunList {
     this.frame = make("div", {});
     this.compare = make("div", { class: "actions" });
     this.states = make("span", { class: "selects" });
-    const filter = query.get("filter") ?? "";
-    const form = filters("Runs", search("filter", filter), choice("Kind", "kind", KINDS, ""), this.states);
+    const asked = Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
+    const form = filters("Runs", search("filter", asked.filter), choice("Kind", "kind", KINDS, asked.kind), this.states);
     const pages = make("p", { class: "pages" });
     this.failure = make("p", { class: "failure", role: "alert", hidden: true });
     this.listing = new Listing(
       { form, frame: this.frame, pages, noun: "runs" },
       async (asked) => this.matching(asked),
       (answer) => this.draw(answer),
-      { asked: { filter }, all: true, signal },
+      { asked, all: true, signal, changed: () => history.replaceState(null, "", withQuery("#/runs", asked)) },
     );
     fill(place, make("h1", {}, "Runs"), form, this.compare, this.failure, this.frame, pages);
   }
@@ -71,6 +73,7 @@ class RunList {
     const text = JSON.stringify(runs);
     if (text === this.text) return; // redrawing would lose the focus
     this.runs = ordered(runs);
+    for (const run of this.runs) this.value(run);
     this.text = text;
     const there = new Set(runs.map((run) => run.id));
     for (const id of this.chosen) if (!there.has(id)) this.chosen.delete(id);
@@ -137,10 +140,12 @@ class RunList {
     return run.campaign && this.runs.find((each) => each.id === run.campaign);
   }
 
-  /** Read the values of the listed runs one by one, because a long run takes seconds. */
+  /** Read the values of the listed runs, or of all to sort by values, one by one: a long run takes seconds. */
   async readKeys(runs) {
     this.reading = runs;
-    for (const run of runs) {
+    const sorts = VALUES.includes(this.listing.asked.sort);
+    let added = false;
+    for (const run of sorts ? this.runs : runs) {
       const kept = this.keys.get(run.id);
       if (run.kind !== "run" || run.problem || run.state === "running" || !run.turns || kept?.turns === run.turns) continue;
       const key = await read(path("api", "runs", run.id, "key"), { signal: this.signal }).catch(() => null);
@@ -148,15 +153,23 @@ class RunList {
       this.keys.set(run.id, { turns: run.turns, key });
       this.drawKey(run);
       if (this.reading !== runs) return; // the user has moved to another page
+      added = true;
     }
+    if (sorts && added) await this.listing.refresh();
+  }
+
+  /** Add the values that have been read to a run. */
+  value(run) {
+    const key = this.keys.get(run.id)?.key;
+    run.voice_to_voice = key?.voice_to_voice.p50 ?? null;
+    run.main_score = key?.main_scores[0]?.mean.value ?? null;
+    return key;
   }
 
   drawKey(run) {
     const cells = this.cells.get(run.id);
-    const key = this.keys.get(run.id)?.key;
+    const key = this.value(run);
     if (!cells || !key) return;
-    run.voice_to_voice = key.voice_to_voice.p50;
-    run.main_score = key.main_scores[0]?.mean.value ?? null;
     fill(
       cells.latency,
       milliseconds(run.voice_to_voice),
