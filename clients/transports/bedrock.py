@@ -96,7 +96,7 @@ class BedrockTransport:
             raise address.failure(FailureKind.NO_KEY, why)
         start_ns = self._clock.now_ns()
         try:
-            self._http = await _Http.open(address, self._clock, timeout_s)
+            self._http = await _Http.connect(address, self._clock, timeout_s)
             opened_ns = self._clock.now_ns()
             async with asyncio.timeout(timeout_s):
                 self._stream = await _stream(self._http, address, dial.sdk)
@@ -220,7 +220,7 @@ class _Http:
         self.at_ns = clock.now_ns()
 
     @classmethod
-    async def open(cls, address: Address, clock: Clock, timeout_s: float) -> Self:
+    async def connect(cls, address: Address, clock: Clock, timeout_s: float) -> Self:
         """Connect with TLS and HTTP/2.
 
         Raises:

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -128,7 +128,7 @@ class QuickScorer:
         self._options = options or live_options(scripted=True)
         self._limit_s = limit_s
         self._newest = _NewestFirst()
-        self._turns = Counter[Path]()
+        self._disabled: dict[str, str] = {}  # reasons by judge
         self._locks: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)  # by run
         self._spent = Expense()  # kept across process restarts
         self._processes = multiprocessing.get_context("spawn")
@@ -136,14 +136,15 @@ class QuickScorer:
         self._pid: int | None = None
         self._process = self._new_process()
 
-    async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
-        """Score a stored turn; call `tell` with each judge's scores."""
-        self._turns[run] += 1
-        number = self._turns[run]
-        for name in tuple(self._judges):
-            async with self._newest.first(number), self._locks[run]:
-                if name in self._judges:  # not disabled by another turn
-                    tell(await self._judged(name, run, turn_id))
+    async def score(self, run: Path, turn_id: str, number: int, tell: Callable[[QuickScores], None]) -> None:
+        """Score a stored turn, the conversation's `number`-th; call `tell` with each judge's scores."""
+        for name in self._judges:
+            if name not in self._disabled:
+                async with self._newest.first(number), self._locks[run]:
+                    if name not in self._disabled:  # by another turn in the meantime
+                        tell(await self._judged(name, run, turn_id))
+                        continue
+            tell(QuickScores(turn_id, {}, {name: self._disabled[name]}, name))
 
     def paused(self, run: Path) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait for the judge of the run's turn and block further ones, which lock the run's scores."""
@@ -163,7 +164,7 @@ class QuickScorer:
         else:
             self._spent = scored.spent
             return scored.scores
-        self._judges.remove(name)
+        self._disabled[name] = problem
         await asyncio.to_thread(self._restart)
         return QuickScores(turn_id, {}, {name: problem}, name)
 
@@ -210,9 +211,7 @@ class _NewestFirst:
             try:
                 await free
             except asyncio.CancelledError:
-                if free.cancelled():
-                    self._waiting.remove((number, free))
-                else:
+                if not free.cancelled():
                     self._pass_on()
                 raise
         self._taken = True
@@ -222,6 +221,7 @@ class _NewestFirst:
             asyncio.get_running_loop().call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
+        self._waiting = [each for each in self._waiting if not each[1].cancelled()]
         self._taken = bool(self._waiting)
         if self._waiting:
             newest = max(self._waiting, key=itemgetter(0))

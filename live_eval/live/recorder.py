@@ -146,9 +146,9 @@ class LiveRecorder:
 
     async def _score(self, scorer: QuickScorer, number: int, turn_id: str) -> None:
         def tell(scores: QuickScores) -> None:
-            self._tell(replace(scores, late=self._last_ended > number))
+            self._tell(replace(scores, late=self._last_ended > number, number=number))
 
-        await scorer.score(self._writer.path, turn_id, tell)
+        await scorer.score(self._writer.path, turn_id, number, tell)
 
     def _show(self, number: int, record: TurnRecord, ended_ns: int) -> None:
         """Report the values of a turn if they have changed."""

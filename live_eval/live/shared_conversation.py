@@ -27,6 +27,7 @@ from live_eval.live.updates import (
     HeardChanged,
     LatencyMeasured,
     Levels,
+    RecordStored,
     SpeechDetected,
     StandingChanged,
     State,
@@ -240,7 +241,7 @@ def _without_address(update: Update) -> Update:
     match update:
         case StateChanged():
             return replace(update, failure=_unnamed(update.failure))
-        case LatencyMeasured():
+        case LatencyMeasured() | RecordStored():
             record = replace(update.record, failure=_unnamed(update.record.failure))
             return replace(update, record=record)
     return update

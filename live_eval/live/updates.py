@@ -171,6 +171,7 @@ class QuickScores:
         judge: Name of the judge; empty for several judges.
         seconds: Judging time in seconds, including loading the judge.
         late: Whether the scores arrived after the end of the next reply.
+        number: Number of the turn in the conversation.
     """
 
     turn_id: str
@@ -179,17 +180,21 @@ class QuickScores:
     judge: str = ""
     seconds: float = 0.0
     late: bool = False
+    number: int = 0
 
-    def merged(self, earlier: QuickScores | None) -> QuickScores:
-        """Return these scores combined with earlier scores of the same turn."""
-        if earlier is None or earlier.turn_id != self.turn_id:
+    def merged(self, shown: QuickScores | None) -> QuickScores:
+        """Return the scores of the newer turn, or both judges' scores of the same turn."""
+        if shown is None or shown.number < self.number:
             return self
+        if shown.number > self.number:
+            return shown
         return QuickScores(
             self.turn_id,
-            {**earlier.scores, **self.scores},
-            {**earlier.problems, **self.problems},
-            seconds=earlier.seconds + self.seconds,
+            {**shown.scores, **self.scores},
+            {**shown.problems, **self.problems},
+            seconds=shown.seconds + self.seconds,
             late=self.late,
+            number=self.number,
         )
 
 

@@ -185,6 +185,13 @@ class Stage extends Conversation {
     this.leave();
   }
 
+  lost(why) {
+    this.element.dataset.stage = "disconnected";
+    this.state.textContent = BEFORE_AND_AFTER.disconnected;
+    this.note({ about: "endpoint", urgent: true, text: why });
+    super.lost(why);
+  }
+
   leave() {
     this.over = true;
     this.sound?.close();

@@ -34,9 +34,10 @@ export class ScoreBadges {
     }
   }
 
-  show({ turn, judge, scores, problems, seconds: taken, late }) {
+  show({ turn, number, judge, scores, problems, seconds: taken, late }) {
     const shown = this.judges.get(judge);
-    if (!shown) return;
+    if (!shown || number < (shown.number ?? 0)) return; // newer turns are scored first
+    shown.number = number;
     fill(
       shown.values,
       scores.slice(0, MOST_VALUES).map(({ title, value }) => make("p", {}, make("strong", {}, value), " ", title)),

@@ -112,7 +112,7 @@ class Talk {
 
   lost(why) {
     this.over("stored", this.failure ?? { message: why });
-    this.conversation.end();
+    this.conversation.lost(this.failure?.message ?? why);
   }
 
   /** Return to the form after a conversation or a failed start. */

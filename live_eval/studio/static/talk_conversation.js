@@ -222,6 +222,11 @@ export class Conversation {
   /** Clean up after the user has left the view. */
   leave() {}
 
+  /** The connection to the studio is lost; Talk shows why. */
+  lost(_why) {
+    this.end();
+  }
+
   end() {
     this.controls.hidden = this.keys.hidden = true;
     for (const level of Object.values(this.levels)) level.set(SILENT_DB);

@@ -78,6 +78,7 @@ def as_json(update: Update) -> dict[str, Any]:
             return {
                 "type": "scores",
                 "turn": update.turn_id,
+                "number": update.number,
                 "judge": update.judge,
                 "scores": [{"title": title, "value": value} for title, value in main_scores(update.scores)],
                 "problems": [{"judge": judge, "reason": why} for judge, why in update.problems.items()],

@@ -12,7 +12,7 @@ import pytest
 
 from live_eval.errors import UsageError
 from live_eval.live.lines import main_scores
-from live_eval.live.quick_scores import QuickScorer, live_judges, live_options
+from live_eval.live.quick_scores import QuickScorer, _NewestFirst, live_judges, live_options
 from live_eval.live.updates import QuickScores
 from live_eval.recording import RunWriter
 from live_eval.scoring.judge_runner import JudgeOptions
@@ -36,7 +36,7 @@ def hang(*_):
 
 LoadedJudges.judge = hang
 if __name__ == "__main__":
-    asyncio.run(QuickScorer(["dnsmos"]).score(Path(sys.argv[1]), "turn-0001", print))
+    asyncio.run(QuickScorer(["dnsmos"]).score(Path(sys.argv[1]), "turn-0001", 1, print))
 """
 
 
@@ -58,7 +58,7 @@ def run(tmp_path: Path) -> Path:
 
 async def scored(scorer: QuickScorer, run: Path, turn_id: str = "turn-0001") -> list[QuickScores]:
     seen: list[QuickScores] = []
-    await scorer.score(run, turn_id, seen.append)
+    await scorer.score(run, turn_id, 1, seen.append)
     return seen
 
 
@@ -79,7 +79,7 @@ async def test_turns_of_several_runs_alternate(run: Path) -> None:
     seen: list[tuple[str, QuickScores]] = []
 
     async def score(name: str, path: Path) -> None:
-        await scorer.score(path, "turn-0001", lambda scores: seen.append((name, scores)))
+        await scorer.score(path, "turn-0001", 1, lambda scores: seen.append((name, scores)))
 
     await asyncio.gather(score("a", run), score("b", other))
     await asyncio.to_thread(scorer.close)
@@ -103,7 +103,9 @@ async def test_the_newest_turns_are_scored_first(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(QuickScorer, "_judged", judged)
     scorer = QuickScorer("xy")
     tasks = [
-        asyncio.create_task(scorer.score(Path(run), turn, lambda _: None)) for turn in "123" for run in "ab"
+        asyncio.create_task(scorer.score(Path(run), turn, int(turn), lambda _: None))
+        for turn in "123"
+        for run in "ab"
     ]
     await asyncio.sleep(0)
     tasks[2].cancel()  # a2 waits
@@ -116,7 +118,7 @@ async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: 
     scorer = QuickScorer(["dnsmos"], limit_s=0.05)
     (hung,) = await scored(scorer, run)
     assert "no score after 0.05 s" in hung.problems["dnsmos"]
-    assert await scored(scorer, run) == []
+    assert await scored(scorer, run) == [hung]
     async with asyncio.timeout(20):
         await asyncio.to_thread(scorer.close)
 
@@ -179,3 +181,19 @@ def test_options_depend_on_whether_the_speech_is_scripted() -> None:
         ("emotion of the reply", "happy, 55 %"),
         ("emotion of the reply matches the reference's", "0 %"),
     ]
+
+
+async def test_a_wait_cancelled_as_its_turn_comes_blocks_nobody() -> None:
+    queue, order = _NewestFirst(), []
+
+    async def wait(number: int) -> None:
+        async with queue.first(number):
+            order.append(number)
+
+    async with queue.first(9):
+        tasks = [asyncio.create_task(wait(number)) for number in (1, 2)]
+        await asyncio.sleep(0)
+    tasks[1].cancel()  # before the lock is passed on
+    async with asyncio.timeout(5):
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == [1]

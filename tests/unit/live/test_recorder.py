@@ -58,7 +58,7 @@ def stored_turns(folder: Path) -> list[TurnRecord]:
 class Scorer:
     """Never scores a turn."""
 
-    async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+    async def score(self, run: Path, turn_id: str, number: int, tell: Callable[[QuickScores], None]) -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -76,7 +76,7 @@ class BusyScorer(Scorer):
         async with self._turn:
             yield
 
-    async def score(self, run: Path, turn_id: str, tell: Callable[[QuickScores], None]) -> None:
+    async def score(self, run: Path, turn_id: str, number: int, tell: Callable[[QuickScores], None]) -> None:
         async with self._turn:
             store = await asyncio.to_thread(ScoreStore.open, run)
             self.begun.set()

@@ -123,7 +123,8 @@ def test_scores_of_judges_are_collected_and_late_ones_are_marked() -> None:
     second = QuickScores("turn-0001", {}, {"utmos": "no weights"}, seconds=1.0, late=True)
     both = second.merged(first)
     assert (both.scores, both.problems, both.seconds) == (first.scores, second.problems, 1.5)
-    assert second.merged(QuickScores("turn-0002", {})) == second
+    newer = QuickScores("turn-0002", {}, number=2)
+    assert (newer.merged(both), second.merged(newer)) == (newer, newer)
     assert in_words(both).endswith("utmos: no score (no weights) (1.5 s, late)")
 
 
