@@ -329,6 +329,7 @@ DEEPGRAM = _websocket(
     transcription_model="nova-3",
     key_variable="DEEPGRAM_API_KEY",
     turn_modes=(TurnMode.SERVER_VAD,),
+    agent_field="agent",
     limits="a pipeline of recogniser, language model and voice; endpoint.extra.agent selects a stored agent",
     docs_url="https://developers.deepgram.com/docs/voice-agent",
     emulation=Emulation(base_path="/v1"),
@@ -358,6 +359,7 @@ ASSEMBLYAI = _websocket(
     transcription_model="built-in",
     key_variable="ASSEMBLYAI_API_KEY",
     turn_modes=(TurnMode.SERVER_VAD,),
+    agent_field="agent_id",
     session_limit_s=3 * _HOUR_S,
     greets=False,
     limits="endpoint.extra.agent_id selects a stored agent",
@@ -402,6 +404,7 @@ ULTRAVOX = _websocket(
     input_rate_hz=48_000,
     output_rate_hz=48_000,
     turn_modes=(TurnMode.SERVER_VAD,),
+    agent_field="agent_id",
     greets=False,
     limits="endpoint.extra.agent_id selects a stored agent; replies arrive at most clientBufferSizeMs "
     "(60) ahead of their playback",

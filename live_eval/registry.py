@@ -11,11 +11,11 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from live_eval.dialect import TransportKind
 from live_eval.errors import JudgeError, PluginError
@@ -90,6 +90,8 @@ class ClientSpec:
         line: What alters the audio before or after the model, such as "8 kHz µ-law"; empty if nothing does.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
+        agent_field: Field of ``endpoint.extra`` with the ID of a stored agent, which has its own model, voice
+            and greeting; empty if the service has no such agents.
         histories: How a session can begin in the middle of a dialogue (`EndpointSettings.history`).
         session_limit_s: Session length after which the service ends a session, or None.
         sessions: Default limit on concurrent sessions, which also limits a run; None if unknown.
@@ -129,6 +131,7 @@ class ClientSpec:
     line: str = ""
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     takes_instructions: bool = True
+    agent_field: str = ""
     histories: tuple[History, ...] = ()
     session_limit_s: int | None = None
     sessions: int | None = None
@@ -141,6 +144,20 @@ class ClientSpec:
     verified: str | None = None
     launch: str | None = None
     emulation: Emulation | None = None
+
+    def with_extra(self, extra: Mapping[str, Any]) -> Self:
+        """Return the specification of a session with these settings in the vendor's spelling.
+
+        A stored agent replaces the default model and voice. It may speak first, and so may any agent with
+        further settings.
+        """
+        if not self.agent_field or not extra:
+            return self
+        found = replace(self, greets=self.greets or None)
+        if not isinstance(extra.get(self.agent_field), str):
+            return found
+        transcriber = self.transcription_model and "built-in"
+        return replace(found, model=None, voice=None, transcription_model=transcriber)
 
 
 _SPECS: dict[str, type[ClientSpec] | type[JudgeSpec]] = {CLIENTS: ClientSpec, JUDGES: JudgeSpec}

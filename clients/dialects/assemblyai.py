@@ -36,6 +36,7 @@ from live_eval.clients.toolkit import (
     refuse_settings,
     send_audio,
     send_json,
+    stored_agent,
     websocket_url,
 )
 from live_eval.dialect import (
@@ -200,15 +201,7 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
         max_output_tokens="the Voice Agent has no reply length limit; remove this setting",
         model="the Voice Agent chooses the model; remove this setting",
     )
-    if "agent_id" in settings.extra:
-        sets = "the stored agent in endpoint.extra.agent_id sets"
-        refuse_settings(
-            settings,
-            instructions=f"{sets} the prompt; remove one of them",
-            language=f"{sets} the language; remove one of them",
-            turn_detection=f"{sets} the detector; remove one of them",
-            voice=f"{sets} the voice; remove one of them",
-        )
+    if stored_agent(settings, "agent_id") is not None:
         return {}
     codes = None if settings.language is None else [settings.language]
     detection = dict(settings.turn_detection) or None

@@ -6,7 +6,7 @@ Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram
 * The server sends ``Welcome``, the client replies with ``Settings``, and the session starts with
   ``SettingsApplied``. The key is sent as ``Authorization: Token``.
 * ``endpoint.extra`` is merged over ``Settings``. Its ``agent`` may be the ID of a stored agent, which then
-  sets prompt, models and voice. Without a ``greeting``, the agent waits for the user.
+  sets prompt, models, voice and detector. Without a ``greeting``, the agent waits for the user.
 * ``model`` is the language model of ``agent.think``, at OpenAI unless ``extra`` names another provider;
   ``voice`` is the model of ``agent.speak``, and ``transcription_model`` is the model of ``agent.listen``. A
   Flux model needs version v2 of the listener; its thresholds are turn detection settings (``eot_threshold``,
@@ -27,7 +27,7 @@ that receives no audio for about ten seconds, so silence is sent between turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from live_eval.audio import Codec, CodecName
@@ -40,6 +40,7 @@ from live_eval.clients.toolkit import (
     merged,
     refuse_settings,
     send_json,
+    stored_agent,
     websocket_url,
 )
 from live_eval.dialect import (
@@ -190,12 +191,8 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
         turn_mode="the Voice Agent's detector ends turns; remove this setting",
         max_output_tokens="the Voice Agent has no reply length limit; remove this setting",
     )
-    if isinstance(settings.extra.get("agent"), str):
-        refuse_settings(
-            settings,
-            instructions="the stored agent in endpoint.extra.agent sets the prompt; remove one of them",
-            turn_detection="the stored agent in endpoint.extra.agent sets the detector; remove one of them",
-        )
+    if not isinstance(settings.extra.get("agent"), Mapping) and stored_agent(settings, "agent") is not None:
+        return {"audio": _AUDIO}
     heard = settings.transcription_model
     listen = given(
         type="deepgram", model=heard, version="v2" if heard is not None and _FLUX in heard else None

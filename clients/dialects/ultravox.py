@@ -37,6 +37,7 @@ from live_eval.clients.toolkit import (
     merged,
     refuse_settings,
     send_json,
+    stored_agent,
 )
 from live_eval.dialect import (
     Committed,
@@ -72,10 +73,8 @@ class Ultravox(EventDialect):
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        extra = dict(settings.extra)
-        agent_id = extra.pop("agent_id", None)
-        if agent_id is not None and not (isinstance(agent_id, str) and agent_id):
-            raise UsageError(f"endpoint.extra.agent_id: expected text, got {agent_id!r}")
+        agent_id = stored_agent(settings, "agent_id")
+        extra = {name: value for name, value in settings.extra.items() if name != "agent_id"}
         self._url = http_url(settings.base_url, f"agents/{agent_id}/calls" if agent_id else "calls", {})
         self._call = merged(_call(settings, stored=agent_id is not None), extra)
         medium = self._call["medium"].get("serverWebSocket", {})
@@ -171,16 +170,6 @@ def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:
         turn_mode="Ultravox's detector ends turns; remove this setting",
         max_output_tokens="Ultravox has no reply length limit; remove this setting",
     )
-    if stored:
-        sets = "the stored agent in endpoint.extra.agent_id sets"
-        refuse_settings(
-            settings,
-            instructions=f"{sets} the prompt; remove one of them",
-            language=f"{sets} the language; remove one of them",
-            model=f"{sets} the model; remove one of them",
-            turn_detection=f"{sets} the detector; remove one of them",
-            voice=f"{sets} the voice; remove one of them",
-        )
     medium = {"serverWebSocket": {**_RATES, "clientBufferSizeMs": _CLIENT_BUFFER_MS}}
     if stored:
         return {"medium": medium}

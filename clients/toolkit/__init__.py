@@ -41,6 +41,7 @@ from live_eval.clients.toolkit._settings import (
     http_url,
     query_of,
     refuse_settings,
+    stored_agent,
     websocket_url,
 )
 from live_eval.clients.toolkit._unmarked import UnmarkedReplies
@@ -75,6 +76,7 @@ __all__ = [
     "refuse_settings",
     "send_audio",
     "send_json",
+    "stored_agent",
     "wav_header",
     "wav_rate_hz",
     "websocket_url",

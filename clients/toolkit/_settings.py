@@ -17,6 +17,13 @@ _BARE = re.compile(r"[\w.-]+(:\d+)?(/[\w./-]*)?")
 """A URL without scheme, credentials or query."""
 _HTTP = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _DEFAULTS = EndpointSettings(base_url="")
+_OF_AGENT = (
+    ("instructions", "the prompt"),
+    ("language", "the language"),
+    ("model", "the model"),
+    ("turn_detection", "the detector"),
+    ("voice", "the voice"),
+)
 
 
 def refuse_settings(settings: EndpointSettings, **reasons: str) -> None:
@@ -32,6 +39,24 @@ def refuse_settings(settings: EndpointSettings, **reasons: str) -> None:
     for name, reason in reasons.items():
         if getattr(settings, name) != getattr(_DEFAULTS, name):
             raise UsageError(f"{'turns.mode' if name == 'turn_mode' else f'endpoint.{name}'}: {reason}")
+
+
+def stored_agent(settings: EndpointSettings, name: str) -> str | None:
+    """Return the ID of the stored agent in the field `name` of ``endpoint.extra``; None if it names none.
+
+    Raises:
+        UsageError: The ID is not text, or the settings change what the agent determines.
+    """
+    agent_id = settings.extra.get(name)
+    if agent_id is None:
+        return None
+    if not (isinstance(agent_id, str) and agent_id):
+        raise UsageError(f"endpoint.extra.{name}: expected text, got {agent_id!r}")
+    sets = f"the stored agent in endpoint.extra.{name} sets"
+    refuse_settings(settings, **{field: f"{sets} {what}; remove one of them" for field, what in _OF_AGENT})
+    if settings.transcription_model not in (None, "built-in"):
+        raise UsageError(f"endpoint.transcription_model: {sets} the recogniser; remove one of them")
+    return agent_id
 
 
 def bearer_header(settings: EndpointSettings) -> dict[str, str]:

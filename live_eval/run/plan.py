@@ -222,7 +222,7 @@ def make_plan(
         UsageError: A name in the configuration is unknown, or options conflict.
         DataError: The data set cannot be used.
     """
-    spec = client(config.endpoint.name)
+    spec = client(config.endpoint.name).with_extra(config.endpoint.extra)
     config = _at_its_address(spec, config)
     _check_endpoint(spec, config)
     config, limit_notes = _within_session_limit(spec, config)
@@ -289,7 +289,7 @@ def make_live_plan(config: RunConfig, *, has_flags: bool = True) -> Plan:
     Raises:
         UsageError: A name in the configuration is unknown, or options conflict.
     """
-    spec = client(config.endpoint.name)
+    spec = client(config.endpoint.name).with_extra(config.endpoint.extra)
     config = _at_its_address(spec, config)
     _check_endpoint(spec, config)
     if spec.transport_kind is TransportKind.HTTP:

@@ -65,10 +65,16 @@ def test_what_the_user_asks_for_is_not_learned_away() -> None:
         ({"name": "openai-chat-audio", "base_url": "http://127.0.0.1:1/v1"}, {"greeting": "wait"}, 0),
         ({"name": "pipecat-webrtc", "base_url": "http://127.0.0.1:1"}, {}, LISTENS_NS),
         ({"name": "unmute", "base_url": "ws://127.0.0.1:1"}, {}, WAITS_NS),
+        ({"name": "assemblyai"}, {}, 0),
+        ({"name": "assemblyai", "extra": {"agent_id": "a1"}}, {}, LISTENS_NS),
+        ({"name": "assemblyai", "extra": {"greeting": "Hello."}}, {}, LISTENS_NS),
+        ({"name": "ultravox", "extra": {"firstSpeakerSettings": {"agent": {}}}}, {}, LISTENS_NS),
+        ({"name": "openai", "extra": {"speed": 1.2}}, {}, 0),  # a setting that cannot make it greet
     ],
 )
 def test_what_is_known_before_the_first_session(
     endpoint: dict[str, Any], turns: dict[str, Any], waits_ns: int
 ) -> None:
-    plan = make_plan(validate({"endpoint": endpoint, "turns": turns, "judges": {"names": ()}}))
+    config = validate({"endpoint": endpoint, "turns": turns, "judges": {"names": ()}})
+    plan = make_plan(config, needs_key=False)
     assert Greetings.of(plan).patience_ns() == waits_ns

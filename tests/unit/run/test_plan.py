@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from live_eval.clients.specs import NOVA_SONIC, OPENAI
+from live_eval.clients.specs import DEEPGRAM, NOVA_SONIC, OPENAI
 from live_eval.data import sample_path
 from live_eval.errors import DataError, UsageError
 from live_eval.redaction import SECRETS
@@ -44,6 +44,19 @@ def test_a_run_respects_the_endpoints_limit_on_sessions(asked: dict[str, int], h
     assert plan.config.turns.concurrency == held
     said = [note for note in plan.notes if "speech-to-speech supports 1 concurrent session" in note]
     assert bool(said) == (asked != {"concurrency": 1})
+
+
+def test_a_stored_agent_has_none_of_the_default_models() -> None:
+    def planned_with(extra: dict[str, Any]) -> Plan:
+        return make_plan(validate({"endpoint": {"name": "deepgram", "extra": extra}}), needs_key=False)
+
+    agent, own = planned_with({"agent": "a1"}), planned_with({"agent": {"greeting": "Hello."}})
+    described = agent.manifest()["endpoint"]
+    assert (described["model"], described["voice"]) == (None, None)
+    sent = agent.settings("wss://host")
+    assert (sent.model, sent.voice, sent.transcription_model) == (None, None, "built-in")
+    assert own.manifest()["endpoint"]["model"] == DEEPGRAM.model
+    assert own.settings("wss://host").transcription_model == DEEPGRAM.transcription_model
 
 
 def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,9 +109,20 @@ def test_settings_name_models_voice_prompt_and_detector() -> None:
 
 
 def test_a_stored_agent_replaces_its_settings() -> None:
-    assert Endpoint(extra={"agent": "a-1"}, voice="aura-2-thalia-en").asked["agent"] == "a-1"
-    with pytest.raises(UsageError, match=r"stored agent .* sets the prompt"):
-        Endpoint(extra={"agent": "a-1"}, instructions="Be brief.")
+    agent = {"agent": "a-1"}
+    assert Endpoint(extra=agent, transcription_model="built-in").asked["agent"] == "a-1"
+    changed = {
+        "instructions": "prompt",
+        "language": "language",
+        "model": "model",
+        "transcription_model": "recogniser",
+        "voice": "voice",
+    }
+    for name, what in changed.items():
+        with pytest.raises(UsageError, match=rf"endpoint\.{name}: the stored agent .* sets the {what}"):
+            Endpoint(extra=agent, **{name: "x"})
+    with pytest.raises(UsageError, match="expected text, got 7"):
+        Endpoint(extra={"agent": 7})
 
 
 @pytest.mark.parametrize(
