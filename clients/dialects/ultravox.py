@@ -23,7 +23,7 @@ it hears no audio, so silence is sent between turns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,8 +77,9 @@ class Ultravox(EventDialect):
         extra = {name: value for name, value in settings.extra.items() if name != "agent_id"}
         self._url = http_url(settings.base_url, f"agents/{agent_id}/calls" if agent_id else "calls", {})
         self._call = merged(_call(settings, stored=agent_id is not None), extra)
-        medium = self._call["medium"].get("serverWebSocket", {})
-        if {name: medium.get(name) for name in _RATES} != _RATES:
+        medium = self._call["medium"]
+        socket = medium.get("serverWebSocket") if isinstance(medium, Mapping) else None
+        if not isinstance(socket, Mapping) or {name: socket.get(name) for name in _RATES} != _RATES:
             raise UsageError(
                 f"endpoint.extra.medium: expected serverWebSocket with {_RATES} (the rates in use)"
             )

@@ -116,6 +116,8 @@ def test_a_stored_agent_has_its_own_settings() -> None:
         ({"extra": {"agent_id": 7}}, "agent_id: expected text"),
         ({"extra": {"agent_id": "a1"}, "voice": "Mark"}, "sets the voice"),
         ({"extra": {"medium": {"webRtc": {}, "serverWebSocket": {"inputSampleRate": 8_000}}}}, "medium"),
+        ({"extra": {"medium": "x"}}, "medium: expected serverWebSocket"),
+        ({"extra": {"medium": {"serverWebSocket": "x"}}}, "medium: expected serverWebSocket"),
     ],
 )
 def test_what_the_service_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:
