@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, score_name
@@ -107,9 +107,9 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
 class QuickScorer:
     """Score the stored turns of one or several runs, judge by judge, and store the scores.
 
-    Each judge is loaded once for all runs, and one judge runs at a time. The newest turns are scored first;
-    simultaneous turns of several runs alternate. A judge that exceeds `limit_s` or crashes the process is
-    disabled.
+    Each judge is loaded once for all runs, and one judge runs at a time. The judges take turns, each with the
+    newest turn; simultaneous turns of several runs alternate. A judge that exceeds `limit_s` or crashes the
+    process is disabled.
 
     Args:
         judges: Judges in the order in which they run.
@@ -140,7 +140,7 @@ class QuickScorer:
         """Score a stored turn, the conversation's `number`-th; call `tell` with each judge's scores."""
         for name in self._judges:
             if name not in self._disabled:
-                async with self._newest.first(number), self._locks[run]:
+                async with self._newest.first(number, name), self._locks[run]:
                     if name not in self._disabled:  # by another turn in the meantime
                         tell(await self._judged(name, run, turn_id))
                         continue
@@ -195,19 +195,31 @@ class QuickScorer:
         return ProcessPoolExecutor(1, self._processes, initializer=_initialise, initargs=given)
 
 
+class _Waiting(NamedTuple):
+    number: int
+    judge: str
+    free: asyncio.Future[None]
+
+
 class _NewestFirst:
-    """A lock that is passed to the task with the highest number, and to the first of several."""
+    """A lock that the judges hold in turn, each for the newest turn that waits for it.
+
+    A judge scores a turn of all runs before the next judge; a slow judge does not keep the others waiting.
+    """
 
     def __init__(self) -> None:
         self._taken = False
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
+        self._held = 0
+        self._last = (0, "")  # turn and judge
+        self._held_at: dict[str, int] = {}  # by judge
 
     @contextlib.asynccontextmanager
-    async def first(self, number: int) -> AsyncIterator[None]:
-        """Hold the lock once no task with a higher number waits for it."""
+    async def first(self, number: int, judge: str) -> AsyncIterator[None]:
+        """Hold the lock for a judge and a turn."""
         if self._taken:
             free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((number, free))
+            self._waiting.append(_Waiting(number, judge, free))
             try:
                 await free
             except asyncio.CancelledError:
@@ -215,18 +227,24 @@ class _NewestFirst:
                     self._pass_on()
                 raise
         self._taken = True
+        self._held += 1
+        self._last, self._held_at[judge] = (number, judge), self._held
         try:
             yield
         finally:  # later, so that the turn's next judge waits too
             asyncio.get_running_loop().call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
-        self._waiting = [each for each in self._waiting if not each[1].cancelled()]
+        self._waiting = [each for each in self._waiting if not each.free.cancelled()]
         self._taken = bool(self._waiting)
         if self._waiting:
-            newest = max(self._waiting, key=itemgetter(0))
-            self._waiting.remove(newest)
-            newest[1].set_result(None)
+            chosen = max(self._waiting, key=self._urgency)
+            self._waiting.remove(chosen)
+            chosen.free.set_result(None)
+
+    def _urgency(self, waiting: _Waiting) -> tuple[bool, int, int]:
+        same = (waiting.number, waiting.judge) == self._last  # of another run
+        return same, -self._held_at.get(waiting.judge, 0), waiting.number
 
 
 class _KeptJudges:

@@ -111,7 +111,7 @@ async def test_the_newest_turns_are_scored_first(monkeypatch: pytest.MonkeyPatch
     tasks[2].cancel()  # a2 waits
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.to_thread(scorer.close)
-    assert " ".join(order) == "a1x a3x b3x a3y b3y b2x b2y b1x a1y b1y"
+    assert " ".join(order) == "a1x b1x a1y b1y a3x b3x a3y b3y b2x b2y"
 
 
 async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: Path) -> None:
@@ -187,10 +187,10 @@ async def test_a_wait_cancelled_as_its_turn_comes_blocks_nobody() -> None:
     queue, order = _NewestFirst(), []
 
     async def wait(number: int) -> None:
-        async with queue.first(number):
+        async with queue.first(number, "x"):
             order.append(number)
 
-    async with queue.first(9):
+    async with queue.first(9, "x"):
         tasks = [asyncio.create_task(wait(number)) for number in (1, 2)]
         await asyncio.sleep(0)
     tasks[1].cancel()  # before the lock is passed on
