@@ -155,7 +155,8 @@ def campaign_options(
             help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON with stable keys."),
-        *(option for key, option in shared.items() if key not in excluded),
+        # a campaign's warm sessions, drift checks and stimuli have no earlier turns
+        *(option for key, option in shared.items() if key not in (*excluded, "turns.history")),
     ]
 
 
