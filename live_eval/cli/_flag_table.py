@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from live_eval.run.run_file import RunConfig, is_duration
+from live_eval.text.durations import duration_in_words
 from live_eval.types import Modality, TurnMode
 
 _NAMES = {
@@ -55,7 +56,7 @@ def _row(key: str, field: FieldInfo) -> dict[str, Any]:
     description = field.description or ""
     default = field.get_default(call_default_factory=True)
     has_default = default not in (None, "", (), {}) and key not in _WITHOUT_DEFAULT
-    shown = f" Default: {_shown(default)}." if has_default else ""
+    shown = f" Default: {_shown(default, field)}." if has_default else ""
     help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
     return {"flag": flag, **_form(key, field), "help": help_text}
 
@@ -95,7 +96,9 @@ def _metavar(key: str, field: FieldInfo, annotation: Any) -> str:
     return key.rpartition(".")[2].rpartition("_")[2].upper()
 
 
-def _shown(default: Any) -> str:
+def _shown(default: Any, field: FieldInfo) -> str:
+    if is_duration(field):
+        return duration_in_words(default).replace(" min", "m").replace(" ", "")  # as a flag accepts it
     match default:
         case bool():
             return "on" if default else "off"

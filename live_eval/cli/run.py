@@ -51,7 +51,7 @@ command = Command(
 
     Streams the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
     with their timing, runs the judges and writes a report. ENDPOINT is one of `live-eval endpoints`. RUNFILE
-    is a TOML file; its keys are shown in brackets below, and flags override it.
+    is a TOML file. The brackets after a flag contain its key in this file; flags override the file.
 
     Judges that you name must be able to run here. Without --judges, all default judges that can run here are
     used.

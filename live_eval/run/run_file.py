@@ -304,9 +304,9 @@ class OutputTable(_Table):
     """``[output]``: the run folder and its report."""
 
     out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
-    resume: bool = Field(False, description="continue the run in `out`")
+    resume: bool = Field(False, description="continue the run in --out")
     retry_failed: bool = Field(
-        False, description="rerun the failed turns of the run in `out`, with its settings"
+        False, description="rerun the failed turns of the run in --out, with its settings"
     )
     record_wire: bool = Field(
         False, description="record every message with its timestamps, to replay the run"
