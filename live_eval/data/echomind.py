@@ -180,8 +180,8 @@ def _load_part(
     notes = _missing_variants(fields, records) + _absences(cases)
     if skipped:
         notes.append(
-            f"neutral skipped for {skipped} of {len(entries)} scripts, whose cue is male, female, child, "
-            "adult or elderly, as in the benchmark; --neutral-rule off keeps it"
+            f"{skipped} of {len(entries)} scripts without their neutral variant, as in the benchmark: their "
+            "cue is the speaker's sex or age, which no voice lacks (--neutral-rule off includes it)"
         )
     return cases, notes + annotated.notes()
 

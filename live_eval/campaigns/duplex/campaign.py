@@ -21,6 +21,7 @@ from live_eval.analysis.turn_taking.trial import BEHAVIOUR, SENTINEL, TrialResul
 from live_eval.campaigns.campaign import Campaign
 from live_eval.campaigns.documents import DUPLEX_CAMPAIGN
 from live_eval.campaigns.duplex.probes import (
+    OWN,
     Probe,
     note_on_pauses,
     probes_for,
@@ -31,6 +32,7 @@ from live_eval.campaigns.duplex.probes import (
 from live_eval.campaigns.duplex.stimuli import STIMULI_VERSION, Recorded, TrialScript, write_stimuli
 from live_eval.campaigns.duplex.trial_results import CLEAN, IMPAIRED, MOST_ATTEMPTS, TrialReader, to_repeat
 from live_eval.data import DataOptions, DataSet, load, locate, select
+from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
@@ -216,6 +218,13 @@ def _data_of(plan: DuplexPlan) -> DataSet | None:
     table = plan.config.data
     if "path" not in table.model_fields_set:
         return None
+    spec = BENCHMARKS.get(table.path.partition("/")[0])
+    if OWN in plan.probes and spec is not None and not spec.takes_turns and not Path(table.path).exists():
+        suitable = " and ".join(each.name for each in BENCHMARKS.values() if each.takes_turns)
+        raise UsageError(
+            f"--data {table.path}: {spec.title} has no annotations for the probe {OWN}, unlike {suitable}; "
+            f"use live-eval {spec.command(table.path)}"
+        )
     options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
     data = load(locate(table.path), options)
     cases = select(

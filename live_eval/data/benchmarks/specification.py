@@ -88,9 +88,14 @@ class BenchmarkSpec:
         """Return the command that uses the benchmark or its part, without ``live-eval``."""
         if self.rated:
             return f"audit JUDGE --data {name}"
-        if all(part.rule is ScoringRule.TURN_TAKING for part in self.parts.values()):
+        if self.takes_turns:
             return f"duplex ENDPOINT --probe own --data {name}"
         return f"run ENDPOINT --data {name}"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the benchmark annotates turn-taking, for ``live-eval duplex``."""
+        return all(part.rule is ScoringRule.TURN_TAKING for part in self.parts.values())
 
     @property
     def licence_note(self) -> str:

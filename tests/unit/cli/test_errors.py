@@ -54,6 +54,10 @@ from live_eval.recording import RunWriter
             "run reference --assert voice_to_voice.p95<abc",
             "assertion 'voice_to_voice.p95<abc': expected a number after <, got 'abc'",
         ),
+        (
+            "duplex reference --probe own --data voicebench",
+            "--data voicebench: VoiceBench has no annotations for the probe own, unlike full-duplex-bench ",
+        ),
         ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),
         ("show", "expected RUN; see live-eval show --help"),
