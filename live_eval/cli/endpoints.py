@@ -34,6 +34,7 @@ _DETAILS = {
     "rates": "kHz in, out",
     "frame_ms": "frame, ms",
     "turn_modes": "turns",
+    "histories": "dialogue history",
     "session_limit_s": "session limit, s",
     "sessions": "max sessions",
     "audio_tokens": "tokens per s in, out",
@@ -98,5 +99,6 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     tokens = (row["input_audio_tokens_per_s"], row["output_audio_tokens_per_s"])
     return {
         "rates": f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}",
+        "histories": row["histories"] or None,
         "audio_tokens": ", ".join(f"{number:g}" for number in tokens if number is not None),
     }

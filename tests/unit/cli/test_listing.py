@@ -93,3 +93,10 @@ def test_a_narrow_table_breaks_no_word(
     print_table(console(width=width), table)
     printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert printed == [" ".join(line.split()) for line in lines]
+
+
+def test_an_endpoint_is_shown_with_the_histories_that_it_accepts() -> None:
+    shown = {name: CliRunner().invoke(cli, ["endpoints", name]).output for name in ("deepgram", "moshi")}
+    rows = {name: [row for row in text.splitlines() if "history" in row] for name, text in shown.items()}
+    assert rows["deepgram"][0].split() == ["dialogue", "history", "inject-text"]
+    assert rows["moshi"][0].split() == ["dialogue", "history", "–"]
