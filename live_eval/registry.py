@@ -148,8 +148,8 @@ class ClientSpec:
     def with_extra(self, extra: Mapping[str, Any]) -> Self:
         """Return the specification of a session with these settings in the vendor's spelling.
 
-        A stored agent replaces the default model and voice. It may speak first, and so may any agent with
-        further settings.
+        A stored agent replaces the default model and voice, and accepts no earlier turns. It may speak first,
+        and so may any agent with further settings.
         """
         if not self.agent_field or not extra:
             return self
@@ -157,7 +157,7 @@ class ClientSpec:
         if not isinstance(extra.get(self.agent_field), str):
             return found
         transcriber = self.transcription_model and "built-in"
-        return replace(found, model=None, voice=None, transcription_model=transcriber)
+        return replace(found, model=None, voice=None, transcription_model=transcriber, histories=())
 
 
 _SPECS: dict[str, type[ClientSpec] | type[JudgeSpec]] = {CLIENTS: ClientSpec, JUDGES: JudgeSpec}

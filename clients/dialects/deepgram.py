@@ -7,6 +7,7 @@ Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram
   ``SettingsApplied``. The key is sent as ``Authorization: Token``.
 * ``endpoint.extra`` is merged over ``Settings``. Its ``agent`` may be the ID of a stored agent, which then
   sets prompt, models, voice and detector. Without a ``greeting``, the agent waits for the user.
+* Earlier turns of the dialogue are ``agent.context.messages`` in ``Settings``.
 * ``model`` is the language model of ``agent.think``, at OpenAI unless ``extra`` names another provider;
   ``voice`` is the model of ``agent.speak``, and ``transcription_model`` is the model of ``agent.listen``. A
   Flux model needs version v2 of the listener; its thresholds are turn detection settings (``eot_threshold``,
@@ -183,6 +184,13 @@ def _described(event: Fields, what: str) -> str:
     return ": ".join(parts) or f"{what} without details"
 
 
+def _context(settings: EndpointSettings) -> dict[str, Any] | None:
+    """Return the earlier turns of the dialogue; None if there are none."""
+    said = [text for turn in settings.history for text in (("user", turn.text), ("assistant", turn.reply))]
+    messages = [{"type": "History", "role": role, "content": text} for role, text in said]
+    return {"messages": messages} if messages else None
+
+
 def _asked(settings: EndpointSettings) -> dict[str, Any]:
     """Return the ``Settings`` to send, without the user's ``extra``."""
     refuse_settings(
@@ -203,6 +211,7 @@ def _asked(settings: EndpointSettings) -> dict[str, Any]:
             language=settings.language,
             listen={"provider": {**listen, **settings.turn_detection}},
             think=given(provider=given(type="open_ai", model=settings.model), prompt=settings.instructions),
+            context=_context(settings),
             speak={"provider": given(type="deepgram", model=settings.voice)},
         ),
     }

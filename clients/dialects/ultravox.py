@@ -6,6 +6,7 @@ fixie-ai/ultradox) and pipecat 1.14 (``pipecat.services.ultravox``). Behaviour a
 * A POST with ``X-API-Key`` creates the call; its ``joinUrl`` needs no key, and is a secret.
   ``endpoint.extra`` is merged over the request. With ``endpoint.extra.agent_id``, the call uses a stored
   agent, which sets prompt, model, voice and detector.
+* Earlier turns of the dialogue are ``initialMessages`` of the request.
 * Turn detection settings are Ultravox's ``vadSettings`` (``turnEndpointDelay=0.5s``).
 * The server sends audio close to real time, up to ``medium.serverWebSocket.clientBufferSizeMs`` ahead. This
   affects ``first_byte``, stalls and interruptions, so we always send a value: 60, Ultravox's default.
@@ -171,6 +172,11 @@ def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:
         turn_mode="Ultravox's detector ends turns; remove this setting",
         max_output_tokens="Ultravox has no reply length limit; remove this setting",
     )
+    said = [
+        text
+        for turn in settings.history
+        for text in (("MESSAGE_ROLE_USER", turn.text), ("MESSAGE_ROLE_AGENT", turn.reply))
+    ]
     medium = {"serverWebSocket": {**_RATES, "clientBufferSizeMs": _CLIENT_BUFFER_MS}}
     if stored:
         return {"medium": medium}
@@ -180,6 +186,7 @@ def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:
         voice=settings.voice,
         languageHint=settings.language,
         vadSettings=dict(settings.turn_detection) or None,
+        initialMessages=[{"role": role, "text": text} for role, text in said] or None,
         firstSpeakerSettings={"user": {}},
         medium=medium,
     )

@@ -55,6 +55,7 @@ def test_a_stored_agent_has_none_of_the_default_models() -> None:
     assert (described["model"], described["voice"]) == (None, None)
     sent = agent.settings("wss://host")
     assert (sent.model, sent.voice, sent.transcription_model) == (None, None, "built-in")
+    assert (agent.spec.histories, own.spec.histories) == ((), DEEPGRAM.histories)
     assert own.manifest()["endpoint"]["model"] == DEEPGRAM.model
     assert own.settings("wss://host").transcription_model == DEEPGRAM.transcription_model
 

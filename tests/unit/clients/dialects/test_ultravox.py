@@ -11,6 +11,7 @@ from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects.ultravox import Ultravox
 from live_eval.dialect import (
     Committed,
+    EarlierTurn,
     EndpointProblem,
     EndpointSettings,
     InputTranscript,
@@ -105,6 +106,13 @@ def test_a_stored_agent_has_its_own_settings() -> None:
     endpoint = Endpoint(ready=False, extra={"agent_id": "a1"})
     assert endpoint.dialect.dial().url == f"{BASE}/agents/a1/calls"
     assert list(call_of(extra={"agent_id": "a1"})) == ["medium"]
+
+
+def test_earlier_turns_are_initial_messages() -> None:
+    assert call_of(history=[EarlierTurn(text="Where is Lima?", reply="In Peru.")])["initialMessages"] == [
+        {"role": "MESSAGE_ROLE_USER", "text": "Where is Lima?"},
+        {"role": "MESSAGE_ROLE_AGENT", "text": "In Peru."},
+    ]
 
 
 @pytest.mark.parametrize(
