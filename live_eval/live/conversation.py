@@ -132,6 +132,7 @@ class LiveConversation:
         """
         if self._performance is not None:
             self._microphone.measure(pcm)
+            self._microphone.is_open = not self._microphone.muted
             self._performance.push(np.zeros_like(pcm) if self._microphone.muted else pcm)
         elif self._recorded is None:
             if reply_plays is None:

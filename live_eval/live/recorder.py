@@ -83,7 +83,8 @@ class LiveRecorder:
             log: Function that returns the turn's messages; called in the writer thread.
             ended_ns: Time at which the reply, as heard, or the turn ended.
         """
-        self._last_ended = max(self._last_ended, turn.number)
+        if turn.capture.failure is None:
+            self._last_ended = max(self._last_ended, turn.number)
         self._start(self._writes, self._record(turn, log, ended_ns))
 
     def record_unreached(self, number: int, record: TurnRecord) -> None:

@@ -24,6 +24,7 @@ from live_eval.live.updates import (
     Levels,
     QuickScores,
     SpeechDetected,
+    State,
     StateChanged,
     TranscriptPiece,
     Update,
@@ -95,6 +96,8 @@ class SharedScreen:
                     self._say(place, update.side)
             case StateChanged() if update.failure is not None:
                 self._said.append(Text(plain(f"{standing.label}: {in_words(update)}"), style="yellow"))
+            case StateChanged(state=State.SCORING):
+                self._notes[State] = in_words(update)
             case QuickScores():
                 self._scores[place] = update.merged(self._scores.get(place))
             case Xruns() | EchoDetected():

@@ -85,7 +85,7 @@ class Stage extends Conversation {
     this.wave.add(muted ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
     if (this.taking.hear(user, reply)) this.light();
     const { waitsFrom, at, state } = this.taking;
-    if (at % BLOCKS_PER_STEP) return;
+    if (!this.talking || at % BLOCKS_PER_STEP) return;
     if (this.cards) this.cards.tick();
     else if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
   }
@@ -134,6 +134,7 @@ class Stage extends Conversation {
       const text = failure && `${words(failure.kind)}: ${failure.message}`;
       this.note({ about: "endpoint", urgent: true, text });
       this.talking = message.state === "talking";
+      if (!this.talking) this.latency.waitEnds(false);
       this.element.dataset.stage = this.talking ? this.taking.state : message.state;
       this.state.textContent = BEFORE_AND_AFTER[message.state] ?? "";
     }
