@@ -111,6 +111,7 @@ class EndpointSettings:
         ice_servers: STUN and TURN servers for WebRTC, such as ``"stun:HOST:3478"``.
         key_id: Name of the key, for services that issue a key in two parts; or None.
         key_token: Session token of a temporary key, or None.
+        ready_s: Time limit for the session to become ready after connecting, in seconds.
         history: Earlier turns of the dialogue, which the dialect sends before the session is ready.
     """
 
@@ -129,6 +130,7 @@ class EndpointSettings:
     key: Secret | None = None
     key_id: str | None = None
     key_token: Secret | None = None
+    ready_s: float = 15.0
     history: Sequence[EarlierTurn] = ()
 
 

@@ -52,7 +52,6 @@ _STATE = "lk.agent.state"
 _VOICE, _BACKGROUND = "roomio_audio", "background_audio"
 _NO_AGENT, _NO_STATE = "no agent", "no state"
 _NOBODY, _SPEAKER, _AGENT = range(3)
-_NO_AGENT_NS = 14_000_000_000  # a session must be ready within 15 s
 _NO_STATE_NS = 2_000_000_000
 _REFUSALS = {
     "DUPLICATE_IDENTITY": "another participant joined with the same identity: use a token for each session, "
@@ -103,6 +102,7 @@ class LiveKitAgent(EventDialect):
         self._rank = _NOBODY
         self._state: str | None = None
         self._tracks: set[str] = set()
+        self._wait_s = max(settings.ready_s - 1, settings.ready_s / 2)  # the reason precedes the time limit
         self._streams = TextStreams()
         self.handlers = {
             "join": self._on_join,
@@ -126,21 +126,22 @@ class LiveKitAgent(EventDialect):
         )
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        return (SetTimer(_NO_AGENT, at_ns + _NO_AGENT_NS),)
+        return (SetTimer(_NO_AGENT, at_ns + round(self._wait_s * 1e9)),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
         if name == _NO_STATE and self._state is None:
             return self.become_ready(self._room)
         if name != _NO_AGENT or self.ready:
             return ()
+        wait = f"{self._wait_s:g} s"
         if self._agent is not None:
             state = f"was still {self._state!r}" if self._state else "had published no audio"
-            why = f"the agent {self._agent!r} {state} after 14 s: read its log"
+            why = f"the agent {self._agent!r} {state} after {wait}: read its log"
         elif named := self._extra.get("agent_name"):
-            why = f"no agent joined room {self._room!r} within 14 s: is a worker registered as {named!r}?"
+            why = f"no agent joined room {self._room!r} within {wait}: is a worker registered as {named!r}?"
         else:
             what = "start its worker, or set endpoint.extra.agent_name if it has a name"
-            why = f"no agent joined room {self._room!r} within 14 s: {what}"
+            why = f"no agent joined room {self._room!r} within {wait}: {what}"
         return (self.fatal(FailureKind.NO_SESSION, why),)
 
     def finish(self, at_ns: int) -> Sequence[Output]:

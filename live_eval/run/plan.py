@@ -122,6 +122,7 @@ class Plan:
             key=self.key,
             key_id=os.environ.get(self.spec.key_id_variable) if self.spec.key_id_variable else None,
             key_token=find_key(self.spec.key_token_variable) if self.spec.key_token_variable else None,
+            ready_s=self.config.turns.connect_timeout,
             history=[EarlierTurn(text=text, reply=reply) for text, reply in case.history] if case else (),
         )
 

@@ -60,6 +60,11 @@ def test_a_stored_agent_has_none_of_the_default_models() -> None:
     assert own.settings("wss://host").transcription_model == DEEPGRAM.transcription_model
 
 
+def test_a_dialect_knows_how_long_a_session_may_take_to_be_ready() -> None:
+    plan = make_plan(validate({"turns": {"connect_timeout": 60}}), needs_key=False)
+    assert plan.settings("wss://host").ready_s == plan.limits().ready_s == 60
+
+
 def test_a_run_without_its_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 

@@ -236,6 +236,10 @@ def test_no_agent() -> None:
     assert isinstance(problem, EndpointProblem)
     assert (problem.kind, problem.fatal) == (FailureKind.NO_SESSION, True)
     assert "no agent joined room 'r' within 14 s: start its worker" in problem.message
+    assert list(dialect(ready_s=60.0).opened(0)) == [SetTimer("no agent", 59 * SECOND)]
+    (later,) = dialect(extra={"room": "r"}, ready_s=60.0).timer("no agent", 59 * SECOND)
+    assert "no agent joined room 'r' within 59 s" in str(later)
+    assert list(dialect(ready_s=1.0).opened(0)) == [SetTimer("no agent", SECOND // 2)]
     (named,) = dialect(extra={"agent_name": "support"}).timer("no agent", 0)
     assert isinstance(named, EndpointProblem)
     assert "is a worker registered as 'support'?" in named.message
