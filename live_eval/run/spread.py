@@ -14,10 +14,12 @@ _MAX_IN_MAIN = 4
 _PER_PROCESS = {
     TransportKind.WEBSOCKET: 150,
     TransportKind.HTTP: 150,
-    TransportKind.HTTP2: 10,  # estimated: Amazon's SDK takes 40 ms of CPU time for a second of audio
+    TransportKind.HTTP2: 10,
     TransportKind.WEBRTC: 20,
 }
 """Number of sessions that one process times accurately, as measured (docs/explanation/time-accuracy.md)."""
+_ESTIMATED = frozenset({TransportKind.HTTP2})
+"""Kinds whose number is an estimate: Amazon's SDK takes 40 to 70 ms of CPU time for a second of audio."""
 
 
 def default_processes(kind: TransportKind, sessions: int, cores: int | None = None) -> int:
@@ -36,9 +38,11 @@ def overload(kind: TransportKind, sessions: int, cores: int | None = None) -> st
     most = cores * _PER_PROCESS[kind]
     if sessions <= most:
         return ""
+    warning = f"{sessions} concurrent sessions over {kind.value} may not be timed accurately: {most} is "
+    if kind in _ESTIMATED:
+        return f"{warning}an estimate for {cores} cores; check the lag of the turns"
     return (
-        f"{sessions} concurrent sessions over {kind.value} may not be timed accurately: {most} is the "
-        f"highest number measured on {cores} cores; measure the error with live-eval calibrate "
+        f"{warning}the highest number measured on {cores} cores; measure the error with live-eval calibrate "
         f"--concurrency {sessions}"
     )
 

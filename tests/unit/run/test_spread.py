@@ -27,3 +27,6 @@ def test_an_overload_is_reported() -> None:
         "301 concurrent sessions over websocket may not be timed accurately: 300 is the highest "
     )
     assert "40 is the highest number measured" in overload(TransportKind.WEBRTC, 41, cores=2)
+    assert overload(TransportKind.HTTP2, 21, cores=2).endswith(
+        "20 is an estimate for 2 cores; check the lag of the turns"
+    )
