@@ -21,7 +21,7 @@ from live_eval.report.latency import write_campaign_page
 
 IMAGES = Path(__file__).parents[1] / "docs/images"
 MAX_BYTES = 200_000
-SIZE = "1100,1220"
+SIZE = "1100,1080"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
