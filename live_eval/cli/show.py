@@ -72,7 +72,9 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
     if summary.retried:
         console.print(f"retried attempts: {counts_in_words(summary.retried)}")
     if summary.warnings:
-        console.print(f"warnings: {counts_in_words(summary.warnings)}")
+        first = summary.first_warnings
+        counted_kinds = (f"{kind} {count} ({first[kind]})" for kind, count in summary.warnings.items())
+        console.print(f"warnings: {', '.join(counted_kinds)}", markup=False)
     console.print()
     view = RunView(0, facts.name, summary)
     print_table(console, _terminal(latency_table([view]), *_LATENCY_COLUMNS))

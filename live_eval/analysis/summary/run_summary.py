@@ -119,6 +119,7 @@ class RunSummary:
         failures: Number of failed turns, by kind.
         retried: Number of failed attempts that were retried, by kind.
         warnings: Number of warnings, by kind.
+        first_warnings: The first message of each kind of warning.
         greetings: Greetings of the endpoint.
         table: Scores of each turn.
         collected: Replies from which cue sensitivity is measured.
@@ -131,6 +132,7 @@ class RunSummary:
     failures: Mapping[str, int]
     retried: Mapping[str, int]
     warnings: Mapping[str, int]
+    first_warnings: Mapping[str, str]
     greetings: GreetingSummary
     table: ScoreTable
     collected: CollectedReplies
@@ -327,6 +329,7 @@ def summarise(
     """
     table = read_scores(scores, judges_asked_for(run.manifest))
     warnings: Counter[str] = Counter()
+    first_warnings: dict[str, str] = {}
     failures: Counter[str] = Counter()
     greetings: list[Greeting | None] = []
     replies: list[Reply | str] = []
@@ -335,7 +338,9 @@ def summarise(
         for turn in run.turns(retime=retime, finds_data=False):
             greetings.extend(greetings_of([turn]))
             replies.append(reply_in(turn))
-            warnings.update(warning.kind.value for warning in turn.warnings)
+            for warning in turn.warnings:
+                warnings[warning.kind.value] += 1
+                first_warnings.setdefault(warning.kind.value, warning.message)
             failures.update([turn.failure.kind.value] if turn.failure is not None else [])
             if seen is not None:
                 seen(turn, table)
@@ -349,6 +354,7 @@ def summarise(
         failures=dict(failures.most_common()),
         retried=dict(retried.most_common()),
         warnings=dict(warnings.most_common()),
+        first_warnings=first_warnings,
         greetings=summarise_greetings(greetings),
         table=table,
         collected=collect_replies(replies),

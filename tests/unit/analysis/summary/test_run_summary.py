@@ -27,6 +27,7 @@ def test_the_turns(summary: RunSummary) -> None:
     assert summary.failures == {"no_response": 1, "closed": 1}
     assert summary.retried == {"rate_limited": 1}
     assert summary.warnings == {"unknown_event": 1}
+    assert list(summary.first_warnings) == ["unknown_event"]
     assert summary.premature == 1
     assert summary.uncertain == 3
     assert summary.could_not_run == {"ves": "needs the key GEMINI_API_KEY"}
