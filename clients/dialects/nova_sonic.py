@@ -66,6 +66,8 @@ _COMPLETE, _RENEW = "complete the reply", "renew the session"
 _RECENT_FRAMES = 150  # three seconds
 _CODEC = Codec(CodecName.PCM16, OUTPUT_RATE_HZ)
 _INTERRUPTED = re.compile(r'\s*\{\s*"interrupted"\s*:\s*true\s*\}\s*')
+# As reported by users of Bedrock: https://github.com/aws-samples/amazon-bedrock-workshop/issues/315
+_UNKNOWN_MODEL = re.compile(r"\bmodel (?:identifier|ID) is (?:invalid|not supported)")
 _KINDS: Mapping[str, FailureKind] = MappingProxyType(
     {
         "AccessDeniedException": FailureKind.AUTHENTICATION,
@@ -258,10 +260,8 @@ class NovaSonic(BaseDialect):
         kind, hint = _KINDS.get(name, FailureKind.ENDPOINT_ERROR), ""
         if kind is FailureKind.AUTHENTICATION:
             hint = f"; {_CHECK_KEY}"
-        elif "model identifier is invalid" in text:
+        elif name == "ValidationException" and _UNKNOWN_MODEL.search(text):
             kind = FailureKind.UNKNOWN_MODEL
-        elif "instability" in text:  # "Please retry your request"
-            kind = FailureKind.UNAVAILABLE
         elif name == "ModelTimeoutException" and at_ns - self._opened_ns >= self.renew_ns:
             kind = FailureKind.SESSION_EXPIRED
         return [self.fatal(kind, f"the endpoint ended the session: {name}: {text}{hint}", name)]

@@ -219,7 +219,7 @@ def test_nothing_is_sent_to_a_session_that_is_being_replaced() -> None:
         ("ThrottlingException", "Too many requests.", FailureKind.RATE_LIMITED),
         ("ServiceQuotaExceededException", "Too many sessions.", FailureKind.BUSY),
         ("ValidationException", "The provided model identifier is invalid.", FailureKind.UNKNOWN_MODEL),
-        ("ValidationException", "System instability detected. Please retry.", FailureKind.UNAVAILABLE),
+        ("ValidationException", "The provided model ID is not supported.", FailureKind.UNKNOWN_MODEL),
         ("ValidationException", "Timed out waiting for input events", FailureKind.ENDPOINT_ERROR),
         ("ModelTimeoutException", "Model has timed out.", FailureKind.ENDPOINT_ERROR),
         ("CallError", "Unknown error", FailureKind.ENDPOINT_ERROR),
