@@ -13,6 +13,7 @@ import contextlib
 import os
 import platform
 import re
+import ssl
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Self
@@ -102,7 +103,7 @@ class BedrockTransport:
                 self._stream = await _stream(self._http, address, dial.sdk)
         except TimeoutError as error:
             await self.close()
-            raise address.unreachable(error, timeout_s) from None
+            raise address.unreachable(await _tls_error(address) or error, timeout_s) from None
         except AwsCrtError as error:
             tls = FailureKind.TLS if "_TLS_" in error.name else FailureKind.CONNECT_FAILED
             kind = _KINDS.get(error.name, tls)
@@ -291,6 +292,23 @@ def _tls(authorities: str | None) -> Any:
     if authorities:
         options.override_default_trust_store_from_path(ca_filepath=authorities)
     return io.ClientTlsContext(options)
+
+
+async def _tls_error(address: Address) -> ssl.SSLError | None:
+    """Return the error of a TLS handshake by Python's TLS; awscrt delays its report by 10 s or more."""
+    trusted = await asyncio.to_thread(
+        ssl.create_default_context, cafile=os.environ.get("SSL_CERT_FILE") or None
+    )
+    trusted.set_alpn_protocols(["h2"])
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            _, writer = await asyncio.open_connection(address.host, address.url.port or 443, ssl=trusted)
+    except ssl.SSLError as error:
+        return error
+    except OSError:  # it includes a timeout
+        return None
+    writer.close()
+    return None
 
 
 def _retrieve(task: asyncio.Future[Any]) -> bool:

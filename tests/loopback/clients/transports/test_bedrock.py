@@ -84,6 +84,16 @@ async def test_events_travel_both_ways_signed_and_stamped(
 
 
 @needs_sdk
+async def test_a_certificate_that_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = load(SPEC.transport)(SystemClock())
+    async with serving_bedrock(tmp_path, lambda: echo) as bedrock:
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        with pytest.raises(ConnectError, match="TLS failed") as caught:
+            await transport.connect(NovaSonic(settings(bedrock.url)).dial(), 1)
+    assert caught.value.kind is FailureKind.TLS
+
+
+@needs_sdk
 async def test_an_exception_of_the_service_is_the_last_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
