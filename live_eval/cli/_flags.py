@@ -125,7 +125,7 @@ def campaign_options(
 
     Args:
         excluded: Run-file keys that the command sets itself, and which therefore get no flag.
-        drift_turns: Default of ``--sentinel-turns``.
+        drift_turns: Default of ``--drift-turns``.
         concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
     """
     shared = {
@@ -137,8 +137,9 @@ def campaign_options(
     if concurrency is not None and isinstance(option := shared[key], click.Option):
         option.help = f"Number of concurrent sessions. Default: {concurrency}.  [{key}]"
     return [
-        click.Option(
-            ["--sentinel-turns"],
+        Option(
+            ["--drift-turns", "sentinel_turns"],
+            aliases=("--sentinel-turns",),
             type=click.IntRange(0),
             default=drift_turns,
             show_default=True,
