@@ -344,12 +344,19 @@ def _key(spec: ClientSpec, config: RunConfig, *, has_flags: bool = True) -> Secr
     if variable is None:
         return None
     key = find_key(variable)
-    if key is not None:
-        return key
     try:
         host = urlsplit(config.endpoint.base_url or "").hostname or ""
     except ValueError:
         host = ""
+    if key is not None:
+        named = spec.key_id_variable is None or os.environ.get(spec.key_id_variable)
+        is_token = key.reveal().count(".") == 2  # a JSON Web Token contains the name
+        if not (named or is_token or is_loopback(host)):
+            raise UsageError(
+                f"{spec.title}: a key has two parts; besides {variable}, set the environment variable "
+                f"{spec.key_id_variable}, the name of the key"
+            )
+        return key
     if is_loopback(host) or (config.endpoint.base_url and not host):  # the dialect rejects a URL without host
         return None
     flags = ", name another variable with --key-variable, or a file or keyring with --key-from"

@@ -94,7 +94,11 @@ def test_the_address_and_the_name_of_a_key_come_from_the_environment(monkeypatch
     monkeypatch.setenv("LIVEKIT_API_SECRET", "quiet-4711")
     with pytest.raises(UsageError, match=r"no default URL: pass --base-url .*, or set LIVEKIT_URL"):
         plan()
-    assert plan(base_url="wss://mine.example").settings("wss://mine.example").key_id is None
+    with pytest.raises(UsageError, match=r"besides LIVEKIT_API_SECRET, set .* LIVEKIT_API_KEY, the name of"):
+        plan(base_url="wss://mine.example")
+    assert plan(base_url="ws://127.0.0.1:1").settings("ws://127.0.0.1:1").key_id is None
+    monkeypatch.setenv("MY_TOKEN", "eyJh.eyJz.c2ln")
+    assert plan(base_url="wss://mine.example", key_variable="MY_TOKEN").key == Secret("eyJh.eyJz.c2ln")
     monkeypatch.setenv("LIVEKIT_URL", "wss://theirs.example")
     monkeypatch.setenv("LIVEKIT_API_KEY", "my-key")
     found = plan()
