@@ -302,7 +302,7 @@ def missing_requirements(
         hint = install_command(spec.extra) if spec.extra else ""
         if isinstance(spec, ClientSpec) and sys.version_info < spec.python:
             needed, here = (".".join(map(str, version)) for version in (spec.python, sys.version_info[:2]))
-            hint = f"needs Python {needed} or newer, this is {here}; there: {hint}"
+            hint = f"needs Python {needed} or newer, this is {here}{f'; there: {hint}' if hint else ''}"
         missing.append(f"package {', '.join(absent)}{f' ({hint})' if hint else ''}")
     if spec.key_variable and not has_key(spec.key_variable):
         missing.append(f"API key (set {spec.key_variable})")

@@ -25,14 +25,14 @@ let listening = null;
 
 export class Player {
   /**
-   * @param {Array<{title: string, url: string, key: string}>} sounds Files with a common start time, one per side;
-   * the side that the user chose before, or else the first one, is selected. `key` is the key that selects a side.
+   * @param {Array<{title: string, url: string, key: string, seconds: number}>} sounds Files with a common start
+   * time, one per side, with their lengths, if they differ; the side that the user chose before, or else the first one, is selected. `key` is the key that selects a side.
    * @param {number} length Length of the recording in seconds.
    * @param {AbortSignal} signal Signal that stops playback.
    * @param {function(number)} moved Called with the current time.
    */
   constructor(sounds, length, signal, moved) {
-    Object.assign(this, { sounds, length, moved, from: 0, until: null });
+    Object.assign(this, { sounds, length, moved, from: 0, until: null, ended: null });
     const first = sounds.find(({ title }) => title === chosen.side) ?? sounds[0];
     // Omit the browser's own controls, because their buttons also react to Space.
     this.audio = make("audio", { preload: "auto", src: first.url });
@@ -132,8 +132,17 @@ export class Player {
     else this.play();
   }
 
+  /** Return where playback would be, if the selected side is shorter than that; otherwise null. */
+  past() {
+    if (!this.ended) return null;
+    const { at, playing, since } = this.ended;
+    const passed = playing ? ((performance.now() - since) / 1_000) * chosen.speed : 0;
+    return { at: Math.min(this.length, at + passed), playing };
+  }
+
   /** Move to a time without playing. */
   seek(at) {
+    this.ended = null;
     this.audio.currentTime = Math.max(0, Math.min(this.length, at));
     this.drawTime(this.audio.currentTime);
     this.moved(this.audio.currentTime);
@@ -141,12 +150,15 @@ export class Player {
 
   /** Select the side to hear by its title. */
   hear(title) {
-    const { at, playing, until, from } = this;
+    const { until, from } = this;
+    const { at, playing } = this.past() ?? this;
+    const { url, seconds: length = Infinity } = this.sounds.find((sound) => sound.title === title);
     chosen.side = title;
-    this.audio.src = this.sounds.find((sound) => sound.title === title).url;
+    this.audio.src = url;
     this.run(chosen.speed); // loading a file resets the speed
-    if (playing) this.play(at, until);
+    if (playing && at < length) this.play(at, until);
     else this.seek(at);
+    if (at >= length) this.ended = { at, playing, since: performance.now() };
     this.from = from;
   }
 

@@ -139,7 +139,7 @@ def test_rows_are_sorted_filtered_paged_and_opened(kit: Page) -> None:
     assert names(kit)[-1] == "turn 224"
     assert kit.evaluate("document.activeElement.innerText") == "ms"
 
-    kit.locator("select").select_option("sigh")
+    kit.locator("select[name=cue]").select_option("sigh")
     assert output.inner_text() == "115 of 230 turns"
     kit.locator("input").fill("WORDS turn 22")
     kit.locator("output", has_text="5 of 230 turns").wait_for()

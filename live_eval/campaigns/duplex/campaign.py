@@ -171,7 +171,7 @@ class DuplexCampaign(Campaign):
             if not (void := to_repeat(self._results[name])):
                 return
             observer.note(f"{name}: repeating {counted(len(void), 'void trial')}")
-            jobs += [Job(job.case, playing) for job in planned if job.case.dialogue_id in void]
+            jobs += [replace(job, repeat=playing) for job in planned if job.case.dialogue_id in void]
             yield jobs
 
     def _read(self, name: str) -> Sequence[TrialResult]:

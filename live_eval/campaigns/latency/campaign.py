@@ -261,7 +261,7 @@ def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
     If there are enough turns, the number of sessions equals the concurrency.
     """
     longest = max(1, min(LONGEST_WARM, len(jobs) // concurrency))
-    for repeat, of_repeat in itertools.groupby(jobs, key=lambda job: job.repeat):
+    for _, of_repeat in itertools.groupby(jobs, key=lambda job: job.repeat):
         single = 0
         for job in of_repeat:
             case = job.case
@@ -269,4 +269,4 @@ def _warm(jobs: Sequence[Job], concurrency: int) -> Iterator[Job]:
                 name, index = f"warm-{single // longest + 1}", single % longest
                 case = replace(case, dialogue_id=name, turn_index=index)
                 single += 1
-            yield Job(case, repeat)
+            yield replace(job, case=case)

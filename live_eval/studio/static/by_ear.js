@@ -305,7 +305,7 @@ async function openReplies(id, runs, signal) {
       .filter(({ kind }) => kind === "audible")
       .map((mark) => ({ ...mark, title: `${name} audible`, colour: COLOURS[index] })),
   );
-  const sounds = heard.map(({ name, url, index }) => ({ title: name, url, key: String(index + 1) }));
+  const sounds = heard.map(({ name, url, index, seconds }) => ({ title: name, url, seconds, key: String(index + 1) }));
   const length = Math.max(...heard.map(({ seconds }) => seconds));
   const marks = [...end, ...audible]
     .sort((one, other) => one.at_s - other.at_s)

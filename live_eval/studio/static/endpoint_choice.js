@@ -16,9 +16,9 @@ export class EndpointChoice {
     this.model = make("input", { name: "model", autocomplete: "off" });
     this.needs = make("p", { class: "note" });
     this.modes = make("div");
-    const options = endpoints.map(({ name, missing: lacks, needs_base_url: url }) => [
+    const options = endpoints.map(({ name, missing: what, needs_base_url: url }) => [
       name,
-      `${name}${lacks ? ` (missing: ${lacks})` : url ? " (needs an address)" : ""}`,
+      `${name}${what ? ` (missing: ${what})` : url ? " (needs an address)" : ""}`,
     ]);
     const first = endpoints.find(({ name }) => name === usual) ?? endpoints[0];
     this.names = choice("Endpoint", "endpoint", options, first.name, (name) => {

@@ -190,6 +190,7 @@ class Stage extends Conversation {
     this.element.dataset.stage = "disconnected";
     this.state.textContent = BEFORE_AND_AFTER.disconnected;
     this.note({ about: "endpoint", urgent: true, text: why });
+    this.warnings.append(button("New conversation", () => this.close()));
     super.lost(why);
   }
 

@@ -7,13 +7,13 @@ import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
 /** Return the text for each state of a conversation. */
-const inWords = (endpoint) => ({
+const inWords = (endpoint, performs) => ({
   idle: "",
   opening: "opening the microphone …",
   launching: `starting ${endpoint}; loading its models takes some seconds …`,
   starting: `connecting to ${endpoint} …`,
   recording: "your turn: say the script",
-  talking: `${endpoint} ${endpoint.startsWith("the ") ? "are" : "is"} ready: speak`,
+  talking: performs ? "streaming the take …" : `${endpoint} ${endpoint.startsWith("the ") ? "are" : "is"} ready: speak`,
   repeating: "streaming the takes again to compare styles with repeats; End to skip this",
   disconnected: "disconnected",
   scoring: "waiting for scores; End again to skip them",
@@ -57,6 +57,7 @@ class Talk {
     if (this.connection) return;
     this.failure = null;
     this.endpoint = request.more_endpoints ? "the endpoints" : request.endpoint.name;
+    this.performs = Boolean(request.perform);
     fill(this.alert);
     this.show("opening");
     this.setup.hide(true);
@@ -107,7 +108,7 @@ class Talk {
 
   show(state) {
     this.state.dataset.state = state;
-    this.state.textContent = inWords(this.endpoint)[state] ?? state;
+    this.state.textContent = inWords(this.endpoint, this.performs)[state] ?? state;
   }
 
   lost(why) {
