@@ -346,8 +346,8 @@ ELEVENLABS = _websocket(
     input_rate_hz=16_000,
     output_rate_hz=16_000,
     turn_modes=(TurnMode.SERVER_VAD,),
-    limits="endpoint.extra.agent_id names the agent, which sets model, voice, prompt and formats; its input "
-    "must be PCM at 16 kHz; a reply ends after 1.5 s of silence",
+    limits="endpoint.extra.agent_id names the agent, which sets model, voice, prompt and formats (input is "
+    "converted from 16 kHz); a reply ends after 1.5 s of silence",
     docs_url="https://elevenlabs.io/docs/agents-platform/api-reference/agents-platform/websocket",
     emulation=Emulation(base_path="/v1"),
 )

@@ -10,8 +10,8 @@ Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversat
   agent's security settings do not allow them, the server closes with 1008. Without overrides, the agent runs
   unchanged. It speaks first unless its first message is empty
   (``conversation_config_override.agent.first_message``).
-* The agent determines the audio formats. Its input must be ``pcm_16000``; its output may be any PCM rate or
-  ``ulaw_8000``.
+* The agent determines the audio formats: any PCM rate or ``ulaw_8000``. Its input, if not ``pcm_16000``, is
+  converted from it, which delays the audio by 1 ms (2 ms to 8 kHz); a warning records this.
 * **Replies often have no end event.** A reply ends with ``agent_response_complete`` or, because most agents
   do not send it, 1.5 s after its audio was played.
 * ``interruption`` contains an event ID: audio up to that ID is dropped, even if it arrives later.
@@ -33,7 +33,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from live_eval.audio import Codec, CodecName
+import numpy as np
+
+from live_eval.audio import Codec, CodecName, StreamResampler, encode
 from live_eval.clients.toolkit import (
     RATES_HZ,
     EventDialect,
@@ -61,7 +63,8 @@ from live_eval.errors import FailureKind, UsageError
 
 __all__ = ["ElevenLabsAgent"]
 
-_INPUT = "pcm_16000"
+_DEFAULT = "pcm_16000"
+_CODEC = Codec(CodecName.PCM16, 16_000)
 _PATH = "convai/conversation"
 _QUERY = ("agent_id", "environment")
 _PCM = re.compile(r"pcm_(\d{4,6})", re.ASCII)
@@ -114,7 +117,8 @@ class ElevenLabsAgent(EventDialect):
             "client_error": self._on_error,
         }
         self._replies = UnmarkedReplies()
-        self._output = Codec(CodecName.PCM16, 16_000)
+        self._input = self._output = _CODEC
+        self._resampler: StreamResampler | None = None
         self._interrupted_at = -1  # audio up to this event ID is dropped
         self._user_items = 0
         self._user_speaks = False
@@ -131,6 +135,8 @@ class ElevenLabsAgent(EventDialect):
         return (send_json({"type": "conversation_initiation_client_data", **self._asked}),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
+        if self._resampler is not None:
+            pcm = encode(self._resampler.resample(np.frombuffer(pcm, "<i2")), self._input)
         return (send_audio('{"user_audio_chunk":"', pcm),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
@@ -152,17 +158,21 @@ class ElevenLabsAgent(EventDialect):
 
     def _on_metadata(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("conversation_initiation_metadata_event")
-        heard = found.text("user_input_audio_format") or _INPUT
-        if heard != _INPUT:
-            text = f"the agent expects {heard}: set its user input audio format to {_INPUT}"
+        heard = found.text("user_input_audio_format") or _DEFAULT
+        spoken = found.text("agent_output_audio_format") or _DEFAULT
+        takes, gives = _codec_of(heard), _codec_of(spoken)
+        if takes is None or gives is None:
+            what = f"input is {heard[:40]}" if takes is None else f"output is {spoken[:40]}"
+            text = f"the agent's {what}: set this format to PCM, or to µ-law at 8 kHz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
-        spoken = found.text("agent_output_audio_format") or _INPUT
-        codec = _codec_of(spoken)
-        if codec is None:
-            text = f"the agent speaks in {spoken[:40]}: set its output format to PCM, or to µ-law at 8 kHz"
-            return [self.fatal(FailureKind.WRONG_RATE, text)]
-        self._output = codec
-        return self.become_ready(found.text("conversation_id"))
+        self._input, self._output = takes, gives
+        ready = self.become_ready(found.text("conversation_id"))
+        if takes == _CODEC:
+            return ready
+        self._resampler = StreamResampler(_CODEC.rate_hz, takes.rate_hz)
+        delay_ms = 1_000 * self._resampler.delay_s
+        text = f"the agent's input is {heard}: audio is converted from {_DEFAULT}, {delay_ms:g} ms later"
+        return [self.warning(text), *ready]
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("audio_event")

@@ -20,6 +20,7 @@ from live_eval.audio.pcm import (
     resample,
     resample_int16,
 )
+from live_eval.audio.resampler import StreamResampler
 
 __all__ = [
     "MAX_RECORDING_S",
@@ -27,6 +28,7 @@ __all__ = [
     "AudioFile",
     "Codec",
     "CodecName",
+    "StreamResampler",
     "decode",
     "encode",
     "encode_wav",

@@ -152,11 +152,22 @@ def test_audio_is_decoded_as_the_agent_says() -> None:
     assert ReplyAudio("reply_1", PIECE, Codec(CodecName.PCM16, 44_100)) in endpoint.audio(1)
 
 
+@pytest.mark.parametrize(("name", "size", "later"), [("pcm_24000", 960, "1 ms"), ("ulaw_8000", 160, "2 ms")])
+def test_the_users_audio_is_converted_to_the_agents_input(name: str, size: int, later: str) -> None:
+    endpoint = Endpoint(ready=False)
+    told, ready = endpoint.begin(user_input_audio_format=name)
+    assert isinstance(told, EndpointProblem)
+    assert f"input is {name}: " in told.message
+    assert told.message.endswith(f"from pcm_16000, {later} later")
+    assert (told.fatal, ready) == (False, SessionReady("conv_1", None))
+    (frame,) = endpoint.dialect.frame(PIECE, 0)
+    assert len(base64.b64decode(sent(frame)["user_audio_chunk"])) == size
+
+
 @pytest.mark.parametrize(
     "formats",
     [
-        {"user_input_audio_format": "ulaw_8000"},
-        {"user_input_audio_format": "pcm_24000"},
+        {"user_input_audio_format": "opus_16000"},
         {"agent_output_audio_format": "mp3_44100"},
         {"agent_output_audio_format": "pcm_999999"},
     ],
@@ -164,7 +175,7 @@ def test_audio_is_decoded_as_the_agent_says() -> None:
 def test_another_format_ends_the_session_with_advice(formats: dict[str, str]) -> None:
     refused = problem(Endpoint(ready=False).begin(**formats))
     assert (refused.kind, refused.fatal) == (FailureKind.WRONG_RATE, True)
-    assert "set its" in refused.message
+    assert "set this format to PCM" in refused.message
 
 
 # -- Replies -------------------------------------------------------------------------------------------
