@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 from pydantic.fields import FieldInfo
@@ -96,6 +97,14 @@ _KeyVariable: TypeAlias = Annotated[str, AfterValidator(key_variable)]
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _not_empty(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse empty text, such as that of an unset shell variable: an empty path is the current folder."""
+        if isinstance(value, str) and not value.strip() and info.field_name != "instructions":
+            raise ValueError("expected a value, got an empty one")
+        return value
 
 
 class EndpointTable(_Table):

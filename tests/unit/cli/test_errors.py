@@ -58,6 +58,8 @@ from live_eval.recording import RunWriter
             "duplex reference --probe own --data voicebench",
             "--data voicebench: VoiceBench has no annotations for the probe own, unlike full-duplex-bench ",
         ),
+        ("run reference --data=", "--data ''"),
+        ("run openai --base-url=", "--base-url ''"),
         ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),
         ("show", "expected RUN; see live-eval show --help"),
