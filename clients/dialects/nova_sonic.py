@@ -26,12 +26,12 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
 from live_eval.audio import Codec, CodecName
+from live_eval.clients.dialects._nova_sonic_errors import failure_kind
 from live_eval.clients.dialects._nova_sonic_prompt import OUTPUT_RATE_HZ, NovaPrompt, nova_dial
 from live_eval.clients.toolkit import (
     BaseDialect,
@@ -66,22 +66,6 @@ _COMPLETE, _RENEW = "complete the reply", "renew the session"
 _RECENT_FRAMES = 150  # three seconds
 _CODEC = Codec(CodecName.PCM16, OUTPUT_RATE_HZ)
 _INTERRUPTED = re.compile(r'\s*\{\s*"interrupted"\s*:\s*true\s*\}\s*')
-# As reported by users of Bedrock: https://github.com/aws-samples/amazon-bedrock-workshop/issues/315
-_UNKNOWN_MODEL = re.compile(r"\bmodel (?:identifier|ID) is (?:invalid|not supported)")
-_KINDS: Mapping[str, FailureKind] = MappingProxyType(
-    {
-        "AccessDeniedException": FailureKind.AUTHENTICATION,
-        "ExpiredTokenException": FailureKind.AUTHENTICATION,
-        "InvalidSignatureException": FailureKind.AUTHENTICATION,
-        "UnrecognizedClientException": FailureKind.AUTHENTICATION,
-        "InternalServerException": FailureKind.SERVER_ERROR,
-        "ModelNotReadyException": FailureKind.UNAVAILABLE,
-        "ResourceNotFoundException": FailureKind.UNKNOWN_MODEL,
-        "ServiceQuotaExceededException": FailureKind.BUSY,
-        "ServiceUnavailableException": FailureKind.UNAVAILABLE,
-        "ThrottlingException": FailureKind.RATE_LIMITED,
-    }
-)
 _TOKENS = tuple((side, f"{kind}Tokens") for side in ("input", "output") for kind in ("speech", "text"))
 _CHECK_KEY = "check the AWS credentials, and that they may use this model in this region"
 
@@ -257,13 +241,8 @@ class NovaSonic(BaseDialect):
 
     def _on_exception(self, event: Fields, at_ns: int) -> list[Output]:
         name, text = event.need_name("type"), event.text("message") or "no details"
-        kind, hint = _KINDS.get(name, FailureKind.ENDPOINT_ERROR), ""
-        if kind is FailureKind.AUTHENTICATION:
-            hint = f"; {_CHECK_KEY}"
-        elif name == "ValidationException" and _UNKNOWN_MODEL.search(text):
-            kind = FailureKind.UNKNOWN_MODEL
-        elif name == "ModelTimeoutException" and at_ns - self._opened_ns >= self.renew_ns:
-            kind = FailureKind.SESSION_EXPIRED
+        kind = failure_kind(name, text, old=at_ns - self._opened_ns >= self.renew_ns)
+        hint = f"; {_CHECK_KEY}" if kind is FailureKind.AUTHENTICATION else ""
         return [self.fatal(kind, f"the endpoint ended the session: {name}: {text}{hint}", name)]
 
     # -- Replies -----------------------------------------------------------------------------------------
