@@ -207,7 +207,8 @@ def humdial_eibench(root: Path, items: int = 1) -> Path:
     """Write the parts of HumDial-EIBench: dialogues, and for T4 single questions."""
     spec = BENCHMARKS["humdial-eibench"]
     for name, part in spec.parts.items():
-        asked = {"options": ["glad", "sad"], "answer": "B"} if not name.startswith("T3") else {}
+        question = {"question": "How does the user feel?", "options": ["glad", "sad"], "answer": "B"}
+        asked = {} if name.startswith("T3") else question
         rows: list[dict[str, Any]] = []
         names: list[str] = []
         for number in range(items):

@@ -192,8 +192,8 @@ def _sd_eval() -> BenchmarkSpec:
 
 def _humdial_eibench() -> BenchmarkSpec:
     tasks = (
-        (1, "changes of emotion", ScoringRule.OPTION, {"en": 150, "zh": 150}),
-        (2, "the cause of an emotion", ScoringRule.OPTION, {"en": 149, "zh": 134}),
+        (1, "changes of emotion", _UNSCORED, {"en": 150, "zh": 150}),
+        (2, "the cause of an emotion", _UNSCORED, {"en": 149, "zh": 134}),
         (3, "empathetic replies", _GUIDED, {"en": 150, "zh": 144}),
         (4, "words that contradict the voice", ScoringRule.OPTION, {"en": 100, "zh": 100}),
     )
@@ -227,13 +227,15 @@ def _humdial_eibench() -> BenchmarkSpec:
             "audio": ("audio",),
             "text": ("input_text", "text"),
             "hint": ("input_emotion", "emotion"),
+            "question": ("question",),
             "answer": ("answer",),
             "options": ("options",),
         },
         recording="{file}/{id}_{turn}.wav",
         unverified="HumDial-EIBench's names of files are those of the challenge's release, and the "
-        "fields of T3 those of its evaluation script; those of T1, T2 and T4 are unverified: name yours with "
-        "--map answer=NAME and --map options=NAME",
+        "fields of T3 those of its evaluation script; those of T4 are unverified: name yours with --map "
+        "question=NAME, --map options=NAME and --map answer=NAME. T1 and T2 are run but not scored, because "
+        "their questions follow several spoken turns and are not sent",
         by_hand="download it from its page",
         paper="Wang et al.: HumDial-EIBench (arXiv 2604.11594)",
     )

@@ -121,7 +121,7 @@ def _cases(
             considered = f"{considered} {hint}"
         details = _details(rule, considered, spec.parts[part].language)
         if rule is ScoringRule.OPTION:
-            details |= _options(row, answer)
+            details |= _asked(row, answer)
         yield Case(
             case_id=f"{name}/{index + 1}" if turn else name,
             script_id=name,
@@ -178,11 +178,15 @@ def _details(rule: ScoringRule, hint: str, language: str) -> dict[str, Any]:
     return {**details, "hint": hint} if hint else details
 
 
-def _options(row: Row, answer: str | None) -> dict[str, Any]:
-    """Return the options of a question; the row gets a problem if they or the answer key are invalid."""
+def _asked(row: Row, answer: str | None) -> dict[str, Any]:
+    """Return a question with its options; the row gets a problem if one or the answer key is invalid."""
+    question = row.text("question")
+    if not question:
+        row.complain_absent("question", "a question")
     try:
         options = parse_options(row.value("options"))
-        return {"options": [list(each) for each in options], "key": parse_answer(answer or "", options)}
+        key = parse_answer(answer or "", options)
+        return {"question": question, "options": [list(each) for each in options], "key": key}
     except ValueError as error:
         row.complain(str(error))
         return {}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from live_eval.errors import UsageError
 from live_eval.text.suggestions import did_you_mean
-from live_eval.types import Case, Task
+from live_eval.types import Case, ScoringRule, Task
 
 __all__ = ["PLACES", "PROMPTS", "SystemPrompt", "instructions_for", "load_prompt"]
 
@@ -90,15 +90,21 @@ def load_prompt(name: str) -> SystemPrompt:
 
 def instructions_for(case: Case, prompt: SystemPrompt) -> str:
     """Return the system prompt for a case's session; `prompt` is the conversation prompt."""
-    if case.task in (Task.CONVERSATION, Task.BENCHMARK):
+    asked = case.item is not None and case.item.rule is ScoringRule.OPTION
+    if case.task in (Task.CONVERSATION, Task.BENCHMARK) and not asked:
         return prompt.fill(case)
     if case.task is Task.TRANSCRIPTION:
         return _text("transcription")
-    question = case.question
-    if question is None or case.problem is not None:
+    if case.problem is not None:
         return ""  # the question will not be asked; the case contains the problem
-    options = "\n".join(f"{letter}. {text}" for letter, text in question.options)
-    return _text("question").replace("{question}", question.text).replace("{options}", options)
+    if case.item is not None:
+        return _question(case.item.details["question"], case.item.details["options"])
+    return "" if case.question is None else _question(case.question.text, case.question.options)
+
+
+def _question(text: str, options: Iterable[Sequence[str]]) -> str:
+    listed = "\n".join(f"{letter}. {option}" for letter, option in options)
+    return _text("question").replace("{question}", text).replace("{options}", listed)
 
 
 def _text(name: str) -> str:

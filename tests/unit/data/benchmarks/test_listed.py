@@ -6,8 +6,9 @@ import pytest
 from live_eval.data import DataOptions, check, load
 from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.errors import DataError, UsageError
+from live_eval.run.prompts import instructions_for, load_prompt
 from live_eval.types import Case, ScoringRule
-from tests.support.benchmarks import listed_part, recordings_below
+from tests.support.benchmarks import SETS, listed_part, recordings_below
 
 URO = BENCHMARKS["uro-bench"]
 
@@ -133,6 +134,7 @@ def test_humdial_eibench_scores_the_second_emotion(tmp_path: Path) -> None:
 def test_humdial_eibench_questions_need_their_fields(tmp_path: Path) -> None:
     spec = BENCHMARKS["humdial-eibench"]
     question = {"dialogue_id": "d", "turn_id": 0, "text": "Fine.", "choice": ["glad", "sad"], "label": "B"}
+    question |= {"question": "How does she feel?"}
     listed_part(spec, tmp_path, "T4-en", [question, question | {"dialogue_id": "e", "label": "C"}])
     (unmapped, _) = load(tmp_path / "T4-en").cases
     assert unmapped.problem is not None
@@ -141,8 +143,22 @@ def test_humdial_eibench_questions_need_their_fields(tmp_path: Path) -> None:
     good, bad = load(tmp_path / "T4-en", mapped).cases
     assert good.problem is None
     assert good.item is not None
-    assert good.item.details == {"options": [["A", "glad"], ["B", "sad"]], "key": "B"}
+    options = [["A", "glad"], ["B", "sad"]]
+    assert good.item.details == {"question": "How does she feel?", "options": options, "key": "B"}
+    asked = instructions_for(good, load_prompt("no"))
+    assert "answer this question about it instead:\n\nHow does she feel?\nA. glad\nB. sad\n" in asked
     assert bad.problem is not None
+    assert instructions_for(bad, load_prompt("no")) == ""
+    listed_part(spec, tmp_path, "T4-en", [{**question, "question": " "}])
+    (silent,) = load(tmp_path / "T4-en", mapped).cases
+    assert "expected a question under one of the fields question" in (silent.problem or "")
+
+
+def test_humdial_eibench_questions_after_several_turns_are_not_scored(tmp_path: Path) -> None:
+    data = load(SETS["humdial-eibench"](tmp_path, 1))
+    rules = {case.item.rule for case in data.cases if case.item and case.topic in ("T1-en", "T2-zh")}
+    assert rules == {ScoringRule.NONE}
+    assert any("T1 and T2 are run but not scored" in note for note in data.notes)
 
 
 def test_a_mapping_needs_its_field_in_only_one_part(tmp_path: Path) -> None:
@@ -150,6 +166,7 @@ def test_a_mapping_needs_its_field_in_only_one_part(tmp_path: Path) -> None:
     turns = [{"turn_id": 0, "input_text": "Hi.", "input_emotion": "sad"}]
     listed_part(spec, tmp_path, "T3-en", [{"dialogue_id": "d", "turns": turns}])
     question = {"dialogue_id": "d", "turn_id": 0, "text": "Fine.", "options": ["glad", "sad"], "gold": "B"}
+    question |= {"question": "How does she feel?"}
     listed_part(spec, tmp_path, "T4-en", [question])
     asked = [case for case in load(tmp_path, DataOptions(fields={"answer": "gold"})).cases if case.item]
     assert [case.item.answer for case in asked if case.item] == [None, "B"]
