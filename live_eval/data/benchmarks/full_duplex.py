@@ -149,14 +149,29 @@ def _times(begin: Any, end: Any) -> tuple[float, float]:
     return begin, end
 
 
-def _words(item: Path) -> list[tuple[float, float]]:
-    """Return the word times in ``transcription.json``, which lists words, or speakers with their words."""
-    found: list[tuple[float, float]] = []
+def _words(item: Path, pauses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the word times of the speaker who pauses, in the order of their beginning.
+
+    ``transcription.json`` lists words, or speakers with their words. Only the user is in the recording: the
+    one speaker with words before and after the pauses and none within them.
+    """
+    speakers: dict[Any, list[tuple[float, float]]] = {}
     for entry in _json(item / "transcription.json"):
         for word in entry.get("item", [entry]):
-            begin, end = word["timestamp"]
-            found.append(_times(begin, end))
-    return sorted(found)
+            speakers.setdefault(entry.get("speaker"), []).append(_stretch(word))
+    if len(speakers) > 1:
+        speakers = {name: words for name, words in speakers.items() if _pauses_at(words, pauses)}
+    if len(speakers) != 1:
+        raise ValueError(f"expected one speaker with words around the pauses, got {len(speakers)}")
+    (words,) = speakers.values()
+    return sorted(words)
+
+
+def _pauses_at(words: Sequence[tuple[float, float]], pauses: Sequence[tuple[float, float]]) -> bool:
+    """Return whether the words surround all pauses, and none has its middle in a pause."""
+    middles = [(begin + end) / 2 for begin, end in words]
+    within = any(begin < middle < end for middle in middles for begin, end in pauses)
+    return min(middles) < pauses[0][0] and max(middles) > pauses[-1][1] and not within
 
 
 def _stretch(entry: Mapping[str, Any]) -> tuple[float, float]:
@@ -166,11 +181,9 @@ def _stretch(entry: Mapping[str, Any]) -> tuple[float, float]:
 
 def _pauses(item: Path) -> list[_Utterance]:
     """Return an utterance with the annotated pauses."""
-    words = _words(item)
-    bounds = [words[0][0]]
-    for entry in _json(item / "pause.json"):
-        bounds += _stretch(entry)
-    bounds.append(max(end for _, end in words))
+    pauses = [_stretch(entry) for entry in _json(item / "pause.json")]
+    words = _words(item, pauses)
+    bounds = [words[0][0], *(time for pause in pauses for time in pause), max(end for _, end in words)]
     parts = [(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2)]
     if any(begin >= end for begin, end in parts):
         raise ValueError("expected every pause between words")

@@ -159,6 +159,23 @@ def test_a_part_without_items_is_missing(tmp_path: Path) -> None:
         load(root / "ask-en")
 
 
+def test_words_of_the_other_speaker_are_not_the_users(tmp_path: Path) -> None:
+    def said(speaker: int, *times: tuple[float, float]) -> dict[str, object]:
+        return {"speaker": speaker, "item": [{"text": "x", "timestamp": list(each)} for each in times]}
+
+    user = said(0, (0.2, 0.4), (0.9, 1.2))
+    pause = [{"text": "[PAUSE]", "timestamp": [0.4, 0.9]}]
+    after, within, around = (1.3, 6.4), (0.5, 0.8), ((0.0, 0.3), (1.0, 1.4))
+    folder = tmp_path / "v1_0/candor_pause_handling"
+    for number, other in enumerate(([after], [(0.0, 0.1), within, after], around)):
+        write(folder / str(number), "input.wav", pause=pause, transcription=[said(1, *other), user])
+    later, answering, unclear = load(tmp_path).cases
+    for case in (later, answering):
+        parts = [(part.onset_ns / 1e9, part.end_ns / 1e9) for part in case.parts]
+        assert parts == [(0.2, 0.4), (0.9, 1.2)]
+    assert "expected one speaker with words around the pauses, got 2" in (unclear.problem or "")
+
+
 def test_utterances_without_text_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "v1_5/user_backchannel/1", "input.wav", metadata=OVERLAP | {"context_text": " "})
     assert "utterances without text: 1; they are run" in load(tmp_path).notes
