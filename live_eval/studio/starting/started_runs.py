@@ -93,7 +93,7 @@ class StartedRun:
         self.status = await self.process.wait()
 
     def stop(self) -> None:
-        """Ask the command to end after the turns in progress; a second call ends it immediately."""
+        """Ask the command to end, which abandons the turns in progress; a second call ends it immediately."""
         if self.process is not None and self.running:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGTERM if self.stopping else signal.SIGINT)

@@ -9,6 +9,8 @@ import { showPaper } from "./paper.js";
 import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 
+const RESUMING_MS = 500;
+
 export async function show(place, { parts: [id], query, signal }) {
   const [folder, term] = await Promise.all([read(path("api", "runs", id, "facts"), { signal }), glossary()]);
   if (folder.problem) throw new StudioError("unreadable", folder.problem);
@@ -32,8 +34,23 @@ export async function show(place, { parts: [id], query, signal }) {
   await list.load();
   const load = () => loadFigures(figures, id, term, signal);
   load(); // in the background, because intervals over thousands of turns take seconds
-  if (folder.state === "running") followRun(folder, { head, progress, load, list, toTurns }, signal);
+  const parts = { head, progress, load, list, toTurns };
+  if (folder.state === "running") followRun(folder, parts, signal);
+  else followResumed(id, parts, signal).catch((error) => signal.aborted || fill(progress, problem(error)));
   return folder.name;
+}
+
+/** Follow a run that the studio is resuming, once its command has begun to write. */
+async function followResumed(id, parts, signal) {
+  const isStarted = (runs) => runs.some((run) => run.id === id && run.running);
+  while (isStarted(await read("/api/started", { signal }))) {
+    const folder = await read(path("api", "runs", id, "facts"), { signal });
+    if (folder.state === "running") {
+      followRun(folder, parts, signal);
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, RESUMING_MS));
+  }
 }
 
 /** Make a field for a note on the run, which the list of runs displays. */

@@ -236,7 +236,7 @@ class Started {
       run.running
         ? button(run.stopping ? "Stop immediately" : "Stop", act("stop"), {
             id: `stop-${run.id}`,
-            title: run.stopping ? null : "after the turns in progress",
+            title: run.stopping ? null : "the turns in progress are abandoned",
           })
         : (rest || ![0, TURNS_FAILED].includes(run.status)) &&
           button(run.run ? "Resume" : "Try again", act("resume"), { id: `resume-${run.id}` }),
