@@ -289,7 +289,10 @@ class LiveConversation:
         if self._sessions > 1 or plan.base_url is None:
             self._updates.put(StateChanged(State.STARTING))
         if user is None:  # live users hear the greeting and decide when to speak
-            await session.run(self._microphone.new_speaker())
+            try:
+                await session.run(self._microphone.new_speaker())
+            finally:
+                self._microphone.end_speaker()
         else:
             await session.run(user.speaker(self._greetings.patience_ns()), overheard_by=self._microphone)
         self._turns += len(session.captures)

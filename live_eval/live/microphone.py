@@ -49,7 +49,7 @@ class Microphone:
 
     def new_speaker(self) -> Live:
         """Return the speaker of a new session."""
-        self._underruns, self._overruns = self.underruns, self.overruns
+        self.end_speaker()
         self._live = Live(
             device_hz=self.device_hz,
             rate_hz=self._rate_hz,
@@ -57,6 +57,11 @@ class Microphone:
             delay_ns=self._delay_ns,
         )
         return self._live
+
+    def end_speaker(self) -> None:
+        """Drop the speaker of a session that has ended, which reads no more; its losses stay counted."""
+        self._underruns, self._overruns = self.underruns, self.overruns
+        self._live = None
 
     def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_plays: bool) -> None:
         """Accept a block that arrived at `at_ns`: int16 mono, shape (samples,), at the device's rate."""

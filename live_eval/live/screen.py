@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -39,7 +40,7 @@ from live_eval.live.updates import (
     Xruns,
 )
 
-__all__ = ["LiveScreen", "latency_bar", "user_meter"]
+__all__ = ["LiveScreen", "latency_bar", "latest_lines", "rows_of", "user_meter"]
 
 _LINES = 14
 _METER = 30  # width in characters, for 60 dB
@@ -142,10 +143,12 @@ class LiveScreen:
         lines = [*self._transcript, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
         take = [] if self._asked is None else _take(self._asked, self._checked)
         below = [*take, *below] if self._state is State.RECORDING else below
+        width, height = self._drawing.console.size
+        room = height - _FIXED_ROWS - sum(rows_of(part, width) for part in below)
         parts = [
             meters,
             Text(),
-            *self._latest([_transcript_line(side, text) for side, text in lines], below),
+            *latest_lines([_transcript_line(side, text) for side, text in lines], room, width),
             *below,
         ]
         title = f"{escape(self._title)} · {self._state_in_words()}"
@@ -156,17 +159,16 @@ class LiveScreen:
             return self._state.value
         return "speaking" if self._levels.replying else "thinking" if self._waits else "listening"
 
-    def _latest(self, said: list[Text], below: list[Text | Table]) -> list[Text]:
-        """Return the latest lines that fit on the screen."""
-        width, height = self._drawing.console.size
-        room = height - _FIXED_ROWS - sum(_rows(part, width) for part in below)
-        rows = [_rows(text, width) for text in said]
-        while len(said) > 1 and (len(said) > _LINES or sum(rows[-len(said) :]) > max(room, _FEWEST)):
-            said = said[1:]
-        return said
+
+def latest_lines(said: Sequence[Text], room: int, width: int) -> Sequence[Text]:
+    """Return the latest lines that fit in `room` rows, at least a few of them."""
+    rows = [rows_of(text, width) for text in said]
+    while len(said) > 1 and (len(said) > _LINES or sum(rows[-len(said) :]) > max(room, _FEWEST)):
+        said = said[1:]
+    return said
 
 
-def _rows(part: Text | Table, width: int) -> int:
+def rows_of(part: Text | Table, width: int) -> int:
     """Return the height of a screen part in rows."""
     if isinstance(part, Table):
         return part.row_count

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from live_eval.live.drawing import Drawing
 from live_eval.live.lines import duration, in_words, plain, score_lines
-from live_eval.live.screen import latency_bar, user_meter
+from live_eval.live.screen import latency_bar, latest_lines, rows_of, user_meter
 from live_eval.live.standings import Standing
 from live_eval.live.updates import (
     AudioSide,
@@ -35,6 +35,7 @@ from live_eval.live.updates import (
 __all__ = ["SharedScreen"]
 
 _LINES = 10
+_FIXED_ROWS = 7  # frame, meter, table's heading, two empty rows and cursor row
 
 
 class SharedScreen:
@@ -119,7 +120,12 @@ class SharedScreen:
             Text(plain(f"{self._standings[place].label}: {' · '.join(score_lines(each))}{duration(each)}"))
             for place, each in sorted(self._scores.items())
         ]
-        parts: list[RenderableType] = [meters, Text(), self._table(), *scores, Text(), *self._said, *notes]
+        width, height = self._drawing.console.size
+        room = height - _FIXED_ROWS - len(self._standings) - sum(rows_of(note, width) for note in notes)
+        if (rows := sum(rows_of(each, width) for each in scores)) > room // 2:
+            scores, rows = [], 0  # the notes and what is said matter more
+        said = latest_lines(list(self._said), room - rows, width)
+        parts: list[RenderableType] = [meters, Text(), self._table(), *scores, Text(), *said, *notes]
         return Panel(Group(*parts), title=plain(title), subtitle=self._keys, title_align="left")
 
     def _table(self) -> Table:

@@ -95,3 +95,19 @@ def test_the_endpoints_are_printed_as_lines() -> None:
         "you hear all in turn",
         "slow: ended",
     ]
+
+
+def test_notes_stay_visible_on_a_small_screen() -> None:
+    console = Console(file=StringIO(), width=80, height=24, force_terminal=True)
+    screen = SharedScreen([Standing(f"endpoint {place}") for place in range(4)], "q quit", console)
+    for place in range(4):
+        scores = {f"judge{number}.x": 3.0 for number in range(8)}
+        screen.show(FromEndpoint(place, QuickScores("turn-0001", scores, number=1)))
+        for number in range(9):
+            screen.show(
+                FromEndpoint(place, TranscriptPiece(AudioSide.REPLY, f"line {number} " * 12, final=True))
+            )
+    screen.show(DeviceChanged(AudioSide.REPLY, "'hall' has stopped."))
+    rows = console.render_lines(screen.render())
+    assert len(rows) < 24
+    assert "'hall' has stopped" in "".join(segment.text for row in rows for segment in row)
