@@ -85,10 +85,12 @@ class AssemblyAiAgent(EventDialect):
         super().__init__(settings)
         self._url = websocket_url(settings.base_url, "ws", {})
         self._asked = merged(_asked(settings), settings.extra)
+        otherwise = (
+            {"format": _FORMAT} if "agent_id" in self._asked else {}
+        )  # the agent has formats of its own
         for side in ("input", "output"):
-            sides = self._asked.get(side)
-            known = isinstance(sides, dict) and sides.get("format") == _FORMAT
-            if "agent_id" not in self._asked and not known:
+            chosen = self._asked.get(side, {})
+            if not isinstance(chosen, Mapping) or (otherwise | {**chosen}).get("format") != _FORMAT:
                 raise UsageError(f"endpoint.extra.{side}.format: expected {_FORMAT} (the format in use)")
         self.handlers = {
             "session.ready": lambda event, at_ns: self.become_ready(event.text("session_id")),

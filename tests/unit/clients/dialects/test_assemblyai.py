@@ -100,6 +100,12 @@ def test_a_stored_agent_replaces_its_settings() -> None:
         ({"max_output_tokens": 10}, "no reply length limit"),
         ({"model": "m"}, "chooses the model"),
         ({"extra": {"output": {"format": {"encoding": "audio/pcmu"}}}}, "expected .*audio/pcm"),
+        (
+            {"extra": {"agent_id": "a", "input": {"format": {"encoding": "audio/pcmu"}}}},
+            "expected .*audio/pcm",
+        ),
+        ({"extra": {"agent_id": "a", "input": "x"}}, "expected .*audio/pcm"),
+        ({"extra": {"agent_id": 5}}, "agent_id: expected text, got 5"),
     ],
 )
 def test_what_the_service_cannot_do_is_refused(settings: dict[str, Any], words: str) -> None:
