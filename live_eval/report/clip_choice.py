@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[TurnKey]:
     """Yield the keys of all turns, those most useful to hear first.
 
-    Failed turns, flagged turns, the slowest turns, the worst turns by each score, and turns with each cue
-    alternate, so that even a small page contains all kinds. A case precedes its repetitions. A key selects
-    the same turn in every run, so that runs can be compared by ear.
+    Failed turns, the slowest turns, the worst turns by any score, flagged turns, and turns with each cue
+    alternate, so that even a small page contains all kinds, the slowest no less with many scores. A case
+    precedes its repetitions. A key selects the same turn in every run, so that runs can be compared by ear.
 
     Args:
         scores: Names of the scores to consider.
@@ -32,13 +32,15 @@ def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[Tu
 def _rankings(view: RunView, scores: Sequence[str]) -> Iterator[Iterable[Observation]]:
     turns, table = view.summary.turns, view.summary.table
     yield [turn for turn in turns if not turn.captured]
-    yield [turn for turn in turns if turn.captured and turn.timing.flagged]
     timed = [(ms, turn) for turn in turns if (ms := turn.milliseconds("voice_to_voice")) is not None]
     yield _sorted(timed, descending=True)
+    lowest = []
     for name in scores:
         if (column := table.column(name)) is not None and column.higher_is_better is not None:
             scored = [(value, turn) for turn, value in table.scored(turns, column) if turn.captured]
-            yield _sorted(scored, descending=not column.higher_is_better)
+            lowest.append(_sorted(scored, descending=not column.higher_is_better))
+    yield _alternating(lowest)
+    yield [turn for turn in turns if turn.captured and turn.timing.flagged]
     by_cue: dict[tuple[str, str], list[Observation]] = defaultdict(list)
     for turn in sorted(turns, key=lambda turn: turn.repeat):
         by_cue[turn.cue.name if turn.cue is not None else "", turn.variant].append(turn)
