@@ -21,7 +21,9 @@ from live_eval.analysis.latency.assertions import check_turns, parse_assertion
 from live_eval.analysis.latency.campaign_latencies import METRICS
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.analysis.summary.run_summary import RunSummary
+from live_eval.errors import UsageError
 from live_eval.recording import TurnRecord
+from live_eval.registry import installed_judges
 
 __all__ = ["check_run", "parse_run_assertion"]
 
@@ -47,6 +49,10 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
     elif assertion.metric in METRICS:
         return parse_assertion(text)
     else:
+        judge = assertion.metric.partition(".")[0]
+        named = any(score.partition(".")[0] == judge for score in scores)
+        if not named and any(spec.name == judge for spec in installed_judges()):
+            raise UsageError(f"assertion {text!r}: the judge {judge} does not score this run; see --judges")
         check_known(text, "score or latency", assertion.metric, [*scores, *METRICS])
         check_known(text, "statistic", assertion.statistic, ["mean"])
         check_unit(assertion, PLAIN)
