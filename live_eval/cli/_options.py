@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,17 +42,24 @@ STDOUT = Path("-")
 
 
 def check_is_run(folder: Path) -> None:
-    """Raise a `UsageError` that lists the campaign's runs if a folder is a latency campaign."""
-    from live_eval.campaigns.documents import LATENCY_CAMPAIGN
+    """Raise a `UsageError` that lists the campaign's runs if a folder is a campaign."""
+    from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
+    from live_eval.recording import RUN_FILE
 
+    runs: Iterable[Path]
     if LATENCY_CAMPAIGN.is_in(folder):
         from live_eval.campaigns.latency.campaign_file import point_runs  # the import takes 0.4 s
 
-        runs = " ".join(str(run) for run in point_runs(folder))
-        raise UsageError(
-            f"{folder} is a latency campaign, not a run; its runs: {runs or 'none'}. For its results: "
-            f"live-eval report {folder}"
-        )
+        kind, runs = "latency", point_runs(folder)
+    elif DUPLEX_CAMPAIGN.is_in(folder):
+        kind, runs = "duplex", sorted(store.parent for store in folder.glob(f"*/{RUN_FILE}"))
+    else:
+        return
+    names = " ".join(map(str, runs)) or "none"
+    raise UsageError(
+        f"{folder} is a {kind} campaign, not a run; its runs: {names}. For its results: "
+        f"live-eval report {folder}"
+    )
 
 
 class RunFolder(click.Path):

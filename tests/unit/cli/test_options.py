@@ -61,6 +61,13 @@ def test_the_newest_campaign_of_a_kind_is_resumed(tmp_path: Path, monkeypatch: p
         folder_to_resume(Path("@2"), "duplex")
 
 
+def test_a_run_of_a_duplex_campaign_is_named(tmp_path: Path) -> None:
+    RunWriter.create(tmp_path / "clean", {}).end()
+    (tmp_path / DUPLEX_CAMPAIGN.file_name).touch()
+    with pytest.raises(UsageError, match=f"duplex campaign, not a run; its runs: {tmp_path / 'clean'}"):
+        RUN.convert(str(tmp_path), None, None)
+
+
 def test_a_duplex_campaign_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     RunWriter.create(tmp_path / "recordings" / "mine", {}).end()
