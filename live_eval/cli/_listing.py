@@ -45,10 +45,12 @@ def formatted(
 
     >>> formatted(0.5, (-1, 1), digits=1, signed=True)
     '+0.5 (-1.0 … +1.0)'
+    >>> formatted(-0.2, digits=0)
+    '0'
     """
     if value is None:
         return NONE
-    form = f"{'+' if signed else ''}.{digits}f"
+    form = f"{'+' if signed else ''}z.{digits}f"  # z: no negative zero
     if interval is None:
         return format(value, form)
     low, high = interval

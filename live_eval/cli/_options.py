@@ -283,11 +283,15 @@ def format_option(forms: Sequence[str], *aliases: str) -> Decorator:
 def format_to_write(forms: Sequence[str], form: str | None, output: Path | None) -> str:
     """Return the requested format, the format implied by the file suffix, or the first format."""
     suffix = "" if output is None else output.suffix.lower()
-    if form is not None or not suffix:
-        return form or forms[0]
-    for name in forms:
-        if suffix in _SUFFIXES[name]:
-            return name
+    suffixed = [name for name in forms if suffix in _SUFFIXES[name]]
+    if form is not None:
+        if suffixed and form not in suffixed:
+            raise UsageError(f"--format {form}: {output} has the suffix of the format {suffixed[0]}")
+        return form
+    if not suffix:
+        return forms[0]
+    if suffixed:
+        return suffixed[0]
     expected = ", ".join(end for name in forms for end in _SUFFIXES[name])
     raise UsageError(f"{output}: unknown suffix {suffix}, expected one of {expected}; or pass --format")
 

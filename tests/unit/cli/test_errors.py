@@ -60,6 +60,7 @@ from live_eval.recording import RunWriter
         ),
         ("run reference --data=", "--data ''"),
         ("run openai --base-url=", "--base-url ''"),
+        ("export a --format csv -o x.parquet", "--format csv: x.parquet has the suffix of the format"),
         ("doctor opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
         ("doctor --model x", "expected ENDPOINT before the options of run, got --model"),
         ("show", "expected RUN; see live-eval show --help"),
@@ -152,7 +153,7 @@ def test_a_mistake_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    if "--from a" in arguments:
+    if "--from a" in arguments or "export a" in arguments:
         RunWriter.create(tmp_path / "a", {}).end()
     with pytest.raises(SystemExit) as end:
         main(arguments.split())
