@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
-from live_eval.errors import ConnectError, FailureKind, LiveEvalError, TurnError, UsageError
+from live_eval.errors import ConnectError, DataError, FailureKind, LiveEvalError, TurnError, UsageError
 from live_eval.files import private_folder
 from live_eval.pytest_plugin.results import Result, Results, read_turns
 from live_eval.pytest_plugin.trials import ProbeTrials, read_probe
@@ -61,6 +61,8 @@ class EndpointTester:
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """
         file = self.base_folder / recording
+        if not file.is_file():
+            raise DataError(f"{file} does not exist")
         run = self._new_run()
         row = {"audio": file.name, "id": file.stem, "text": text}
         manifest = run.with_name(f"{run.name}.jsonl")
