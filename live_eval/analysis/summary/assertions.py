@@ -46,6 +46,8 @@ def parse_run_assertion(text: str, scores: Collection[str]) -> Assertion:
     assertion = parse_bound(text, _FORM)
     if assertion.name == _FAILED:
         check_unit(assertion, PERCENT)
+    elif "." not in assertion.name:
+        raise UsageError(f"assertion {text!r}: expected {_FORM}")
     elif assertion.metric in METRICS:
         return parse_assertion(text)
     else:

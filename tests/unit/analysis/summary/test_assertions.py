@@ -47,6 +47,7 @@ def test_an_assertion_on_a_judge_without_scores_fails(run_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("expression", "why"),
     [
+        ("wer_heard < 5", "assertion 'wer_heard < 5': expected SCORE.mean < NUMBER"),
         ("nisqa.mos.mean > 1", "the judge nisqa does not score this run; see --judges"),
         ("blue.mean > 1", r"unknown score or latency 'blue' \(did you mean bleu\?\)"),
         ("bleu.p50 > 1", "unknown statistic 'p50'"),
