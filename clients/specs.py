@@ -152,6 +152,7 @@ OPENS2S = ClientSpec(
     input_rate_hz=16_000,
     output_rate_hz=22_050,
     turn_modes=(TurnMode.MANUAL,),
+    histories=(History.INJECT_TEXT, History.INJECT_AUDIO),
     limits="not realtime: the recording is sent when the turn ends, so latency includes the upload; replies "
     "of at most 1,024 tokens and 16 MiB; no input transcription",
     docs_url="https://github.com/CASIA-LM/OpenS2S",

@@ -6,6 +6,7 @@ shapes follow ``model_worker.py`` and ``web_demo.py`` of CASIA-LM/OpenS2S (35956
 * The recording is a base64 WAV file (the worker resamples it to 16 kHz). ``endpoint.extra`` is merged over
   the request: ``temperature`` and ``top_p``, 1.0 each by default. A reply ends after 256 tokens, unless the
   length is set (at most 1,024), and nothing marks it as cut off.
+* Earlier turns precede the recording as messages, whose content is a text or a recording.
 * The worker puts its own system message before `instructions`; both apply.
 * JSON objects end with a NUL byte. Each has the **whole text so far**, and some have a WAV file of 22.05 kHz
   with samples of **32-bit floats**.
