@@ -119,23 +119,23 @@ def ray_flag(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def campaign_options(
-    excluded: Sequence[str], *, drift_turns: int, concurrency: int | None = None
+    excluded: Sequence[str], *, drift_turns: int, helps: Mapping[str, str] | None = None
 ) -> list[click.Parameter]:
     """Return the options that all campaigns share, and the run-file options.
 
     Args:
         excluded: Run-file keys that the command sets itself, and which therefore get no flag.
         drift_turns: Default of ``--drift-turns``.
-        concurrency: Default of ``turns.concurrency``, if it differs from the run file's default.
+        helps: Help texts by key, for flags that differ from those of a run.
     """
     shared = {
         (option.name or "").replace("__", "."): option
         for table in ("endpoint", "data", "turns", "impair")
         for option in table_options(table)
     }
-    key = "turns.concurrency"
-    if concurrency is not None and isinstance(option := shared[key], click.Option):
-        option.help = f"Number of concurrent sessions. Default: {concurrency}.  [{key}]"
+    for key, text in (helps or {}).items():
+        if isinstance(option := shared[key], click.Option):
+            option.help = f"{text}  [{key}]"
     return [
         Option(
             ["--drift-turns", "sentinel_turns"],

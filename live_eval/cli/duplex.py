@@ -18,6 +18,14 @@ _CAMPAIGN = _options.RunFolder(("duplex",))
 _OWN = ("endpoint.name", "turns.repeat", "turns.shuffle")
 """Run-file keys that the command sets."""
 
+_HELPS = {
+    "data.path": "Your recordings, or a benchmark of `live-eval data list`, for the probes own and "
+    "expressive-pause; the other probes need none.",
+    "data.limit": "Maximum number of these recordings.",
+    "turns.concurrency": "Number of concurrent sessions. Default: 1.",
+}
+"""Help texts of flags that differ from those of a run."""
+
 
 def _duplex(**values: Any) -> None:
     from live_eval.cli._duplex_command import (
@@ -66,7 +74,7 @@ _measure = Command(
             help="Check a probe: 'barge_in.passed >= 90%' or 'barge_in.stop.p95 < 400ms'; repeatable.",
         ),
         click.Option(["--list", "listed"], is_flag=True, help="List the probes with their conditions."),
-        *campaign_options(_OWN, drift_turns=3, concurrency=1),
+        *campaign_options(_OWN, drift_turns=3, helps=_HELPS),
     ],
     help="""Measure how an endpoint takes turns: pauses, interruptions, backchannels, noise.
 
