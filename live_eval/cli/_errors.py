@@ -73,6 +73,8 @@ def _instead(flag: str, ctx: click.Context | None) -> str:
     if argument := _argument_named(flag.lstrip("-"), ctx):
         return f": {argument} is an argument; pass it without a flag"
     known = tuple(flags_of(ctx.command, ctx))
+    if flag in ("--api-key", "--key") and "--key-from" in known:
+        return ": other users can read command lines; use --key-variable or --key-from"
     if near := did_you_mean(flag, known):
         return near
     from live_eval.cli._flags import FLAGS

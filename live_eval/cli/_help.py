@@ -124,7 +124,7 @@ class CommandGroup(click.Group):
         """
         name, known = args[0], self.list_commands(ctx)
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
-            near = did_you_mean(name, known)
+            near = " (did you mean --help?)" if name == "help" else did_you_mean(name, known)
             if not near:
                 meant = [each for word, each in _SYNONYMS.items() if did_you_mean(name, [word])]
                 near = "".join(did_you_mean(each, known) for each in meant if each in known)

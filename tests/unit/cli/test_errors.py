@@ -25,6 +25,8 @@ from live_eval.recording import RunWriter
             "unknown command 'fetc' (did you mean fetch?); expected one of add, fetch, list, path",
         ),
         ("run opnai", "unknown endpoint 'opnai' (did you mean openai?); expected one of "),
+        ("help", "unknown command 'help' (did you mean --help?); expected one of run, "),
+        ("run openai --api-key x", "unknown flag --api-key: other users can read command lines; use --key-"),
         ("run --lmit 3", "unknown flag --lmit (did you mean --limit?); see live-eval run --help"),
         (
             "run --cluster",
