@@ -155,9 +155,8 @@ class Moshi(BaseDialect):
         return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
 
     def redact(self, message: Message) -> dict[str, Any]:
-        key = self.settings.key
         if isinstance(message, str):
-            return redact_raw(message, key)
+            return redact_raw(message, self.secrets)
         if not message:
             return {"raw": {"bytes": 0}}
         kind, payload = message[0], message[1:]
@@ -168,9 +167,9 @@ class Moshi(BaseDialect):
             logged["text"] = self.clean(payload.decode(errors="replace"))
         if kind == _METADATA:
             try:
-                logged["metadata"] = redact_object(parse_object(_text(payload, kind)), key, ())
+                logged["metadata"] = redact_object(parse_object(_text(payload, kind)), self.secrets, ())
             except MalformedError:
-                logged["metadata"] = redact_raw(payload.decode(errors="replace"), key)
+                logged["metadata"] = redact_raw(payload.decode(errors="replace"), self.secrets)
         return logged
 
     # -- Endpoint messages -------------------------------------------------------------------------------

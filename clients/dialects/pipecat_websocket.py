@@ -125,9 +125,8 @@ class PipecatWebSocket(RtviBot):
         return self.fatal(kind, self.closed_text("before the session was ready", code, reason))
 
     def redact(self, message: Message) -> dict[str, Any]:
-        key = self.settings.key
         if isinstance(message, str):
-            return redact_raw(message, key)
+            return redact_raw(message, self.secrets)
         try:
             kind, body = read_frame(message)
             if kind != "message":
@@ -136,9 +135,12 @@ class PipecatWebSocket(RtviBot):
         except MalformedError:
             return {"raw": {"bytes": len(message)}}
         try:
-            return {"frame": kind, "message": redact_object(parse_object(text), key, self.audio_fields)}
+            return {
+                "frame": kind,
+                "message": redact_object(parse_object(text), self.secrets, self.audio_fields),
+            }
         except MalformedError:
-            return {"frame": kind, **redact_raw(text, key)}
+            return {"frame": kind, **redact_raw(text, self.secrets)}
 
     # -- Bot messages ------------------------------------------------------------------------------------
 

@@ -138,8 +138,8 @@ class BaseDialect:
         try:
             event = parse_object(message)
         except MalformedError:
-            return redact_raw(message, self.settings.key)
-        return redact_object(event, self.settings.key, self.audio_fields_of(event), self.secret_fields)
+            return redact_raw(message, self.secrets)
+        return redact_object(event, self.secrets, self.audio_fields_of(event), self.secret_fields)
 
     # -- For subclasses ----------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class BaseDialect:
 
     def clean(self, text: str) -> str:
         """Return text from the endpoint without secrets, at most 500 characters."""
-        return hide_secrets(text, sorted(self.secrets, key=len, reverse=True))[:_TEXT_CHARACTERS]
+        return hide_secrets(text, self.secrets)[:_TEXT_CHARACTERS]
 
     def closed_text(self, when: str, code: int | None, reason: str) -> str:
         """Return the error message for a connection closed by the endpoint."""

@@ -203,16 +203,22 @@ def hide_secrets(text: str, secrets: Collection[str]) -> str:
 
     Args:
         text: The text; only its first 4,000 characters are returned.
-        secrets: The secrets, longest first.
+        secrets: The secrets.
     """
-    for secret in secrets:  # redact before truncating: a truncated secret would not be found
+    # redact before truncating: a truncated secret would not be found
+    return mask_halves(SECRETS.text(_without(secrets, text)))[:_SHOWN_CHARACTERS]
+
+
+def _without(secrets: Collection[str], text: str) -> str:
+    """Return text without secrets, of which one may be part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
         text = Secret(secret).redact(text)
-    return mask_halves(SECRETS.text(text))[:_SHOWN_CHARACTERS]
+    return text
 
 
-def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:
+def redact_raw(text: str, secrets: Collection[str]) -> dict[str, Any]:
     """Return the beginning of a message that cannot be parsed."""
-    begin = SECRETS.text(key.redact(text) if key is not None else text)[:_RAW_CHARACTERS]
+    begin = SECRETS.text(_without(secrets, text))[:_RAW_CHARACTERS]
     begin = _RAW_SECRET.sub(r"\1***", begin)
     begin = _BASE64_RUN.sub(lambda run: f"({len(run.group())} characters of base64)", begin)
     return {"raw": begin.encode(errors="replace").decode(), "characters": len(text)}
@@ -220,7 +226,7 @@ def redact_raw(text: str, key: Secret | None) -> dict[str, Any]:
 
 def redact_object(
     event: dict[str, Any],
-    key: Secret | None,
+    secrets: Collection[str],
     audio_fields: Collection[str],
     secret_fields: Collection[str] = (),
 ) -> dict[str, Any]:
@@ -228,27 +234,27 @@ def redact_object(
 
     Args:
         event: The message.
-        key: The session's key.
+        secrets: The session's secrets.
         audio_fields: Names of base64 audio fields.
         secret_fields: Names of secret fields, in addition to the default ones.
 
     Returns:
-        The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of the key become
+        The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of a secret become
         ``***``.
     """
-    rules = _Rules(key or Secret(""), audio_fields, {*SECRET_FIELDS, *secret_fields})
+    rules = _Rules(secrets, audio_fields, {*SECRET_FIELDS, *secret_fields})
     return rules.members(event, _DEPTH - 1)
 
 
 class _Rules(NamedTuple):
     """Field names and strings to remove from the log."""
 
-    key: Secret
+    secrets: Collection[str]
     audio_fields: Collection[str]
     secret_fields: Collection[str]
 
     def members(self, fields: dict[str, Any], depth: int) -> dict[str, Any]:
-        return {self.key.redact(name): self.member(name, item, depth) for name, item in fields.items()}
+        return {_without(self.secrets, name): self.member(name, item, depth) for name, item in fields.items()}
 
     def member(self, name: str, value: object, depth: int) -> object:
         if name in self.audio_fields and isinstance(value, str):
@@ -257,7 +263,7 @@ class _Rules(NamedTuple):
 
     def copied(self, value: object, depth: int) -> object:
         if isinstance(value, str):
-            return self.key.redact(value)
+            return _without(self.secrets, value)
         if not isinstance(value, dict | list):
             return value
         if depth == 0:

@@ -120,7 +120,7 @@ def test_a_stored_agent_replaces_its_settings() -> None:
     }
     for name, what in changed.items():
         with pytest.raises(UsageError, match=rf"endpoint\.{name}: the stored agent .* sets the {what}"):
-            Endpoint(extra=agent, **{name: "x"})
+            Endpoint(extra=agent, **{name: "x"})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="expected text, got 7"):
         Endpoint(extra={"agent": 7})
 

@@ -96,6 +96,7 @@ def test_a_key_asks_for_a_signed_address_whose_signature_is_a_secret() -> None:
     url = f"{BASE}/convai/conversation?agent_id=agent_1&conversation_signature=s-123456"
     signed = dial.lookup.read(json.dumps({"signed_url": url}))
     assert (signed.url, signed.headers) == (url, {})
+    assert "s-123456" not in str(endpoint.dialect.redact('{"type": "ping", "note": "for s-123456"}'))
     assert "s-123456" not in endpoint.close(1008, "the signature s-123456 has expired").message
     for body in ("no JSON", "[]", "{}", '{"signed_url": 7}'):
         with pytest.raises(ValueError, match="got"):
