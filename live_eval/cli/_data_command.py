@@ -73,7 +73,12 @@ def check_command(
 def list_command(as_json: bool) -> None:
     """Run ``live-eval data list`` with the values of its flags."""
     rows = [_benchmark_row(spec) for spec in BENCHMARKS.values()]
-    print_listing(rows, _LISTED, as_json=as_json)
+    shown = (
+        rows
+        if as_json
+        else [{key: "unknown" if row[key] is None else row[key] for key in _LISTED} for row in rows]
+    )
+    print_listing(shown, _LISTED, as_json=as_json)
     for row in rows if not as_json else ():
         parts = [f"{name} {part['items']:,} ({part['about']})" for name, part in row["parts"].items()]
         click.echo(f"\n{row['name']}: {row['title']}, {row['source']}\n  {'; '.join(parts)}")
@@ -97,16 +102,28 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
         "revision": spec.revision,
         "items": spec.items,
         "megabytes": spec.megabytes,
-        "licence": spec.licence,
-        "commercial_use": not spec.noncommercial,
+        "licence": spec.licence_of(),
+        "commercial_use": _permission(spec),
         "parts": {
-            name: {"items": part.items, "rule": part.rule.value, "about": part.about}
+            name: {
+                "items": part.items,
+                "rule": part.rule.value,
+                "about": part.about,
+                "licence": spec.licence_of(name),
+                "commercial_use": _permission(spec, name),
+            }
             for name, part in spec.parts.items()
         },
         "here": recorded is not None and problem is None,
         "path": None if recorded is None else str(recorded.root),
         "problem": problem,
     }
+
+
+def _permission(spec: BenchmarkSpec, part: str = "") -> bool | None:
+    """Return whether commercial use is permitted, of all parts or of one; None if unknown."""
+    forbidden = spec.forbids_commercial_use(part)
+    return None if forbidden is None else not forbidden
 
 
 def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) -> None:
@@ -118,10 +135,10 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
         raise (error if known else UsageError(f"{error}. {_NOT_ADDED}")) from None
     revision = f", revision {spec.revision[:12]}" if spec.revision else ""
     click.echo(f"{spec.title}: {spec.source}{revision}", err=True)
-    click.echo(f"  licence: {spec.licence}", err=True)
-    if spec.noncommercial and not noncommercial:
+    click.echo(f"  licence: {spec.licence_of(part)}", err=True)
+    if spec.forbids_commercial_use(part) and not noncommercial:
         raise UsageError(
-            f"{spec.title} is licensed under {spec.licence}, which forbids commercial use: pass "
+            f"{spec.title} is licensed under {spec.licence_of(part)}, which forbids commercial use: pass "
             "--noncommercial to confirm that your use is not commercial"
         )
     if path is None:

@@ -222,7 +222,8 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
         )
     data = placed.read(options)
     recorded = read_record(spec)
-    notes = [spec.licence_note, *filter(None, [spec.unverified]), *data.notes]
+    licence = spec.licence_note(placed.part)
+    notes = [licence, *filter(None, [spec.unverified]), *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():
@@ -238,7 +239,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
                 f"{recorded.revision[:12]} ({limited(changed, ', ', 3)}): results are not comparable with "
                 f"those of the published data; live-eval data add {spec.name} --again restores them"
             )
-    return replace(data, notes=tuple(notes), licence=spec.licence_note)
+    return replace(data, notes=tuple(notes), licence=licence)
 
 
 def changed_files(recorded: RecordedBenchmark) -> list[str]:
@@ -289,7 +290,7 @@ def write_record(spec: BenchmarkSpec, record: RecordedBenchmark) -> None:
         "revision": record.revision,
         "parts": list(record.parts),
         "files": {name: list(facts) for name, facts in sorted(record.files.items())},
-        "licence": spec.licence,
+        "licence": spec.licence_of(),
         "source": spec.source,
     }
     try:

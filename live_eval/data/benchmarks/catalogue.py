@@ -143,6 +143,7 @@ def _uro_bench() -> BenchmarkSpec:
         title="URO-Bench",
         source="https://huggingface.co/datasets/Honggao/URO-Bench",
         licence="MIT (the code's licence; the data's is unverified)",
+        noncommercial=None,
         megabytes=11_000,
         parts=MappingProxyType(parts),
         loader="live_eval.data.benchmarks.listed:find",
@@ -202,6 +203,7 @@ def _humdial_eibench() -> BenchmarkSpec:
         title="HumDial-EIBench",
         source="https://huggingface.co/datasets/ASLP-lab/HumDial-EIBench",
         licence="an unknown licence (its page names none; its code is Apache-2.0)",
+        noncommercial=None,
         megabytes=2_000,
         parts=MappingProxyType(
             {
@@ -316,7 +318,15 @@ def _full_duplex_bench() -> BenchmarkSpec:
         noncommercial=True,
         megabytes=1_000,
         parts=MappingProxyType(
-            {name: part(items=items, about=about, file=f"{at}/{name}") for at, name, items, about in parts}
+            {
+                name: part(
+                    items=items,
+                    about=about,
+                    file=f"{at}/{name}",
+                    licence="" if name.startswith("candor") else "MIT",
+                )
+                for at, name, items, about in parts
+            }
         ),
         loader="live_eval.data.benchmarks.full_duplex:find",
         unverified="Full-Duplex-Bench's layout is that of its description; the data were not seen, and "
@@ -343,6 +353,7 @@ def _humdial_fdbench() -> BenchmarkSpec:
         title="HumDial-FDBench",
         source="https://huggingface.co/datasets/ASLP-lab/HumDial-FDBench",
         licence="Apache-2.0 (the code's licence; the data's is unverified)",
+        noncommercial=None,
         megabytes=5_000,
         parts=MappingProxyType(
             {

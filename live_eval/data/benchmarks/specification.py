@@ -22,6 +22,7 @@ class BenchmarkPart:
         language: Language of the recordings.
         hint: What a rating should consider. If it ends with a colon, the item's field ``hint`` follows, as in
             "the speaker's emotion: sad".
+        licence: Licence, if it differs from the benchmark's; it permits commercial use.
         second_emotion: Whether the second turn whose ``hint`` is not "neutral" is scored, not the last.
     """
 
@@ -31,6 +32,7 @@ class BenchmarkPart:
     file: str = ""
     language: str = "en"
     hint: str = ""
+    licence: str = ""
     second_emotion: bool = False
 
 
@@ -46,7 +48,7 @@ class BenchmarkSpec:
             live-eval cannot download it.
         revision: Commit of the repository.
         licence: Licence of the recordings and texts.
-        noncommercial: Whether the licence forbids commercial use.
+        noncommercial: Whether the licence forbids commercial use; None if that is unknown.
         megabytes: Approximate size in MB.
         parts: Parts by name. A downloaded part is the repository's folder of this name; other parts are found
             by their `BenchmarkPart.file`.
@@ -67,7 +69,7 @@ class BenchmarkSpec:
     repository: str = ""
     revision: str = ""
     licence: str
-    noncommercial: bool = False
+    noncommercial: bool | None = False
     megabytes: int
     parts: Mapping[str, BenchmarkPart]
     loader: str
@@ -97,10 +99,29 @@ class BenchmarkSpec:
         """Whether the benchmark annotates turn-taking, for ``live-eval duplex``."""
         return all(part.rule is ScoringRule.TURN_TAKING for part in self.parts.values())
 
-    @property
-    def licence_note(self) -> str:
-        """A sentence about the licence, for a run and its pages."""
-        note = f"The recordings and reference texts are {self.title}'s, under {self.licence}"
-        if self.noncommercial:
-            return f"{note}: neither they nor results with them may be used commercially."
-        return f"{note}."
+    def licence_of(self, part: str = "") -> str:
+        """Return the licence of a part or split, or of all parts if its name is empty."""
+        if part:
+            return self.parts[part.partition("/")[0]].licence or self.licence
+        other = {each.licence for each in self.parts.values() if each.licence}
+        if not other:
+            return self.licence
+        own = ", ".join(name for name, each in self.parts.items() if not each.licence)
+        return f"{self.licence} for {own}; {' or '.join(sorted(other))} for the other parts"
+
+    def forbids_commercial_use(self, part: str = "") -> bool | None:
+        """Return whether the licence of a part, or of any part, forbids commercial use; None if unknown."""
+        if part and self.parts[part.partition("/")[0]].licence:
+            return False
+        return self.noncommercial
+
+    def licence_note(self, part: str = "") -> str:
+        """Return a sentence about the licence of a part or of all, for a run and its pages."""
+        note = f"The recordings and reference texts are {self.title}'s, under {self.licence_of(part)}"
+        forbidden = self.forbids_commercial_use(part)
+        if forbidden is None:
+            return f"{note}: whether they may be used commercially is unknown."
+        if not forbidden:
+            return f"{note}."
+        those = "they" if self.licence_of(part) == self.licence else f"those under {self.licence}"
+        return f"{note}: neither {those} nor results with them may be used commercially."

@@ -53,7 +53,7 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
         runs=tuple(entry.run for entry in entries),
         maps=(),
         plots=(),
-        notes=(_NOTE, spec.licence_note, *filter(None, [spec.unverified])),
+        notes=(_NOTE, spec.licence_note(part), *filter(None, [spec.unverified])),
     )
 
 

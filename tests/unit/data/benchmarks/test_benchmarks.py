@@ -21,7 +21,7 @@ from live_eval.data.benchmarks import (
     write_record,
 )
 from live_eval.errors import DataError, UsageError
-from tests.support.benchmarks import voicebench_part
+from tests.support.benchmarks import SETS, voicebench_part
 
 SPEC = BENCHMARKS["voicebench"]
 
@@ -43,12 +43,37 @@ def here(tmp_path: Path) -> Path:
 def test_every_benchmark_is_described() -> None:
     for name, spec in BENCHMARKS.items():
         assert spec.name == name
-        assert spec.title in spec.licence_note
+        assert spec.title in spec.licence_note()
         assert spec.licence
         assert spec.source.startswith("https://")
         assert spec.items > 0
         assert bool(spec.repository) == (len(spec.revision) == 40)
         assert spec.repository or spec.by_hand
+
+
+def test_an_unknown_licence_is_no_permission() -> None:
+    runner = CliRunner()
+    rows = {row["name"]: row for row in json.loads(runner.invoke(command, ["list", "--json"]).stdout)}
+    for name, row in rows.items():
+        uncertain = any(word in row["licence"] for word in ("unknown", "unverified"))
+        assert (row["commercial_use"] is None) == uncertain, name
+    note = BENCHMARKS["humdial-eibench"].licence_note()
+    assert note.endswith("whether they may be used commercially is unknown.")
+    lines = runner.invoke(command, ["list"], env={"COLUMNS": "200"}).stdout.splitlines()
+    assert any(line.startswith("uro-bench ") and "unknown" in line for line in lines)
+
+
+def test_a_part_can_have_another_licence(tmp_path: Path) -> None:
+    root = str(SETS["full-duplex-bench"](tmp_path, 1))
+    refused = CliRunner().invoke(command, ["add", "full-duplex-bench", "--path", root])
+    assert isinstance(refused.exception, UsageError)
+    named = "CC BY-NC 4.0 for candor_pause_handling, candor_turn_taking; MIT for the other parts"
+    assert f"is licensed under {named}, which forbids commercial use" in str(refused.exception)
+    open_part = CliRunner().invoke(command, ["add", "full-duplex-bench/user_backchannel", "--path", root])
+    assert open_part.exit_code == 0, open_part.output
+    assert load(locate("full-duplex-bench/user_backchannel")).licence.endswith("under MIT.")
+    for name in ("full-duplex-bench", "full-duplex-bench/candor_turn_taking"):
+        assert load(locate(name)).licence.endswith("may be used commercially.")
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
