@@ -92,7 +92,7 @@ def test_a_missing_package_names_its_extra(
         for module in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
             monkeypatch.delitem(sys.modules, module)
         monkeypatch.setitem(sys.modules, name, None)
-        arguments = ["export", str(run_folder), "--to", form, "--out", str(tmp_path / "a.eval")]
+        arguments = ["export", str(run_folder), "--to", form, "--out", str(tmp_path / "a.json")]
         with pytest.raises(UsageError, match=rf"the package {name} .*pip install .*\[{extra}\]"):
             CliRunner().invoke(cli, arguments, catch_exceptions=False)
         monkeypatch.undo()
