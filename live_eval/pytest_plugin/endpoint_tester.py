@@ -61,9 +61,9 @@ class EndpointTester:
             UsageError: The endpoint or a setting does not exist, or an event loop is running in this thread.
         """
         file = self.base_folder / recording
+        run = self._new_run()
         if not file.is_file():
             raise DataError(f"{file} does not exist")
-        run = self._new_run()
         row = {"audio": file.name, "id": file.stem, "text": text}
         manifest = run.with_name(f"{run.name}.jsonl")
         manifest.write_text(json.dumps({name: value for name, value in row.items() if value}) + "\n", "utf-8")
