@@ -58,7 +58,7 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
 
 
 def _unpublished(spec: BenchmarkSpec) -> PublishedTable:
-    title = f"{spec.title}, without published values"
+    title = f"{spec.title}, published values not included"
     return PublishedTable(
         benchmark=spec.name,
         title=title,

@@ -22,3 +22,10 @@ def test_every_published_column_is_a_part_and_every_mean_is_the_published_one() 
                 ]
                 if known and (table.title, model) != INCONSISTENT:
                     assert sum(known) / len(known) == pytest.approx(values[-1], abs=0.02), model
+
+
+def test_audio_multichallenges_published_value_is_overall() -> None:
+    [table] = published_tables("audio-multichallenge")
+    assert list(table.columns) == [*BENCHMARKS["audio-multichallenge"].parts, OVERALL]
+    assert table.rows["Gemini 3 Pro Preview (thinking)"][-1] == 54.65
+    assert "o4-mini" in table.judge

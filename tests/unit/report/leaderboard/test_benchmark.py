@@ -55,6 +55,7 @@ def test_runs_are_above_the_published_rows(run: Path) -> None:
     assert "gpt-4o-mini, three times" in warning
     assert warning.endswith("not comparable.")
     assert [column.title for column in others.columns] == ["mtbench"]
+    assert others.title == "VoiceBench, published values not included"
     assert latency.title == "Latency, ms"
 
 
