@@ -159,7 +159,8 @@ def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
         )
     parts = [part.partition("/")[0]] if part else list(spec.parts)
     if len(parts) > 1:
-        click.echo(f"  all {len(parts)} parts, about {spec.megabytes:,} MB", err=True)
+        size = "" if spec.megabytes is None else f", about {spec.megabytes:,} MB"
+        click.echo(f"  all {len(parts)} parts{size}", err=True)
     with transfer_bars() as progress:
         record = fetch_benchmark(spec, parts, again=again, progress=progress, planned=_announce)
     click.echo(f"{spec.name}: {record.root}")

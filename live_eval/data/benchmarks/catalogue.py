@@ -173,7 +173,6 @@ def _sd_eval() -> BenchmarkSpec:
         source="https://github.com/amphionspace/SD-Eval",
         licence="CC BY-NC 4.0",
         noncommercial=True,
-        megabytes=1_000,
         parts=MappingProxyType(
             {
                 "emo": part("emo", 1_289, "the speaker's emotion"),
@@ -204,7 +203,6 @@ def _humdial_eibench() -> BenchmarkSpec:
         source="https://huggingface.co/datasets/ASLP-lab/HumDial-EIBench",
         licence="an unknown licence (its page names none; its code is Apache-2.0)",
         noncommercial=None,
-        megabytes=2_000,
         parts=MappingProxyType(
             {
                 f"T{number}-{language}": BenchmarkPart(
@@ -274,7 +272,6 @@ def _vstyle() -> BenchmarkSpec:
         title="VStyle",
         source="https://huggingface.co/datasets/zhanjun/VStyle",
         licence="MIT",
-        megabytes=5_000,
         parts=MappingProxyType(
             {
                 language: BenchmarkPart(
@@ -316,7 +313,6 @@ def _full_duplex_bench() -> BenchmarkSpec:
         source="https://github.com/DanielLin94144/Full-Duplex-Bench",
         licence="CC BY-NC 4.0",
         noncommercial=True,
-        megabytes=1_000,
         parts=MappingProxyType(
             {
                 name: part(
@@ -354,7 +350,6 @@ def _humdial_fdbench() -> BenchmarkSpec:
         source="https://huggingface.co/datasets/ASLP-lab/HumDial-FDBench",
         licence="Apache-2.0 (the code's licence; the data's is unverified)",
         noncommercial=None,
-        megabytes=5_000,
         parts=MappingProxyType(
             {
                 f"{scene}-{language}": BenchmarkPart(

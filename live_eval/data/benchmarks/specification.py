@@ -49,7 +49,7 @@ class BenchmarkSpec:
         revision: Commit of the repository.
         licence: Licence of the recordings and texts.
         noncommercial: Whether the licence forbids commercial use; None if that is unknown.
-        megabytes: Approximate size in MB.
+        megabytes: Approximate published size in MB; None if unknown.
         parts: Parts by name. A downloaded part is the repository's folder of this name; other parts are found
             by their `BenchmarkPart.file`.
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
@@ -70,7 +70,7 @@ class BenchmarkSpec:
     revision: str = ""
     licence: str
     noncommercial: bool | None = False
-    megabytes: int
+    megabytes: int | None = None
     parts: Mapping[str, BenchmarkPart]
     loader: str
     metadata: str = ""

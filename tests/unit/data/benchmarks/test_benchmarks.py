@@ -51,7 +51,7 @@ def test_every_benchmark_is_described() -> None:
         assert spec.repository or spec.by_hand
 
 
-def test_an_unknown_licence_is_no_permission() -> None:
+def test_unknown_sizes_are_shown_and_an_unknown_licence_is_no_permission() -> None:
     runner = CliRunner()
     rows = {row["name"]: row for row in json.loads(runner.invoke(command, ["list", "--json"]).stdout)}
     for name, row in rows.items():
@@ -59,6 +59,7 @@ def test_an_unknown_licence_is_no_permission() -> None:
         assert (row["commercial_use"] is None) == uncertain, name
     note = BENCHMARKS["humdial-eibench"].licence_note()
     assert note.endswith("whether they may be used commercially is unknown.")
+    assert rows["vstyle"]["megabytes"] is None
     lines = runner.invoke(command, ["list"], env={"COLUMNS": "200"}).stdout.splitlines()
     assert any(line.startswith("uro-bench ") and "unknown" in line for line in lines)
 
