@@ -175,13 +175,22 @@ def _announce(part: str, files: int, here: int) -> None:
 def _record_copy(spec: BenchmarkSpec, path: Path) -> None:
     placed = find_benchmark(path)
     if placed is None or placed.spec.name != spec.name:
+        first, part = next(iter(spec.parts.items()))
+        inner = [child for child in sorted(path.iterdir()) if child.is_dir() and _holds(child, spec)]
         raise DataError(
-            f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), got "
-            + (placed.spec.title if placed is not None else "none")
+            f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), such as "
+            f"{spec.metadata or part.file or first}, got "
+            + (placed.spec.title if placed is not None else "none of them")
+            + (f"; pass --path {inner[0]}" if inner else "")
         )
     placed.read(DataOptions())  # raises if a file is missing or damaged
     write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
     click.echo(f"{spec.name}: {placed.root}")
+
+
+def _holds(folder: Path, spec: BenchmarkSpec) -> bool:
+    placed = find_benchmark(folder)
+    return placed is not None and placed.spec.name == spec.name
 
 
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -242,7 +242,7 @@ def _humdial_eibench() -> BenchmarkSpec:
 
 
 def _audio_multichallenge() -> BenchmarkSpec:
-    part = partial(BenchmarkPart, rule=ScoringRule.RUBRICS)
+    part = partial(BenchmarkPart, rule=ScoringRule.RUBRICS, file="data")
     revision = "90ea11040fd05f41cf433b90f97ada45d847c500"
     return BenchmarkSpec(
         name="audio-multichallenge",

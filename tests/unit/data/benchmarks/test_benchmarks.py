@@ -179,3 +179,22 @@ def test_add_refuses_other_folders(tmp_path: Path) -> None:
     found = CliRunner().invoke(command, ["add", "voicebench", "--path", str(tmp_path)])
     assert isinstance(found.exception, DataError)
     assert "expected the files of VoiceBench in their published layout" in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("uro-bench", "basic/Repeat/test.jsonl"),
+        ("big-bench-audio", "metadata.jsonl"),
+        ("audio-multichallenge", "data"),
+        ("voicebench", "alpacaeval"),
+    ],
+)
+def test_add_names_an_expected_file_and_the_folder_inside(name: str, file: str, tmp_path: Path) -> None:
+    root = SETS[name](tmp_path / "parent" / "inner", 1)
+    assert (root / file).exists()
+    found = CliRunner().invoke(command, ["add", name, "--path", str(tmp_path / "parent")])
+    assert str(found.exception).endswith(f", such as {file}, got none of them; pass --path {root}")
+    (tmp_path / "empty").mkdir()
+    found = CliRunner().invoke(command, ["add", name, "--path", str(tmp_path / "empty")])
+    assert str(found.exception).endswith(f", such as {file}, got none of them")
