@@ -42,11 +42,13 @@ class CategoryCount:
         items: Number of items, including those without a reply.
         correct: Number of correct answers.
         answers: Number of possible answers; 0 if the items ask for a number.
+        unreadable: Number of replies without a readable answer, which is not a guess.
     """
 
     items: int
     correct: int
     answers: int
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,7 @@ class AudioPathCheck:
             "chance": round(self.chance, 6),
             "chance_numbers": None if self.chance_numbers is None else round(self.chance_numbers, 6),
             "categories": {
-                name: {"items": count.items, "correct": count.correct}
+                name: {"items": count.items, "correct": count.correct, "unreadable": count.unreadable}
                 for name, count in self.categories.items()
             },
         }
@@ -112,6 +114,7 @@ def check_audio_path(categories: Mapping[str, CategoryCount]) -> AudioPathCheck:
         interval.high < _MOST_BY_GUESSING
         and sum(each.items for each in numbers) >= _FEWEST_NUMBERS
         and right_numbers <= 1
+        and 2 * sum(each.unreadable for each in counts) <= items
     ):
         verdict = AudioPathVerdict.DOES_NOT_HEAR
     else:

@@ -31,7 +31,8 @@ _MEANS = {
     "hears": "It answers more items correctly than guessing would explain.",
     "does not hear": "Its answers are no better than guesses. Check the sample rate, the encoding and the "
     "channel of the audio that it receives, and listen to the run's recordings.",
-    "unclear": "These items do not show whether the endpoint hears the user; add more with --per-category.",
+    "unclear": "These items do not show whether the endpoint hears the user. If most replies have no "
+    "readable answer, read them in the run; otherwise, add items with --per-category.",
 }
 
 
@@ -126,7 +127,9 @@ def _counts(out: Path, chosen: Sequence[Case]) -> dict[str, CategoryCount]:
         if part is None or part.ours.value is None:
             continue
         correct = round(part.ours.value * part.ours.n / 100)
-        counts[part.part] = CategoryCount(part.ours.n, correct, len(case.item.details["answers"]))
+        counts[part.part] = CategoryCount(
+            part.ours.n, correct, len(case.item.details["answers"]), part.unparsed
+        )
     if not counts:
         raise DataError(f"{out}: no item was answered and scored; for the reasons: live-eval show {out}")
     return counts
@@ -134,10 +137,10 @@ def _counts(out: Path, chosen: Sequence[Case]) -> dict[str, CategoryCount]:
 
 def _print(check: AudioPathCheck) -> None:
     console = output_console()
-    table = plain_table("category", "items", "correct", "by guessing", text=("category",))
+    table = plain_table("category", "items", "correct", "unreadable", "by guessing", text=("category",))
     for name, count in check.categories.items():
         guess = f"{100 / count.answers:.0f} %" if count.answers else "rarely"
-        table.add_row(name, str(count.items), str(count.correct), guess)
+        table.add_row(name, str(count.items), str(count.correct), str(count.unreadable), guess)
     console.print()
     console.print(table)
     console.print(

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 from scipy.stats import binomtest
@@ -71,6 +72,12 @@ def test_few_items_are_unclear_and_none_are_refused() -> None:
 
 def test_the_json() -> None:
     found = check_audio_path(counts(10, 10)).as_json()
-    assert found["categories"]["navigate"] == {"items": 10, "correct": 10}
+    assert found["categories"]["navigate"] == {"items": 10, "correct": 10, "unreadable": 0}
     assert found["interval"][1] == 100.0
     assert (found["verdict"], found["items"], found["correct"]) == ("hears", 40, 100.0)
+
+
+def test_replies_without_a_readable_answer_are_no_guesses() -> None:
+    for unreadable, verdict in ((5, AudioPathVerdict.DOES_NOT_HEAR), (6, AudioPathVerdict.UNCLEAR)):
+        found = {name: replace(count, unreadable=unreadable) for name, count in counts(0, 0).items()}
+        assert check_audio_path(found).verdict is verdict
