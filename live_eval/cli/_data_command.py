@@ -144,7 +144,7 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
     if path is None:
         _download(spec, part, again=again)
     else:
-        _record_copy(spec, path)
+        _record_copy(spec, part, path)
     if spec.unverified:
         click.echo(f"  unverified: {spec.unverified}", err=True)
     check = "" if spec.rated else f"live-eval data check {name}, "
@@ -172,18 +172,21 @@ def _announce(part: str, files: int, here: int) -> None:
     click.echo(f"  {what}{counted(files, 'file')}{here_already}", err=True)
 
 
-def _record_copy(spec: BenchmarkSpec, path: Path) -> None:
+def _record_copy(spec: BenchmarkSpec, part: str, path: Path) -> None:
     placed = find_benchmark(path)
     if placed is None or placed.spec.name != spec.name:
-        first, part = next(iter(spec.parts.items()))
+        first, described = next(iter(spec.parts.items()))
         inner = [child for child in sorted(path.iterdir()) if child.is_dir() and _holds(child, spec)]
         raise DataError(
             f"{path}: expected the files of {spec.title} in their published layout ({spec.source}), such as "
-            f"{spec.metadata or part.file or first}, got "
+            f"{spec.metadata or described.file or first}, got "
             + (placed.spec.title if placed is not None else "none of them")
             + (f"; pass --path {inner[0]}" if inner else "")
         )
-    placed.read(DataOptions())  # raises if a file is missing or damaged
+    named = find_benchmark(placed.root / part) if part else placed
+    if named is None:
+        raise DataError(f"{placed.root}: the part {part} of {spec.title} is missing")
+    named.read(DataOptions())  # raises if a file is missing or damaged
     write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
     click.echo(f"{spec.name}: {placed.root}")
 

@@ -198,3 +198,15 @@ def test_add_names_an_expected_file_and_the_folder_inside(name: str, file: str, 
     (tmp_path / "empty").mkdir()
     found = CliRunner().invoke(command, ["add", name, "--path", str(tmp_path / "empty")])
     assert str(found.exception).endswith(f", such as {file}, got none of them")
+
+
+def test_add_reads_only_the_named_part_of_a_copy(here: Path) -> None:
+    voicebench_part(here, "bbh", [{"prompt": "x", "reference": "No", "id": "navigate_1"}])
+    [table] = (here / "bbh").iterdir()
+    table.write_bytes(b"PAR1, but cut")
+    good = CliRunner().invoke(command, ["add", "voicebench/advbench", "--path", str(here)])
+    assert good.exit_code == 0, good.output
+    damaged = CliRunner().invoke(command, ["add", "voicebench/bbh", "--path", str(here / "advbench")])
+    assert table.name in str(damaged.exception)
+    absent = CliRunner().invoke(command, ["add", "voicebench/mmsu", "--path", str(here)])
+    assert str(absent.exception) == f"{here}: the part mmsu of VoiceBench is missing"
