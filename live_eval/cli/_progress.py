@@ -166,7 +166,7 @@ def in_words(
     return "; ".join(parts)
 
 
-class TurnBars:
+class Bars:
     """A context manager with a bar per judge or page; implements `live_eval.scoring.scoring_run.Progress`."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class TurnBars:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> TurnBars:
+    def __enter__(self) -> Bars:
         return self
 
     def __exit__(self, *_: object) -> None:

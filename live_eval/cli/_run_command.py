@@ -26,7 +26,7 @@ from live_eval.cli._estimate import assumptions_of, print_estimate
 from live_eval.cli._flags import configured, overlay, reject_endpoint_flags
 from live_eval.cli._options import folder_to_resume, new_folder, print_json
 from live_eval.cli._prices import price_of
-from live_eval.cli._progress import RunProgress, TurnBars
+from live_eval.cli._progress import Bars, RunProgress
 from live_eval.cli._resumed_run import finished_outcome, manifest_to_retry, open_writer
 from live_eval.cli._stored_settings import print_judges_keys, print_key, stored_settings
 from live_eval.cli._targets import names_of, run_file_of
@@ -579,7 +579,7 @@ def _score(plan: Plan, out: Path, cluster: Cluster | None) -> bool:
     data_folders = filter(None, (root if root.is_dir() else root.parent, config.data.audio_root))
     options = replace(options, recordings=(*options.recordings, *data_folders))
     print_judges_keys(config.judges.names, options)
-    with judging_on(cluster, options, config.judges) as pool, TurnBars() as progress:
+    with judging_on(cluster, options, config.judges) as pool, Bars() as progress:
         summary = score_run(out, config.judges.names, options=options, progress=progress, pool=pool)
     for line in summary.judges:
         if line.reason is not None or line.n_failed:

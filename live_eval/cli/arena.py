@@ -90,7 +90,7 @@ def command(
     from live_eval.analysis.arena.outcome import run_arena, verdict_lines, write_verdicts
     from live_eval.analysis.arena.verdicts import ArenaPlan
     from live_eval.analysis.comparison.series import read_runs
-    from live_eval.cli._progress import TurnBars
+    from live_eval.cli._progress import Bars
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
     from live_eval.run.run_file import JudgesTable
     from live_eval.scoring.judge_runner import check_named, judge_options
@@ -105,7 +105,7 @@ def command(
     if not no_judge:
         check_named([registry.judge(judge)], options)
         print_judges_keys([judge], options)
-    with TurnBars() as progress:
+    with Bars() as progress:
         arena = run_arena(
             read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress
         )

@@ -107,7 +107,7 @@ def command(
     from live_eval import registry
     from live_eval.analysis.audit.auditor import AuditPlan, audit_run
     from live_eval.analysis.summary.audits import audit_in_words
-    from live_eval.cli._progress import TurnBars
+    from live_eval.cli._progress import Bars
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
     from live_eval.recording import StoredAudit
     from live_eval.scoring.judge_runner import check_named, judge_options
@@ -133,7 +133,7 @@ def command(
     if plan.parts is None or not set(plan.parts) <= _OF_STORED_SCORES:
         check_named([registry.judge(judge)], options)
     print_judges_keys([judge], options)
-    with TurnBars() as progress:
+    with Bars() as progress:
         report = audit_run(run, judge, plan, options=options, progress=progress)
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
     if as_json:

@@ -62,7 +62,7 @@ def command(
     campaign's assertions and values are printed.
     """
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
-    from live_eval.cli._progress import TurnBars
+    from live_eval.cli._progress import Bars
     from live_eval.report import write_report
 
     duplex = all(map(DUPLEX_CAMPAIGN.is_in, runs))
@@ -78,7 +78,7 @@ def command(
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT
     file = None if output == _options.STDOUT else output
-    with TurnBars() as progress:
+    with Bars() as progress:
         text = write_report(
             runs,
             file,

@@ -50,7 +50,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     """
     from live_eval import registry
     from live_eval.cli._cluster import connected_to, judging_on
-    from live_eval.cli._progress import TurnBars
+    from live_eval.cli._progress import Bars
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
     from live_eval.run.stop_signals import StopSignals
     from live_eval.scoring.judge_runner import check_named, judge_options
@@ -66,7 +66,7 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     with (
         connected_to(cluster__ray) as cluster,
         judging_on(cluster, options, table) as pool,
-        TurnBars() as progress,
+        Bars() as progress,
     ):
         summary = score_run(run, table.names, again=again, progress=progress, options=options, pool=pool)
     rows = [asdict(judge) for judge in summary.judges]
