@@ -322,7 +322,8 @@ async def test_several_endpoints_hear_one_microphone_and_are_voted_on(
                 client.microphone.say(utterance)
                 await client.hears(TONE)
                 news: list[Json] = []
-                while len([each for each in news if each["type"] == "kept"]) < 3:
+                heard = {"type": "standing", "endpoint": 1, "state": "listening"}
+                while len([each for each in news if each["type"] == "kept"]) < 3 or heard not in news:
                     news.append(await client.events.get())
                 turns = {each["endpoint"]: each for each in news if each["type"] == "turn"}
                 client.send(type="vote", endpoint=1)
@@ -332,7 +333,7 @@ async def test_several_endpoints_hear_one_microphone_and_are_voted_on(
     assert sorted(turns) == [0, 1, 3]
     assert turns[1]["voice_to_voice_ms"] > turns[0]["voice_to_voice_ms"] + 300
     states = [(each["endpoint"], each["state"]) for each in news if each["type"] == "standing"]
-    assert {(1, "thinking"), (1, "speaking"), (1, "listening")} <= set(states)
+    assert [state for place, state in states if place == 1][-3:] == ["thinking", "speaking", "listening"]
     missing = [run["endpoint"] for run in end["runs"] if run["failure"]]
     assert missing == ["openai-beta"]
     assert [run["turns"] for run in end["runs"]] == [1, 1, 0, 1]
