@@ -322,7 +322,8 @@ async def test_several_endpoints_hear_one_microphone_and_are_voted_on(
                 client.microphone.say(utterance)
                 await client.hears(TONE)
                 news: list[Json] = []
-                kept, states = 0, []  # the states of the slow endpoint
+                kept = 0
+                states: list[str] = []  # of the slow endpoint
                 while kept < 3 or states[-2:] != ["speaking", "listening"]:
                     news.append(await client.events.get())
                     kept += news[-1]["type"] == "kept"
