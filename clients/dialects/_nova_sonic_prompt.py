@@ -10,7 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from live_eval.clients.toolkit import given, http_url, merged, refuse_settings, send_audio, send_json
+from live_eval.clients.toolkit import (
+    given,
+    http_url,
+    merged,
+    refuse_settings,
+    said_before,
+    send_audio,
+    send_json,
+)
 from live_eval.dialect import Dial, EndpointSettings, Send
 from live_eval.errors import UsageError
 
@@ -73,9 +81,8 @@ class NovaPrompt:
             )
         self._number = 0
         self._said: list[tuple[str, str]] = []
-        for turn in settings.history:
-            self.remember("USER", turn.text)
-            self.remember("ASSISTANT", turn.reply)
+        for role, text in said_before(settings, "USER", "ASSISTANT"):
+            self.remember(role, text)
 
     def remember(self, role: str, text: str) -> None:
         """Add what the user (``USER``) or the model (``ASSISTANT``) said; roles alternate."""

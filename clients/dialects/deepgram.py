@@ -40,6 +40,7 @@ from live_eval.clients.toolkit import (
     given,
     merged,
     refuse_settings,
+    said_before,
     send_json,
     stored_agent,
     websocket_url,
@@ -186,7 +187,7 @@ def _described(event: Fields, what: str) -> str:
 
 def _context(settings: EndpointSettings) -> dict[str, Any] | None:
     """Return the earlier turns of the dialogue; None if there are none."""
-    said = [text for turn in settings.history for text in (("user", turn.text), ("assistant", turn.reply))]
+    said = said_before(settings, "user", "assistant")
     messages = [{"type": "History", "role": role, "content": text} for role, text in said]
     return {"messages": messages} if messages else None
 

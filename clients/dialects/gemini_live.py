@@ -60,6 +60,7 @@ from live_eval.clients.toolkit import (
     MalformedError,
     given,
     merged,
+    said_before,
     send_json,
     websocket_url,
 )
@@ -252,8 +253,7 @@ class GeminiLive(BaseDialect):
         """Send the earlier turns, to which the model does not reply."""
         turns = [
             {"role": role, "parts": [{"text": text}]}
-            for turn in self.settings.history
-            for role, text in (("user", turn.text), ("model", turn.reply))
+            for role, text in said_before(self.settings, "user", "model")
         ]
         return [send_json({"clientContent": {"turns": turns, "turnComplete": True}})] if turns else []
 

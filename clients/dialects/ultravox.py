@@ -37,6 +37,7 @@ from live_eval.clients.toolkit import (
     http_url,
     merged,
     refuse_settings,
+    said_before,
     send_json,
     stored_agent,
 )
@@ -172,14 +173,10 @@ def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:
         turn_mode="Ultravox's detector ends turns; remove this setting",
         max_output_tokens="Ultravox has no reply length limit; remove this setting",
     )
-    said = [
-        text
-        for turn in settings.history
-        for text in (("MESSAGE_ROLE_USER", turn.text), ("MESSAGE_ROLE_AGENT", turn.reply))
-    ]
     medium = {"serverWebSocket": {**_RATES, "clientBufferSizeMs": _CLIENT_BUFFER_MS}}
     if stored:
         return {"medium": medium}
+    said = said_before(settings, "MESSAGE_ROLE_USER", "MESSAGE_ROLE_AGENT")
     return given(
         systemPrompt=settings.instructions,
         model=settings.model,

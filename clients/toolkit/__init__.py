@@ -41,6 +41,7 @@ from live_eval.clients.toolkit._settings import (
     http_url,
     query_of,
     refuse_settings,
+    said_before,
     stored_agent,
     websocket_url,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "redact_object",
     "redact_raw",
     "refuse_settings",
+    "said_before",
     "send_audio",
     "send_json",
     "stored_agent",

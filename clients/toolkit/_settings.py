@@ -59,6 +59,11 @@ def stored_agent(settings: EndpointSettings, name: str) -> str | None:
     return agent_id
 
 
+def said_before(settings: EndpointSettings, user: str, assistant: str) -> list[tuple[str, str]]:
+    """Return the earlier turns' texts in order, each after its role: `user` or `assistant`."""
+    return [said for turn in settings.history for said in ((user, turn.text), (assistant, turn.reply))]
+
+
 def bearer_header(settings: EndpointSettings) -> dict[str, str]:
     """Return the authentication header; empty if there is no key."""
     key = settings.key
