@@ -127,7 +127,7 @@ class QuickScorer:
         self._judges = list(judges)
         self._options = options or live_options(scripted=True)
         self._limit_s = limit_s
-        self._newest = _NewestFirst()
+        self._queue = _JudgeQueue()
         self._disabled: dict[str, str] = {}  # reasons by judge
         self._locks: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)  # by run
         self._spent = Expense()  # kept across process restarts
@@ -140,7 +140,7 @@ class QuickScorer:
         """Score a stored turn, the conversation's `number`-th; call `tell` with each judge's scores."""
         for name in self._judges:
             if name not in self._disabled:
-                async with self._newest.first(number, name), self._locks[run]:
+                async with self._queue.held(number, name), self._locks[run]:
                     if name not in self._disabled:  # by another turn in the meantime
                         tell(await self._judged(name, run, turn_id))
                         continue
@@ -201,7 +201,7 @@ class _Waiting(NamedTuple):
     free: asyncio.Future[None]
 
 
-class _NewestFirst:
+class _JudgeQueue:
     """A lock that the judges hold in turn, each for the newest turn that waits for it.
 
     A judge scores a turn of all runs before the next judge; a slow judge does not keep the others waiting.
@@ -215,7 +215,7 @@ class _NewestFirst:
         self._held_at: dict[str, int] = {}  # by judge
 
     @contextlib.asynccontextmanager
-    async def first(self, number: int, judge: str) -> AsyncIterator[None]:
+    async def held(self, number: int, judge: str) -> AsyncIterator[None]:
         """Hold the lock for a judge and a turn."""
         if self._taken:
             free: asyncio.Future[None] = asyncio.get_running_loop().create_future()

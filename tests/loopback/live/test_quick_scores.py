@@ -12,7 +12,7 @@ import pytest
 
 from live_eval.errors import UsageError
 from live_eval.live.lines import main_scores
-from live_eval.live.quick_scores import QuickScorer, _NewestFirst, live_judges, live_options
+from live_eval.live.quick_scores import QuickScorer, _JudgeQueue, live_judges, live_options
 from live_eval.live.updates import QuickScores
 from live_eval.recording import RunWriter
 from live_eval.scoring.judge_runner import JudgeOptions
@@ -184,13 +184,13 @@ def test_options_depend_on_whether_the_speech_is_scripted() -> None:
 
 
 async def test_a_wait_cancelled_as_its_turn_comes_blocks_nobody() -> None:
-    queue, order = _NewestFirst(), []
+    queue, order = _JudgeQueue(), []
 
     async def wait(number: int) -> None:
-        async with queue.first(number, "x"):
+        async with queue.held(number, "x"):
             order.append(number)
 
-    async with queue.first(9, "x"):
+    async with queue.held(9, "x"):
         tasks = [asyncio.create_task(wait(number)) for number in (1, 2)]
         await asyncio.sleep(0)
     tasks[1].cancel()  # before the lock is passed on

@@ -140,7 +140,7 @@ async def test_chat_is_answered() -> None:
 
 @pytest.mark.parametrize("sdp", ["v=0\r\nm=nonsense", "v=0"])
 async def test_an_invalid_offer_ends_the_session(sdp: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also that of a client which does not close its WebSocket."""
+    """The client does not close its WebSocket."""
     closed = asyncio.Event()
 
     class Peer(RTCPeerConnection):
