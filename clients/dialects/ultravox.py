@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.toolkit import (
@@ -77,7 +78,8 @@ class Ultravox(EventDialect):
         super().__init__(settings)
         agent_id = stored_agent(settings, "agent_id")
         extra = {name: value for name, value in settings.extra.items() if name != "agent_id"}
-        self._url = http_url(settings.base_url, f"agents/{agent_id}/calls" if agent_id else "calls", {})
+        path = f"agents/{quote(agent_id, safe='')}/calls" if agent_id else "calls"
+        self._url = http_url(settings.base_url, path, {})
         self._call = merged(_call(settings, stored=agent_id is not None), extra)
         medium = self._call["medium"]
         socket = medium.get("serverWebSocket") if isinstance(medium, Mapping) else None

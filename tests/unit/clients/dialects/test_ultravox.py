@@ -106,6 +106,8 @@ def test_a_stored_agent_has_its_own_settings() -> None:
     endpoint = Endpoint(ready=False, extra={"agent_id": "a1"})
     assert endpoint.dialect.dial().url == f"{BASE}/agents/a1/calls"
     assert list(call_of(extra={"agent_id": "a1"})) == ["medium"]
+    other = Endpoint(ready=False, extra={"agent_id": "../voices?x=1#"})
+    assert other.dialect.dial().url == f"{BASE}/agents/..%2Fvoices%3Fx%3D1%23/calls"
 
 
 def test_earlier_turns_are_initial_messages() -> None:
