@@ -8,12 +8,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from xml.etree import ElementTree
 
 from live_eval.dialect import EndpointSettings
 
 _TWIML_CHARACTERS = 64_000  # Twilio's limit
+_COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 
 
 def stream_in(twiml: str) -> tuple[str, Mapping[str, str]]:
@@ -23,10 +25,11 @@ def stream_in(twiml: str) -> tuple[str, Mapping[str, str]]:
         ValueError: The document is not TwiML, or does not connect the call to a stream.
     """
     begin = " ".join(twiml.split())[:200]
-    if len(twiml) > _TWIML_CHARACTERS or "<!" in twiml:  # "<!" may declare entities
+    plain = _COMMENT.sub("", twiml)
+    if len(twiml) > _TWIML_CHARACTERS or "<!" in plain:  # "<!" may declare entities
         raise ValueError(f"got {len(twiml)} characters, or a declaration such as DOCTYPE: {begin}")
     try:
-        root = ElementTree.fromstring(twiml)
+        root = ElementTree.fromstring(plain)
     except ElementTree.ParseError as error:
         raise ValueError(f"got invalid XML ({error}): {begin or '(nothing)'}") from None
     stream = root.find("Connect/Stream") if root.tag == "Response" else None

@@ -88,14 +88,15 @@ TWIML = """<?xml version="1.0" encoding="UTF-8"?>
 <Parameter name="room" value="7"/></Stream></Connect></Response>"""
 
 
-def test_a_webhook_names_the_stream() -> None:
+@pytest.mark.parametrize("twiml", [TWIML, TWIML.replace("<Say>", "<!-- greeting: <Say> --><Say>")])
+def test_a_webhook_names_the_stream(twiml: str) -> None:
     line = Twilio(EndpointSettings(base_url="https://agent.example/voice", key=Secret("k")))
     dial = line.dial()
     assert dial.url == "https://agent.example/voice"
     assert dial.lookup is not None
     assert dial.lookup.form is not None
     assert dial.lookup.form["CallSid"].startswith("CA")
-    stream = dial.lookup.read(TWIML)
+    stream = dial.lookup.read(twiml)
     assert stream.url == "wss://agent.example/ws"
     assert set(stream.headers) == {"X-Twilio-Signature"}
     start = sent(list(line.opened(0)))[1]["start"]
@@ -112,6 +113,8 @@ def test_a_webhook_names_the_stream() -> None:
         ('<Response><Start><Stream url="wss://a/"/></Start></Response>', "one-way"),
         ("<Response><Connect><Stream/></Connect></Response>", "<Connect>"),
         ('<!DOCTYPE r [<!ENTITY a "b">]><Response/>', "declaration"),
+        ('<?a <!-- ?><!DOCTYPE r [<!ENTITY a "b">]><?a --> ?><Response>&a;</Response>', "undefined entity"),
+        ('<<!-- -->!DOCTYPE r [<!ENTITY a "b">]><Response/>', "declaration"),
         ("<html/>", "<html>"),
     ],
 )
