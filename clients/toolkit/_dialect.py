@@ -195,11 +195,11 @@ class BaseDialect:
         return Dial(url)
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        """Report once that the session is ready."""
+        """Report once that the session is ready; its ID is stored, so secrets are removed from it."""
         if self.ready:
             return []
         self.ready = True
-        return [SessionReady(session_id, model)]
+        return [SessionReady(session_id and self.clean(session_id), model)]
 
     def handled(self, handler: Handler, event: Fields, at_ns: int) -> list[Output]:
         """Return the outputs of a handler and the defects that it found in the event."""

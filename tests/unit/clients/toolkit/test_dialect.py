@@ -58,6 +58,8 @@ def test_problems_show_no_key() -> None:
     ]
     assert [problem.message for problem in problems] == ["***"] * 3
     assert dialect.unknown(KEY) == UnknownEvent("***")
+    dialect.secrets.add("issued-87654321")
+    assert dialect.become_ready("room-issued-87654321") == [SessionReady("***")]
     assert dialect.over
 
 
