@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from live_eval.errors import UsageError
-from live_eval.registry import ClientSpec
+from live_eval.registry import ClientSpec, client
 from live_eval.text.wording import alternatives
 from live_eval.types import Case, History, ScoringRule, SpeechKind
 
@@ -33,6 +33,12 @@ def with_history(spec: ClientSpec, history: History, cases: Sequence[Case]) -> C
     if history is History.OWN:
         return CasesWithHistory(list(cases), {})
     if history not in spec.histories:
+        if spec.agent_field and history in client(spec.name).histories:
+            agent = f"the stored agent in endpoint.extra.{spec.agent_field}"
+            raise UsageError(
+                f"turns.history {history.value!r}: expected 'own', because {agent} accepts no earlier turns; "
+                "remove one of them"
+            )
         other = alternatives((History.OWN, *spec.histories))
         raise UsageError(f"turns.history {history.value!r}: expected {other} for {spec.name}")
     dialogues: dict[str, list[Case]] = {}

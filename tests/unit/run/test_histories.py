@@ -100,6 +100,14 @@ def test_an_endpoint_that_takes_no_history_is_refused(endpoint: str, history: st
         with_history(SPECS[endpoint], History(history), dialogue("a", None))
 
 
+def test_a_stored_agent_that_takes_no_history_is_named() -> None:
+    agent = SPECS["ultravox"].with_extra({"agent_id": "a1"})
+    with pytest.raises(UsageError, match=r"the stored agent in endpoint.extra.agent_id accepts no earlier"):
+        with_history(agent, History.INJECT_TEXT, dialogue("a", None))
+    with pytest.raises(UsageError, match=r"expected own for ultravox"):
+        with_history(agent, History.INJECT_AUDIO, dialogue("a", None))
+
+
 def test_data_without_dialogues_is_refused() -> None:
     single = replace(dialogue("a")[0], dialogue_id=None)
     with pytest.raises(UsageError, match="expected dialogues, but no case is part of one"):
