@@ -54,12 +54,19 @@ class Trial:
         trial_id: ID, unique in the campaign; also the name of the trial's dialogue.
         meant: Lower-case words, any of which shows that a correction was understood; empty without a
             correction.
+        recorded: ID of the first trial with the same user recordings; empty without user recordings.
     """
 
     trial_id: str
     probe: str
     condition: str = ""
     meant: tuple[str, ...] = ()
+    recorded: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The resampling unit: the user's recordings, or else the trial."""
+        return self.recorded or self.trial_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

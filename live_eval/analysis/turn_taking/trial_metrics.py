@@ -1,6 +1,7 @@
 """Compute the metrics of trials, by condition and for the whole endpoint.
 
-Intervals resample trials, so they do not generalise to other stimuli.
+Intervals resample a user's recordings, each with all of its trials. For the bundled stimuli, they resample
+trials, so they do not generalise to other stimuli.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult, last_att
 from live_eval.types import SpeechKind
 
 __all__ = [
-    "TRIALS",
     "ConditionMetrics",
     "EndpointProfile",
     "condition_metrics",
+    "drawn_as",
     "durations_ms",
     "endpoint_profile",
     "published_metrics",
@@ -37,8 +38,6 @@ __all__ = [
     "share_of",
 ]
 
-TRIALS = "trials"
-"""The resampling unit of the intervals."""
 _WHOLE = 100.0
 _MS = 3
 """Decimals of a duration in ms."""
@@ -117,10 +116,8 @@ def condition_metrics(
         void=sum(trial.outcome.void for trial in trials),
         passed=_share_passed(counted),
         durations={name: _distribution(kept, name) for name in names},
-        talk_ratio=_mean({trial.facts.trial_id: trial.judgement.talk_ratio for trial in counted}),
-        false_triggers_per_minute=_mean({trial.facts.trial_id: _per_minute(trial) for trial in counted})
-        if noisy
-        else None,
+        talk_ratio=_mean(counted, lambda trial: trial.judgement.talk_ratio),
+        false_triggers_per_minute=_mean(counted, _per_minute) if noisy else None,
         correction={where: _share_understood(counted, where) for where in ("reply", "heard")}
         if kept[0].facts.meant
         else {},
@@ -172,16 +169,26 @@ def durations_ms(trials: Iterable[TrialResult], name: str) -> dict[str, float]:
     }
 
 
-def _distribution(trials: Iterable[TrialResult], name: str) -> Distribution:
-    values = durations_ms(trials, name)
+def drawn_as(trials: Iterable[TrialResult]) -> str:
+    """Return the name of the resampling units of these trials."""
+    return "recordings" if any(trial.facts.recorded for trial in trials) else "trials"
+
+
+def _distribution(trials: Sequence[TrialResult], name: str) -> Distribution:
+    values, units = durations_ms(trials, name), {trial.facts.trial_id: trial.facts.unit for trial in trials}
     return distribution(
-        list(values.values()), list(values), statistics=("p50", "p90", "p95", "max"), drawn_as=TRIALS
+        list(values.values()),
+        [units[trial_id] for trial_id in values],
+        statistics=("p50", "p90", "p95", "max"),
+        drawn_as=drawn_as(trials),
     )
 
 
-def _mean(values: Mapping[str, float | None]) -> Estimate:
-    known = {name: value for name, value in values.items() if value is not None}
-    return estimate_mean(list(known.values()), list(known), drawn_as=TRIALS)
+def _mean(trials: Sequence[TrialResult], value_of: Callable[[TrialResult], float | None]) -> Estimate:
+    known = [(value, trial.facts.unit) for trial in trials if (value := value_of(trial)) is not None]
+    return estimate_mean(
+        [value for value, _ in known], [unit for _, unit in known], drawn_as=drawn_as(trials)
+    )
 
 
 def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
@@ -195,8 +202,8 @@ def _counted(trials: Sequence[TrialResult]) -> list[TrialResult]:
 
 
 def _share(trials: Sequence[TrialResult], holds: Callable[[TrialResult], bool]) -> Estimate:
-    names = [trial.facts.trial_id for trial in trials]
-    return estimate_share([_WHOLE * holds(trial) for trial in trials], names, drawn_as=TRIALS)
+    units = [trial.facts.unit for trial in trials]
+    return estimate_share([_WHOLE * holds(trial) for trial in trials], units, drawn_as=drawn_as(trials))
 
 
 def share_of(trials: Sequence[TrialResult], outcome: Outcome) -> Estimate:

@@ -1,4 +1,4 @@
-"""Compare the trials of two runs, paired by trial; intervals resample trials."""
+"""Compare the trials of two runs, paired by trial; intervals resample as those of `trial_metrics`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from live_eval.analysis.statistics.intervals import Estimate, paired_difference, quantile, rounded
 from live_eval.analysis.turn_taking.outcomes import Outcome
 from live_eval.analysis.turn_taking.trial import SENTINEL, TrialResult
-from live_eval.analysis.turn_taking.trial_metrics import TRIALS, durations_ms
+from live_eval.analysis.turn_taking.trial_metrics import drawn_as, durations_ms
 
 __all__ = ["ConditionDifference", "DurationDifference", "differences"]
 
@@ -92,8 +92,8 @@ def _differences(
         passed=paired_difference(
             [100.0 * bool(one.passed) for one, _ in judged],
             [100.0 * bool(other.passed) for _, other in judged],
-            [one.facts.trial_id for one, _ in judged],
-            drawn_as=TRIALS,
+            [one.facts.unit for one, _ in judged],
+            drawn_as=drawn_as(one for one, _ in judged),
         ),
         durations={name: _difference(pairs, name) for name in names},
     )
@@ -104,5 +104,8 @@ def _difference(pairs: Sequence[tuple[TrialResult, TrialResult]], name: str) -> 
     others = durations_ms((other for _, other in pairs), name)
     both = [trial_id for trial_id in ones if trial_id in others]
     first, second = [ones[each] for each in both], [others[each] for each in both]
-    difference = paired_difference(first, second, both, drawn_as=TRIALS)
+    units = {one.facts.trial_id: one.facts.unit for one, _ in pairs}
+    difference = paired_difference(
+        first, second, [units[each] for each in both], drawn_as=drawn_as(one for one, _ in pairs)
+    )
     return DurationDifference(quantile(first, 0.5), quantile(second, 0.5), difference)

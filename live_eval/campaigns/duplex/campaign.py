@@ -200,6 +200,7 @@ class DuplexCampaign(Campaign):
                     "probe": each.probe,
                     "condition": each.condition,
                     "meant": list(each.meant),
+                    **({"recorded": each.recorded} if each.recorded else {}),
                 }
                 for each in (script.trial for script in self._scripts)
             ],

@@ -83,6 +83,7 @@ def read_duplex(folder: Path) -> DuplexRecord:
                 probe=str(each["probe"]),
                 condition=str(each["condition"]),
                 meant=tuple(map(str, each["meant"])),
+                recorded=str(each.get("recorded", "")),
             )
             for each in facts["trials"]
         ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from live_eval.analysis.turn_taking.trial import Trial
-from live_eval.campaigns.duplex.stimuli import Line, TrialScript
+from live_eval.campaigns.duplex.stimuli import Line, Piece, Recorded, TrialScript
 
 __all__ = ["Condition", "Probe", "sessions_of", "trials_of"]
 
@@ -56,17 +56,23 @@ def trials_of(probes: Iterable[Probe], repeat: int, seed: int) -> list[TrialScri
         seed: Seed for choosing the first variant, independently of the other probes.
     """
     scripts = []
+    first_with: dict[tuple[Piece, ...], str] = {}
     for probe in probes:
         for condition in probe.conditions:
             first = random.Random(f"{seed}/{probe.name}/{condition.name}").randrange(condition.variants)
             for number in range(max(repeat, condition.variants if condition.every_variant else 0)):
                 variant = (first + number) % condition.variants
                 slug = re.sub("[^a-z0-9]+", "-", f"{probe.name} {condition.name}".lower()).strip("-")
+                name, lines = f"{slug}-{number + 1}", condition.lines(variant)
+                recorded = tuple(
+                    piece for line in lines for piece in line.pieces if isinstance(piece, Recorded)
+                )
                 trial = Trial(
-                    trial_id=f"{slug}-{number + 1}",
+                    trial_id=name,
                     probe=probe.name,
                     condition=condition.name,
                     meant=condition.meant(variant) if condition.meant else (),
+                    recorded=first_with.setdefault(recorded, name) if recorded else "",
                 )
-                scripts.append(TrialScript(trial, condition.lines(variant)))
+                scripts.append(TrialScript(trial, lines))
     return scripts

@@ -102,6 +102,37 @@ def test_a_condition_has_its_outcomes_durations_and_share_of_passes() -> None:
     assert first["durations_ms"]["audible_stop"] == 300
 
 
+def repeats_of(recording: str, numbers: Sequence[int], stop_ms: int) -> list[TrialResult]:
+    found = [interrupted(number, stop_ms) for number in numbers]
+    return [replace(each, facts=replace(each.facts, recorded=recording)) for each in found]
+
+
+def test_repeats_of_a_recording_are_resampled_together() -> None:
+    stops = (300, 310, 320, 330, 340, 350, 2300, 2400)
+    once = [repeats_of(f"own-{n}", [n], stop)[0] for n, stop in enumerate(stops)]
+    eightfold = [
+        each for n, stop in enumerate(stops) for each in repeats_of(f"own-{n}", range(8 * n, 8 * n + 8), stop)
+    ]
+    (alone,) = figures(*once)["probes"]
+    (repeated,) = figures(*eightfold)["probes"]
+    assert repeated["passed"]["n"] == 64
+    assert repeated["passed"]["interval"] == alone["passed"]["interval"]
+    assert repeated["talk_ratio"]["interval"] == alone["talk_ratio"]["interval"]
+    median = repeated["durations"]["audible_stop"]
+    assert median["interval"][1] > 2000
+    pairs = differences(eightfold, repeats_of("own-0", range(64), 400))
+    assert pairs[0].passed.clusters == 8
+
+
+def test_repeats_of_fewer_than_eight_recordings_have_no_interval() -> None:
+    (entry,) = figures(*repeats_of("own-1", range(10), 300), *repeats_of("own-2", range(10, 20), 2300))[
+        "probes"
+    ]
+    assert (entry["passed"]["value"], entry["passed"]["interval"]) == (50, None)
+    assert entry["passed"]["reason"] == "fewer than 8 recordings"
+    assert entry["durations"]["audible_stop"]["reason"]["p50"] == "fewer than 8 recordings"
+
+
 def test_thirty_trials_have_a_95th_percentile() -> None:
     (entry,) = figures(*(interrupted(number, 300) for number in range(30)))["probes"]
     assert entry["durations"]["audible_stop"]["p95"] == 300

@@ -74,6 +74,14 @@ def test_every_recording_of_the_user_is_used_at_least_once() -> None:
     assert len(trials) == 2
 
 
+def test_trials_name_the_first_trial_with_the_same_recordings() -> None:
+    other = replace(PLAIN, case_id="other", audio_path=Path("other.wav"))
+    both = [replace(each, parts=(SpokenPart(0, 1), SpokenPart(9, 10))) for each in (PLAIN, other)]
+    trials = trials_of([own_probe(data_set(*both))], 4, 0)
+    assert [each.trial.recorded for each in trials] == [trials[at].trial.trial_id for at in (0, 1, 0, 1)]
+    assert {each.trial.recorded for each in trials_of(probes_for(["barge-in"], None), 8, 0)} == {""}
+
+
 def test_data_without_annotations_is_refused_if_a_probe_needs_them() -> None:
     with pytest.raises(DataError, match="annotations speech, anchor or parts, found none among 1"):
         probes_for([OWN], data_set(PLAIN))
