@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -133,8 +132,16 @@ class Page:
     then: Sequence[str] = ()
 
 
-async def studio_times(recordings: Path, pages: Sequence[Page]) -> tuple[list[float], float]:
-    """Start a studio; return the seconds of each page, and the studio's peak memory in megabytes."""
+@dataclass(frozen=True, slots=True)
+class PageCost:
+    """The seconds that the requests for a page took, and the size of their responses in megabytes."""
+
+    seconds: float
+    mb: float
+
+
+async def studio_costs(recordings: Path, pages: Sequence[Page]) -> tuple[list[PageCost], float]:
+    """Start a studio; return the cost of each page, and the studio's peak memory in megabytes."""
     studio = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "live_eval", "studio", str(recordings), "--port", "0", "--no-browser"),
         stdout=asyncio.subprocess.PIPE,
@@ -149,24 +156,25 @@ async def studio_times(recordings: Path, pages: Sequence[Page]) -> tuple[list[fl
         async with aiohttp.ClientSession(found[1], cookie_jar=jar, timeout=timeout) as browser:
             async with browser.get(f"/?{found[2]}"):
                 pass
-            seconds = []
+            costs = []
             for page in pages:
                 began_s = time.monotonic()
-                await asyncio.gather(*(get(browser, path) for path in page.first))
+                size = sum(await asyncio.gather(*(get(browser, path) for path in page.first)))
                 for path in page.then:
-                    await get(browser, path)
-                seconds.append(time.monotonic() - began_s)
-        return seconds, peak_mb(studio.pid)
+                    size += await get(browser, path)
+                costs.append(PageCost(time.monotonic() - began_s, size / 1e6))
+        return costs, peak_mb(studio.pid)
     finally:
         studio.terminate()
         await studio.wait()
 
 
-async def get(browser: aiohttp.ClientSession, path: str) -> Any:
+async def get(browser: aiohttp.ClientSession, path: str) -> int:
+    """Request a path, and return the size of the response in bytes."""
     async with browser.get(path) as answer:
         body = await answer.read()
         assert answer.status in (200, 206), (path, answer.status, body[:200])
-        return body
+        return len(body)
 
 
 def pages_of(run_id: str, turn_id: str) -> list[Page]:
@@ -180,11 +188,12 @@ def pages_of(run_id: str, turn_id: str) -> list[Page]:
         Page("values", [f"{at}?cues=0"]),
         Page("cues", [f"{at}/cues"]),
         Page("paper", [f"{at}/paper"]),
+        Page("report page", [f"/pages/report.html?run={run_id}"]),
     ]
 
 
-async def measure(folder: Path, name: str, turns: int) -> list[float]:
-    """Print and return the figures of a run: seconds and megabytes of its report and of the studio."""
+async def measure(folder: Path, name: str, turns: int) -> None:
+    """Print the seconds and megabytes of a run's report and of the studio."""
     from live_eval.studio.library import Library
 
     page = folder / f"{name}.html"
@@ -197,17 +206,18 @@ async def measure(folder: Path, name: str, turns: int) -> list[float]:
     page.unlink()
     run_id = next(each.id for each in Library([folder / name]).folders())
     pages = pages_of(run_id, f"{case_of(0).case_id}")
-    seconds, studio_mb = await studio_times(folder / name, pages)
-    figures = [report.seconds, report.peak_mb, size_mb, *seconds, studio_mb]
-    cold_s = sum(seconds[1:3])
+    costs, studio_mb = await studio_costs(folder / name, pages)
+    cold_s = sum(cost.seconds for cost in costs[1:3])
     print(
         f"{turns} turns: report {report.seconds:.1f} s, {report.peak_mb:.0f} MB of memory, {size_mb:.1f} MB; "
         f"studio cold: "
-        + ", ".join(f"{page.name} {took:.2f} s" for page, took in zip(pages, seconds, strict=True))
+        + ", ".join(
+            f"{page.name} {cost.seconds:.2f} s ({cost.mb:.1f} MB)"
+            for page, cost in zip(pages, costs, strict=True)
+        )
         + f" (turns and values {cold_s:.2f} s), {studio_mb:.0f} MB of memory",
         flush=True,
     )
-    return figures
 
 
 async def main(sizes: Sequence[int], keep: Path | None) -> None:

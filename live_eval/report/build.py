@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
 from live_eval.report.clip_choice import turns_to_hear
 from live_eval.report.compare import compare, prompts_in_words
-from live_eval.report.embedded_audio import clips
+from live_eval.report.embedded_audio import MOST_STEPS, STREAMED_STEPS, clips
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
 from live_eval.report.leaderboard.board import PUBLISHED_NOTE, tables_with_runs
 from live_eval.report.leaderboard.render import board_helpers
@@ -106,6 +106,7 @@ def write_report(
     retime: bool = False,
     links: bool = False,
     short: bool = False,
+    streams: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> str | None:
     """Write a report on one run or on several side by side.
@@ -118,6 +119,7 @@ def write_report(
         retime: Recompute the latencies with the current definitions.
         links: Whether the user chose `output`; see `atomic_write`.
         short: Whether the page contains only the headline, the row in the paper's tables, and the turns.
+        streams: Address of each run in a studio; the page then embeds no audio, but streams it from there.
         progress: Called after each turn of the page with the page's name, the turns written and all turns.
 
     Returns:
@@ -133,7 +135,7 @@ def write_report(
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb, prompts, short=short, progress=progress)
+                pieces = _page(opened, audio_mb, prompts, short=short, streams=streams, progress=progress)
             case "md":
                 pieces = iter([as_markdown(views, prompts)])
             case "csv":
@@ -152,6 +154,7 @@ def _page(
     prompts: Sequence[str],
     *,
     short: bool,
+    streams: Sequence[str],
     progress: Progress | None,
 ) -> Iterator[str]:
     runs = [run.view for run in opened]
@@ -163,7 +166,9 @@ def _page(
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
     files = list(_audio_files(opened, keys, shown))
-    audio = list(clips(files, int(audio_mb * 1_000_000)))
+    audio = [] if streams else list(clips(files, int(audio_mb * 1_000_000)))
+    heard = dict.fromkeys((key for key, _ in files), STREAMED_STEPS) if streams else {}
+    heard |= {clip.key: MOST_STEPS for clip in audio}
     levels = [relate_levels(view.summary) for view in runs]
     cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
     return page_template("report.html", number=number).generate(
@@ -192,7 +197,7 @@ def _page(
         licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
         settings=_settings(opened),
         shown=shown,
-        rows=_rows(ordered, keys, shown, {clip.key for clip in audio}, progress),
+        rows=_rows(ordered, keys, shown, heard, progress),
         columns=score_columns(runs),
         all_turns=ALL_TURNS,
         sound_titles=VOCAL_SOUND_TITLES,
@@ -208,6 +213,7 @@ def _page(
         task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
         variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
         clips=audio,
+        streams=script_json(streams) if streams else None,
         recorded=len(files),
     )
 
@@ -262,7 +268,7 @@ def _rows(
     ordered: Sequence[tuple[OpenRun, Observation]],
     keys: Mapping[tuple[int, str], str],
     shown: Sequence[str],
-    heard: Collection[str],
+    heard: Mapping[str, int],
     progress: Progress | None,
 ) -> Iterator[TurnRow]:
     by_run: dict[int, list[str]] = {}
@@ -277,7 +283,7 @@ def _rows(
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
         key = keys[run.view.index, turn.turn_id]
-        yield turn_row(view, run.view, key, shown, heard=key in heard)
+        yield turn_row(view, run.view, key, shown, steps=heard.get(key))
         if progress is not None:
             progress("report", place, len(ordered))
 

@@ -20,10 +20,12 @@ from live_eval.errors import StoreError
 from live_eval.files import read_regular
 from live_eval.recording import read_sound
 
-__all__ = ["MOST_STEPS", "Clip", "clips", "drawn_envelope"]
+__all__ = ["MOST_STEPS", "STREAMED_STEPS", "Clip", "clips", "drawn_envelope"]
 
 MOST_STEPS = 1000
 """Number of steps in a detailed envelope."""
+STREAMED_STEPS = 200
+"""Number of steps in the envelope of a turn whose audio is streamed: every turn of the page has one."""
 _AT_A_TIME = 4  # small, because clips beyond the limit are encoded for nothing
 _STEP_S = PEAK_NS / 1e9
 

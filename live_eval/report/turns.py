@@ -14,7 +14,7 @@ from live_eval.analysis.summary.score_table import ScoreCell
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.report.cells import number
-from live_eval.report.embedded_audio import MOST_STEPS, drawn_envelope
+from live_eval.report.embedded_audio import drawn_envelope
 from live_eval.report.pages import script_json
 from live_eval.report.tables import RunView
 from live_eval.text.wording import counted, natural_order
@@ -59,13 +59,13 @@ def turn_order(turn: Observation) -> tuple[list[tuple[int, int, str]], int, str,
     return natural_order(turn.script_id), list(Variant).index(turn.variant), turn.case_id, turn.repeat
 
 
-def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, heard: bool) -> TurnRow:
+def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, steps: int | None) -> TurnRow:
     """Return the row of a turn.
 
     Args:
         key: Key of the turn on the page.
         shown: Scores that have a column.
-        heard: Whether the page contains the turn's audio; otherwise, the waveform is coarse.
+        steps: Maximum number of waveform steps; None for a turn without audio, with a coarse waveform.
     """
     turn, scores, times = view.record, view.scores, view.counted_ms
     values: list[tuple[str, float | None]] = [
@@ -90,7 +90,7 @@ def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, he
         badges=badges,
         values=values,
         search=" ".join([turn.turn_id, *_cue_words(turn.case.cue), turn.case.topic or "", *said]).lower(),
-        details=script_json(_details(view, scores, MOST_STEPS if heard else _COARSE)),
+        details=script_json(_details(view, scores, steps)),
     )
 
 
@@ -130,7 +130,7 @@ def _badges(view: TurnView) -> list[tuple[str, str]]:
     return [badge for badge in badges if badge]
 
 
-def _details(view: TurnView, scores: Mapping[str, ScoreCell], steps: int) -> dict[str, Any]:
+def _details(view: TurnView, scores: Mapping[str, ScoreCell], steps: int | None) -> dict[str, Any]:
     turn = view.record
     failure = turn.failure
     return {
@@ -150,7 +150,8 @@ def _details(view: TurnView, scores: Mapping[str, ScoreCell], steps: int) -> dic
         ],
         "marks": [[mark.kind, mark.title, round(mark.at_s, 4)] for mark in view.marks],
         "seconds": round(view.seconds, 4),
-        "envelope": None if turn.envelope is None else drawn_envelope(turn.envelope, steps=steps),
+        "envelope": None if turn.envelope is None else drawn_envelope(turn.envelope, steps=steps or _COARSE),
+        "heard": steps is not None,
         "responses": [[r.status.value, r.reason, r.text or "", r is turn.headline] for r in turn.responses]
         if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
         else [],

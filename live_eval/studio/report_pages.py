@@ -72,13 +72,15 @@ async def _leaderboard(request: web.Request) -> web.Response:
     return await _page(_of_runs, request, _board_of)
 
 
-def _of_runs(request: web.Request, render: Callable[[tuple[Path, ...], tuple[Stamp, ...]], str]) -> str:
+def _of_runs(
+    request: web.Request, render: Callable[[tuple[ListedFolder, ...], tuple[Stamp, ...]], str]
+) -> str:
     """Render a page on the runs in the query."""
     run_ids = tuple(dict.fromkeys(request.query.getall("run", [])))
     if not 1 <= len(run_ids) <= _MOST_RUNS:
         raise UsageError(f"run: expected the IDs of 1 to {_MOST_RUNS} runs, got {len(run_ids)}")
-    paths = tuple(request.app[LIBRARY].find(run_id, "run").path for run_id in run_ids)
-    return render(paths, tuple(map(stamp_of, paths)))
+    runs = tuple(request.app[LIBRARY].find(run_id, "run") for run_id in run_ids)
+    return render(runs, tuple(stamp_of(run.path) for run in runs))
 
 
 async def _latency(request: web.Request) -> web.Response:
@@ -102,7 +104,7 @@ async def _report_in_campaign(request: web.Request) -> web.Response:
         folder, name = _folder(request, "campaign", "duplex"), request.match_info["run"]
         for run in request.app[LIBRARY].runs_of(folder):
             if run.path.name == name:
-                return _report_of((run.path,), (stamp_of(run.path),))
+                return _report_of((run,), (stamp_of(run.path),))
         raise NotFoundError(f"{folder.path} has no run {name[:100]!r}")
 
     return await _page(report)
@@ -133,15 +135,16 @@ def _stamps_in(request: web.Request, folder: ListedFolder) -> tuple[Stamp, ...]:
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
-def _report_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...], *, short: bool = False) -> str:
-    text = write_report(paths, short=short)
+def _report_of(runs: tuple[ListedFolder, ...], _stamps: tuple[Stamp, ...], *, short: bool = False) -> str:
+    addresses = [f"/api/runs/{run.id}" for run in runs]
+    text = write_report([run.path for run in runs], short=short, streams=addresses)
     assert text is not None
     return text
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
-def _board_of(paths: tuple[Path, ...], _stamps: tuple[Stamp, ...]) -> str:
-    return render(build_board(paths), "html")
+def _board_of(runs: tuple[ListedFolder, ...], _stamps: tuple[Stamp, ...]) -> str:
+    return render(build_board([run.path for run in runs]), "html")
 
 
 @lru_cache(maxsize=_KEPT_PAGES)

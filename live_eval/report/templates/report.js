@@ -8,6 +8,8 @@ import { handover, levelsOf, recording } from "./web/sound.js";
 
 const KEYS = [["J K", "next turn, previous turn"]];
 const columns = JSON.parse(document.getElementById("score-columns").textContent);
+// The address of each run in a studio that streams the audio; null if the page contains the audio.
+const streams = JSON.parse(document.getElementById("streams")?.textContent ?? "null");
 
 for (const place of document.querySelectorAll(".cue-maps")) {
   const { maps, run, label } = JSON.parse(place.querySelector("script").textContent);
@@ -29,7 +31,7 @@ function turnDetails({ row: { id, dataset } }, turn, signal) {
   return [
     turn.failure && remark(...turn.failure),
     turn.warnings.map(([kind, message]) => remark(kind, message, "warning")),
-    turn.envelope && sound(id, turn, signal),
+    turn.envelope && sound(turn, turn.heard && audioOf(id, dataset.run, turn, signal), signal),
     texts(turn.texts),
     make(
       "div",
@@ -48,18 +50,20 @@ function responses(all) {
   return table("Responses", ["status", "reason", "text"], rows);
 }
 
-function sound(id, turn, signal) {
+function sound(turn, url, signal) {
   const marks = turn.marks.map(([kind, title, at]) => ({ kind, title, at_s: at }));
   const load = async () => levelsOf(turn.envelope);
-  const clip = document.getElementById(`sound-${id}`);
-  const sounds = clip ? [{ title: "both", url: urlOf(clip, signal) }] : [];
+  const sounds = url ? [{ title: "both", url }] : [];
   const view = recording({ length: turn.seconds, marks, load, keys: KEYS, ...handover(marks) }, sounds, signal);
   view.refine();
   const silence = "The audio of this turn is not in the page; its files are listed below.";
-  return [view.element, !clip && make("p", { class: "note" }, silence)];
+  return [view.element, !url && make("p", { class: "note" }, silence)];
 }
 
-function urlOf(clip, signal) {
+/** Return the address of a turn's audio in the studio, or of its clip in the page. */
+function audioOf(id, run, turn, signal) {
+  if (streams) return `${streams[run]}/turns/${encodeURIComponent(turn.id)}/audio/both`;
+  const clip = document.getElementById(`sound-${id}`);
   const sound = new Blob([bytes(clip.textContent.trim())], { type: clip.dataset.mime });
   const url = URL.createObjectURL(sound);
   signal.addEventListener("abort", () => URL.revokeObjectURL(url));

@@ -379,7 +379,10 @@ async def test_pages_of_other_commands_are_created_and_send_nothing(recordings: 
             async with browser.get(path) as page:
                 assert page.status == 200, await page.text()
                 assert "connect-src 'none'" in page.headers["Content-Security-Policy"]
-                assert (await page.text()).startswith("<!DOCTYPE html>")
+                text = await page.text()
+                assert text.startswith("<!DOCTYPE html>")
+                assert "data-mime" not in text  # no embedded audio
+                assert ('id="streams"' in text) == ("report" in path)
         assert {file.name for file in (recordings / "run").iterdir()} == before
         for path in (
             "/pages/report.html",

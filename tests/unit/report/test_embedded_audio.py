@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,19 @@ def test_audio_beyond_the_limit_is_compressed_then_omitted_with_a_note(run_folde
     none = page_of(run_folder, audio_mb=0)
     assert sounds_of(none) == []
     assert "This page contains no audio" in none.text
+
+
+def test_a_page_of_the_studio_streams_its_audio(run_folder: Path) -> None:
+    text = write_report([run_folder], streams=["/api/runs/a1"])
+    assert text is not None
+    page = Page(text)
+    assert sounds_of(page) == []
+    assert "The studio streams the audio of 24 recorded turns." in page.text
+    assert "media-src 'self'" in text
+    assert "media-src blob:" not in text
+    [streams] = [script for attributes, script in page.scripts if attributes.get("id") == "streams"]
+    assert json.loads(streams) == ["/api/runs/a1"]
+    assert text.count('"heard":true') == 24
 
 
 def test_a_missing_file_is_skipped(tmp_path: Path) -> None:
