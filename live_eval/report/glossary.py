@@ -1,4 +1,4 @@
-"""Define the terms in reports and on the pages of latency campaigns."""
+"""Define the terms in reports, on the pages of latency campaigns, and in the studio."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = [
     "LAG_NOTE",
     "defined_terms",
     "licence_note",
+    "studio_terms",
     "term_id",
 ]
 
@@ -133,10 +134,72 @@ CAMPAIGN_DEFINITIONS = (
     ),
 )
 
+_STUDIO_DEFINITIONS = (
+    (
+        "latency of a turn",
+        "the times from the end of the user's speech to the events of the reply, on one clock; a value plays "
+        "its audio. The lag is live-eval's own lateness, the error bar of the latencies",
+    ),
+    (
+        "scores of a turn",
+        "the judges' values for the turn; a value plays the speech that it is about. A score without a value "
+        "has a reason",
+    ),
+    ("review", "labels and a note on the turn; they are stored next to the run and exported with its turns"),
+    (
+        "transcript",
+        "the texts of both sides in the order in which they were heard: the user's from the data or, without "
+        "a script, from the endpoint, the endpoint's from its own messages",
+    ),
+    ("judgements", "the judges' reasons for the scores of the turn, and the values on which these are based"),
+    (
+        "responses",
+        "the endpoint's responses during the turn. The answer is the first response that ended after the "
+        "user began to speak and was not cancelled because the same utterance continued",
+    ),
+    (
+        "texts and facts",
+        "the texts and settings of the case, and the conditions of the turn, as the run stores them",
+    ),
+    (
+        "wire events",
+        "the messages between live-eval and the endpoint, without their audio; times are in seconds of the "
+        "recording",
+    ),
+    (
+        "comparison",
+        "the runs on their common cases. A difference is paired by case, averaged within scripts and then "
+        "over scripts; its 95 % interval resamples scripts",
+    ),
+    (
+        "by ear",
+        "the replies of every run to the same case on one axis, so that switching runs continues at the "
+        "same place",
+    ),
+    (
+        "compared values",
+        "means over scripts of the cases of both runs, and their paired differences. The values of a run's "
+        "own page are over all its turns, so they can deviate",
+    ),
+    (
+        "settings that differ",
+        "the settings of the runs that are not equal: a difference may have any of these causes",
+    ),
+)
+
 
 def defined_terms() -> dict[str, str]:
     """Return the definitions of the terms in a report, one sentence each."""
-    return {name: f"{text[0].upper()}{text[1:]}." for name, text in DEFINITIONS}
+    return _sentences(DEFINITIONS)
+
+
+def studio_terms() -> dict[str, str]:
+    """Return the definitions of the terms in the studio, one sentence each."""
+    return _sentences((*DEFINITIONS, *_STUDIO_DEFINITIONS))
+
+
+def _sentences(definitions: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {name: f"{text[0].upper()}{text[1:]}." for name, text in definitions}
 
 
 def term_id(name: str) -> str:

@@ -28,7 +28,7 @@ from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
 from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
 from live_eval.recording.reviews import keep_note, noted, read_note
-from live_eval.report.glossary import defined_terms
+from live_eval.report.glossary import studio_terms
 from live_eval.report.leaderboard.board import PUBLISHED_NOTE, tables_with_runs
 from live_eval.report.leaderboard.render import table_in_words
 from live_eval.report.tables import RunView
@@ -94,7 +94,7 @@ async def _paper(request: web.Request) -> web.Response:
 
 
 async def _glossary(_request: web.Request) -> web.Response:
-    return await answer(defined_terms)
+    return await answer(studio_terms)
 
 
 async def _facts(request: web.Request) -> web.Response:

@@ -33,9 +33,9 @@ export class ByEar {
    * @param {HTMLElement} place
    * @param {Array<{id: string, name: string}>} runs
    * @param {URLSearchParams} query
-   * @param {AbortSignal} signal
+   * @param {{term: function, signal: AbortSignal}} options `term` makes the button of a definition.
    */
-  constructor(place, runs, query, signal) {
+  constructor(place, runs, query, { term, signal }) {
     Object.assign(this, { runs, query, signal, open: null, leaving: null, cases: [], metrics: [] });
     this.asked = Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
     this.measure = make("span", { class: "selects" });
@@ -54,7 +54,7 @@ export class ByEar {
     const name = runs.map((run, index) => `${index + 1} ${run.name}`).join(", ");
     fill(
       place,
-      make("h2", {}, "By ear"),
+      make("h2", {}, "By ear", term("by ear")),
       make("p", { class: "note" }, `Open a case to hear the replies of every run from the same position: ${name}.`),
       this.panel,
       form,

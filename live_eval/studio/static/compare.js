@@ -10,27 +10,28 @@ export async function show(place, { parts: ids, query, signal }) {
   const values = make("div", { class: "comparing" }, make("p", { class: "note", role: "status" }, "Comparing the values …"));
   const cases = make("section", {});
   const heading = make("h1", {}, "Compare");
-  const facts = await Promise.all(ids.map((id) => read(`/api/runs/${id}/facts`, { signal })));
+  const [term, ...facts] = await Promise.all([glossary(), ...ids.map((id) => read(`/api/runs/${id}/facts`, { signal }))]);
   const runs = facts.map(({ id, name }) => ({ id, name }));
   fill(
     heading,
     runs.map(({ id, name }, index) => [index > 0 && " and ", make("a", { href: `#/runs/${id}` }, name)]),
+    term("comparison"),
   );
   const after = make("div", {});
   fill(place, make("p", { class: "kicker" }, make("a", { href: "#/runs" }, "Runs")), heading, values, cases, after);
-  const byEar = new ByEar(cases, runs, query, signal);
-  const [term] = await Promise.all([glossary(), byEar.load()]);
+  const byEar = new ByEar(cases, runs, query, { term, signal });
+  await byEar.load();
   const titleOf = (name, title) => {
     const { definition, ...score } = byEar.metrics.find((one) => one.name === name) ?? {};
     return definition
       ? [headingOf(score), about({ ...score, definition }), make("small", { class: "of" }, name)]
       : [title, term(name === "captured" ? name : title)];
   };
-  showValues({ values, after }, runs, { query, titleOf, signal }); // in the background, because intervals take seconds
+  showValues({ values, after }, runs, { query, term, titleOf, signal }); // in the background, because intervals take seconds
   return runs.map(({ name }) => name).join(" and ");
 }
 
-async function showValues({ values, after }, runs, { query, titleOf, signal }) {
+async function showValues({ values, after }, runs, { query, term, titleOf, signal }) {
   const ids = runs.map(({ id }) => id);
   let answer;
   try {
@@ -62,7 +63,7 @@ async function showValues({ values, after }, runs, { query, titleOf, signal }) {
           make("b", {}, `${other} compared with ${first}: `),
           headlines[index],
         ),
-        settings.length > 0 && table("Settings that differ", ["setting", first, other], settings),
+        settings.length > 0 && table("Settings that differ", [{ label: ["setting", term("settings that differ", "setting")] }, first, other], settings),
       );
     }),
     make(
@@ -78,7 +79,7 @@ async function showValues({ values, after }, runs, { query, titleOf, signal }) {
   );
   fill(
     after,
-    make("h2", {}, "Values"),
+    make("h2", {}, "Values", term("compared values", "Values")),
     comparisons.map((each, index) => [
       each.notes.map((note) => make("p", { class: "warning" }, note)),
       metricTable(each, [runs[0], runs[index + 1]], estimator, titleOf),

@@ -34,7 +34,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
   fill(
     place,
     ways,
-    heading(turn),
+    heading(turn, term),
     turn.failure && remark(turn.failure.kind, turn.failure.message),
     turn.warnings.map(({ kind, message }) => remark(kind, message, "warning")),
     sound
@@ -45,19 +45,19 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
           turn.audio.problem ??
             (turn.audio.available ? "The audio of this turn cannot be read." : "This turn has no audio."),
         ),
-    section("Review", review(address, signal)),
-    section("Transcript", transcript(address, turn.transcript, sound, signal)),
+    section(["Review", term("review")], review(address, signal)),
+    section(["Transcript", term("transcript")], transcript(address, turn.transcript, sound, signal)),
     make(
       "div",
       { class: "halves" },
-      section("Latency", measured(turn, term, hear, figures)),
-      section("Scores", judged(turn, hear, figures)),
+      section(["Latency", term("latency of a turn", "Latency")], measured(turn, term, hear, figures)),
+      section(["Scores", term("scores of a turn", "Scores")], judged(turn, hear, figures)),
     ),
-    turn.judgements.some((each) => each.detail) && section("Judgements", judgements(turn)),
-    turn.responses.length > 0 && section("Responses", responses(turn, hear)),
-    section("Texts and facts", facts(turn)),
+    turn.judgements.some((each) => each.detail) && section(["Judgements", term("judgements")], judgements(turn)),
+    turn.responses.length > 0 && section(["Responses", term("responses")], responses(turn, hear)),
+    section(["Texts and facts", term("texts and facts")], facts(turn)),
     section(
-      "Wire events",
+      ["Wire events", term("wire events")],
       eventList(address, turn.events, hear && ((at) => hear([at, at], "the event")), signal),
     ),
   );
@@ -92,7 +92,7 @@ async function showWays(ways, run, turn, list, signal) {
   if (!signal.aborted) draw(around);
 }
 
-function heading(turn) {
+function heading(turn, term) {
   const cue = turn.cue && (turn.cue.phrase ?? turn.cue.attribute);
   const facts = [words(turn.task), words(turn.variant), cue, turn.topic].filter(Boolean).join(" · ");
   return [
@@ -100,6 +100,7 @@ function heading(turn) {
       "h1",
       {},
       turn.turn_id,
+      term("turn"),
       " ",
       turn.flagged && badge("lag", "flagged"),
       " ",

@@ -120,6 +120,17 @@ def test_tables_are_read_without_scripts(page: Page) -> None:
     assert "I hear you, 12." in page.text
 
 
+def test_the_notes_of_cells_are_shown_by_a_switch(page: Page) -> None:
+    """A tooltip alone is out of reach of keyboard and touch."""
+    noted = [
+        attributes["title"] for tag, attributes in page.elements if tag == "td" and attributes.get("title")
+    ]
+    assert sum("95 % interval" in (note or "") for note in noted) > 10
+    assert all(note in page.text for note in noted if note)
+    assert "Show intervals, n and reasons in the cells" in page.text
+    assert "notes-too" in page.styles
+
+
 # -- several runs ------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+from live_eval import studio
 from live_eval.analysis.summary.latencies import LATENCY_TITLES
-from live_eval.report.glossary import defined_terms, licence_note
+from live_eval.report.glossary import defined_terms, licence_note, studio_terms
 
 
 def test_the_licence_of_the_recordings_is_shown() -> None:
@@ -17,3 +21,14 @@ def test_every_latency_is_defined() -> None:
     terms = defined_terms()
     assert set(LATENCY_TITLES.values()) <= terms.keys()
     assert terms["lead silence"] == "From the first byte to the first audible sample."
+
+
+def test_every_term_of_the_studio_is_defined() -> None:
+    """`term` makes no button for an unknown term."""
+    names = {
+        name
+        for script in Path(studio.__file__).parent.glob("static/*.js")
+        for name in re.findall(r'\bterm\("([^"]+)"', script.read_text("utf-8"))
+    }
+    assert {"turn", "wire events", "by ear"} <= names
+    assert names <= studio_terms().keys()
