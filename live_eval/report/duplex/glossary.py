@@ -72,8 +72,8 @@ DUPLEX_DEFINITIONS = (
     (
         "intervals",
         f"{100 * LEVEL:.0f} %, by a bootstrap of {RESAMPLES} resamples that draws your recordings, with all "
-        "of their trials, or else trials, so that they apply to the bundled stimuli. There is no interval for "
-        f"fewer than {MIN_CLUSTERS} recordings or trials",
+        "of their trials. For the bundled stimuli, it draws trials, so intervals apply to these only. There "
+        f"is no interval for fewer than {MIN_CLUSTERS} recordings or trials",
     ),
 )
 
