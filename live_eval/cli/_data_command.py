@@ -186,7 +186,9 @@ def _record_copy(spec: BenchmarkSpec, part: str, path: Path) -> None:
     named = find_benchmark(placed.root / part) if part else placed
     if named is None:
         raise DataError(f"{placed.root}: the part {part} of {spec.title} is missing")
-    named.read(DataOptions())  # raises if a file is missing or damaged
+    data = named.read(DataOptions())  # raises if nothing can be read
+    for omission in data.omissions:
+        click.echo(f"  {omission}", err=True)
     write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
     click.echo(f"{spec.name}: {placed.root}")
 
@@ -289,6 +291,8 @@ def _print_details(report: DataReport, console: Console) -> None:
         )
     if unread := sum(map(len, report.dataset.unread.values())):
         verdict += f"; question files that cannot be read: {unread}"
+    if report.dataset.damaged:
+        verdict += f"; cannot be read: {limited(list(report.dataset.damaged), ', ')}"
     console.print(verdict, markup=False, soft_wrap=True)
 
 

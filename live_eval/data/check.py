@@ -118,7 +118,8 @@ class DataReport:
     @property
     def ok(self) -> bool:
         """Whether every case can be run, every question asked and every file read."""
-        return not (self.problems or self.question_problems or self.unreadable or self.dataset.unread)
+        data = self.dataset
+        return not (self.problems or self.question_problems or self.unreadable or data.unread or data.damaged)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -191,6 +192,7 @@ class DataReport:
             "questions_without_key": len(self.keyless),
             "questions_apart": len(self.apart),
             "questions_unread": {str(task): list(problems) for task, problems in dataset.unread.items()},
+            "damaged": dict(dataset.damaged),
             "published": [asdict(count) for count in self.published],
             "problems": [
                 {"case_id": case.case_id, "problem": case.problem}

@@ -60,7 +60,8 @@ class DataSet:
     """The conversations and multiple-choice questions of a data set, including those with a problem.
 
     `unread` contains the problems of unreadable question files, by task; `syntax_errors` contains the
-    problems of rows that are not JSON objects. `licence` is the licence of a benchmark's recordings.
+    problems of rows that are not JSON objects. `licence` is the licence of a benchmark's recordings, and
+    `damaged` contains the reasons why its parts, or other files, cannot be read.
     """
 
     name: str  # the data set's folder or file
@@ -72,6 +73,12 @@ class DataSet:
     unread: Mapping[Task, tuple[str, ...]] = field(default_factory=dict)
     syntax_errors: tuple[str, ...] = ()
     licence: str = ""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def omissions(self) -> list[str]:
+        """A sentence for each part or file in `damaged`."""
+        return [f"{name} is left out, because it cannot be read: {why}" for name, why in self.damaged.items()]
 
     @property
     def question_counts(self) -> dict[str, int]:

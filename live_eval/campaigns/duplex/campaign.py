@@ -135,6 +135,7 @@ class DuplexCampaign(Campaign):
         if self._data is not None:
             notes = [
                 self._data.licence,
+                *self._data.omissions,
                 _unused(self._data, self._probes),
                 note_on_pauses(self._probes),
                 *notes,

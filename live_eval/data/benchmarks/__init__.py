@@ -10,11 +10,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import platformdirs
 
@@ -25,7 +26,7 @@ from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.errors import DataError, UsageError
 from live_eval.files import atomic_text, read_text
 from live_eval.text.suggestions import did_you_mean
-from live_eval.text.wording import limited
+from live_eval.text.wording import counted, limited
 from live_eval.types import Case
 
 __all__ = [
@@ -44,13 +45,16 @@ __all__ = [
     "find_parts",
     "load_benchmark",
     "locate_benchmark",
+    "read_parts",
     "read_record",
     "write_record",
 ]
 
 FOLDER_VARIABLE = "LIVE_EVAL_BENCHMARKS"
 RECORD_FILE = "benchmark.json"
-_NAMED = 12
+_NAMED = 3
+_Name = TypeVar("_Name")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +92,25 @@ def find_parts(
     return None
 
 
+def read_parts(
+    names: Sequence[_Name], read: Callable[[_Name], _T], damaged: dict[_Name, str]
+) -> Iterator[tuple[_Name, _T]]:
+    """Yield each part or file that can be read, with the result; add reasons for the others to `damaged`.
+
+    Raises:
+        DataError: None can be read.
+    """
+    for name in names:
+        try:
+            found = read(name)
+        except DataError as error:
+            damaged[name] = str(error)
+            if len(damaged) == len(names):
+                raise
+        else:
+            yield name, found
+
+
 def benchmark_set(
     spec: BenchmarkSpec,
     root: Path,
@@ -95,6 +118,7 @@ def benchmark_set(
     cases: Sequence[Case],
     counts: Mapping[str, int],
     notes: Sequence[str] = (),
+    damaged: Mapping[str, str] = MappingProxyType({}),
 ) -> DataSet:
     """Return the items of a benchmark, or of its selected part, as a data set.
 
@@ -102,13 +126,13 @@ def benchmark_set(
 
     Args:
         counts: Number of items of each complete part that was read.
+        damaged: Reasons why parts, or other files, cannot be read.
     """
     taken: set[str] = set()
-    absent = [name for name in spec.parts if name not in counts and not selected]
+    absent = [name for name in spec.parts if not selected and name not in counts and name not in damaged]
+    published = {name: spec.parts[name].items for name in counts}
     other = [
-        f"{name} {count} of {spec.parts[name].items}"
-        for name, count in counts.items()
-        if count != spec.parts[name].items
+        f"{name} {counts[name]} of {items}" for name, items in published.items() if counts[name] != items
     ]
     return DataSet(
         name=f"{spec.name}/{selected}" if selected else spec.name,
@@ -117,9 +141,21 @@ def benchmark_set(
         cases=tuple(replace(case, case_id=unique(case.case_id, taken)) for case in cases),
         notes=(
             *notes,
-            *([f"missing parts: {', '.join(absent)}"] if absent else []),
-            *([f"items read, of those published: {limited(other, ', ', _NAMED)}"] if other else []),
+            *(
+                [f"missing parts: {len(absent)} of {len(spec.parts)} ({limited(absent, ', ', _NAMED)})"]
+                if absent
+                else []
+            ),
+            *(
+                [
+                    f"items read: {sum(counts.values()):,} of {sum(published.values()):,} published; "
+                    f"{counted(len(other), 'part')} with another number ({limited(other, ', ', _NAMED)})"
+                ]
+                if other
+                else []
+            ),
         ),
+        damaged=damaged,
     )
 
 
@@ -223,7 +259,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     data = placed.read(options)
     recorded = read_record(spec)
     licence = spec.licence_note(placed.part)
-    notes = [licence, *filter(None, [spec.unverified]), *data.notes]
+    notes = [licence, *filter(None, [spec.unverified]), *data.omissions, *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():

@@ -18,7 +18,7 @@ from typing import Any
 
 from live_eval.audio.parquet import TableRow, rows_of
 from live_eval.data._rows import unique
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, read_parts
 from live_eval.data.benchmarks.voicebench import complete_tables, tables_in
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
@@ -39,26 +39,33 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
     """Return the benchmark at a path, its root or an axis below it; None for any other path."""
     for root, part in ((path, ""), (path.parent, path.name)):
         tables = tables_in(root / _FOLDER) if not part or part in spec.parts else []
-        if tables and "user_turn_1_transcript" in rows_of(tables[0], ["id"])[0]:
+        columns = next((names for _, names in read_parts(tables, _columns, {})), [])
+        if "user_turn_1_transcript" in columns:
             return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
     return None
+
+
+def _columns(table: Path) -> list[str]:
+    return rows_of(table, ["id"])[0]
 
 
 def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     cases: list[Case] = []
     counts = dict.fromkeys(spec.parts, 0)
     taken: set[str] = set()
-    for shard in complete_tables(root, _FOLDER, ""):
-        for row, record in enumerate(rows_of(shard.path)[1]):
+    damaged: dict[str, str] = {}
+    tables = {shard.path.name: shard.path for shard in complete_tables(root, _FOLDER, "")}
+    for table, records in read_parts([*tables], lambda name: list(rows_of(tables[name])[1]), damaged):
+        for row, record in enumerate(records):
             axis = str(record.get("axis") or "").lower()
             counts[axis] = counts.get(axis, 0) + 1
             if part in ("", axis):
                 name = unique(f"{axis or 'unknown'}/{record.get('id') or row}", taken)
-                cases.extend(_cases(shard.path, row, record, axis, name, spec))
+                cases.extend(_cases(tables[table], row, record, axis, name, spec))
     if not cases:
         raise DataError(f"{root / _FOLDER}: no conversation{f' has the axis {part}' if part else ''}")
     here = {axis: counts[axis] for axis in spec.parts if part in ("", axis)}
-    return benchmark_set(spec, root, part, cases, here, [_NOTE])
+    return benchmark_set(spec, root, part, cases, here, [_NOTE], damaged)
 
 
 def _cases(

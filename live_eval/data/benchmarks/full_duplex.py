@@ -22,6 +22,7 @@ from live_eval.data.benchmarks import (
     PlacedBenchmark,
     benchmark_set,
     find_parts,
+    read_parts,
 )
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
@@ -71,22 +72,25 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     cases: list[Case] = []
     taken: set[str] = set()
     counts: dict[str, int] = {}
-    for name in [selected] if selected else here:
+    damaged: dict[str, str] = {}
+
+    def read(name: str) -> list[Path]:
         folder = root / spec.parts[name].file
         items = sorted(folder.glob("*.wav") if spec.name == _HUMDIAL else folder.iterdir())
         items = [item for item in items if item.is_dir() or item.suffix == ".wav"]
         items = [item for item in items if not item.name.startswith((".", "clean_"))]
-        if not items and (selected or (not cases and name == here[-1])):
-            raise DataError(f"{folder}: expected the items of {spec.title}, found none")
         if not items:
-            continue
+            raise DataError(f"{folder}: expected the items of {spec.title}, found none")
+        return items
+
+    for name, items in read_parts([selected] if selected else here, read, damaged):
         for item in items:
             item_name = f"{name}/{item.stem if item.suffix == '.wav' else item.name}"
             cases.extend(_item(name, item, unique(item_name, taken), spec))
         counts[name] = len(items)
     wordless = sum(case.text == "" for case in cases)
     notes = [_NOTE, *([f"utterances without text: {wordless}; they are run"] if wordless else [])]
-    return benchmark_set(spec, root, selected, cases, counts, notes)
+    return benchmark_set(spec, root, selected, cases, counts, notes, damaged)
 
 
 _HUMDIAL = "humdial-fdbench"

@@ -19,6 +19,7 @@ from live_eval.data.benchmarks import (
     PlacedBenchmark,
     benchmark_set,
     find_parts,
+    read_parts,
 )
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
@@ -42,17 +43,21 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     everything: list[Mapping[str, Any]] = []
     counts: dict[str, int] = {}
     taken: set[str] = set()
-    for name in [selected] if selected else here:
+    damaged: dict[str, str] = {}
+
+    def read(name: str) -> list[tuple[str, Any]]:
         entries = list(_entries(root / spec.parts[name].file))
-        records = [entry for _, entry in entries if isinstance(entry, dict)]
-        if not records:
+        if not any(isinstance(entry, dict) for _, entry in entries):
             raise DataError(f"{root / spec.parts[name].file}: expected a list of objects, found none")
-        everything += _flat(records, fields)
+        return entries
+
+    for name, entries in read_parts([selected] if selected else here, read, damaged):
+        everything += _flat([entry for _, entry in entries if isinstance(entry, dict)], fields)
         counts[name] = len(entries)
         for where, entry in entries:
             cases.extend(_cases(name, where, entry, root, spec, fields, options, taken))
     fields.check_mapping(everything, str(root / selected), row="item")
-    return benchmark_set(spec, root, selected, cases, counts)
+    return benchmark_set(spec, root, selected, cases, counts, damaged=damaged)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:

@@ -19,7 +19,7 @@ from typing import Any
 from live_eval.audio.parquet import TABLE_SUFFIX, TableRow, rows_of
 from live_eval.data._choices import parse_options
 from live_eval.data._rows import FieldMap, Row
-from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set
+from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, read_parts
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
@@ -80,9 +80,13 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     records: list[Mapping[str, Any]] = []
     counts: dict[str, int] = {}
     notes: list[str] = []
-    for name in parts:
+    damaged: dict[str, str] = {}
+
+    def read(name: str) -> tuple[list[_Shard], list[Case]]:
         shards = complete_tables(root, name, split)
-        found = list(_cases(shards, spec, fields, records))
+        return shards, list(_cases(shards, spec, fields, records))
+
+    for name, (shards, found) in read_parts(parts, read, damaged):
         cases.extend(found)
         if name == _REGIONS:
             notes.append(f"{name}: region {', '.join(dict.fromkeys(shard.split for shard in shards))}")
@@ -90,7 +94,7 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
             counts[name] = len(found)
     if records:
         fields.check_mapping(records, str(root / selected), row="row")
-    return benchmark_set(spec, root, selected, cases, counts, notes)
+    return benchmark_set(spec, root, selected, cases, counts, notes, damaged)
 
 
 def complete_tables(root: Path, part: str, split: str) -> list[_Shard]:

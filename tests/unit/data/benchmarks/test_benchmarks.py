@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from live_eval.cli.data import command
-from live_eval.data import load, locate
+from live_eval.data import check, load, locate
 from live_eval.data.benchmarks import (
     BENCHMARKS,
     FOLDER_VARIABLE,
@@ -74,6 +74,14 @@ def test_a_part_can_have_another_licence(tmp_path: Path) -> None:
     assert open_part.exit_code == 0, open_part.output
     assert load(locate("full-duplex-bench/user_backchannel")).licence.endswith("under MIT.")
     for name in ("full-duplex-bench", "full-duplex-bench/candor_turn_taking"):
+        with pytest.raises(
+            DataError, match=r"only user_backchannel was added: to confirm .* --noncommercial"
+        ):
+            locate(name)
+    assert load(locate("full-duplex-bench/talking_to_other")).licence.endswith("under MIT.")
+    confirmed = CliRunner().invoke(command, ["add", "full-duplex-bench", "--path", root, "--noncommercial"])
+    assert confirmed.exit_code == 0, confirmed.output
+    for name in ("full-duplex-bench", "full-duplex-bench/candor_turn_taking"):
         assert load(locate(name)).licence.endswith("may be used commercially.")
 
 
@@ -84,7 +92,7 @@ def test_a_real_copy_is_read_without_problems(name: str) -> None:
         pytest.skip("LIVE_EVAL_SETS is not a folder with this benchmark")
     data = load(path)
     assert [case.problem for case in data.cases if case.problem][:5] == []
-    assert [note for note in data.notes if note.startswith("items read, of those published")] == []
+    assert [note for note in data.notes if note.startswith("items read")] == []
 
 
 def test_a_recorded_benchmark_is_located_by_name(here: Path) -> None:
@@ -210,3 +218,38 @@ def test_add_reads_only_the_named_part_of_a_copy(here: Path) -> None:
     assert table.name in str(damaged.exception)
     absent = CliRunner().invoke(command, ["add", "voicebench/mmsu", "--path", str(here)])
     assert str(absent.exception) == f"{here}: the part mmsu of VoiceBench is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("voicebench", "mmsu/law-00000-of-00001.parquet"),
+        ("uro-bench", "basic/Summary/test.jsonl"),
+        ("sd-eval", "data/test-age.json"),
+        ("humdial-eibench", "zh/HD-Track1-T3.jsonl"),
+    ],
+)
+def test_a_damaged_part_is_left_out_and_named(home: Path, tmp_path: Path, name: str, file: str) -> None:
+    root = SETS[name](tmp_path / "copy", 1)
+    whole = len(load(root).cases)
+    (root / file).write_bytes(b"\xff\xfe damaged")
+    data = load(root)
+    (part,) = data.damaged
+    assert 0 < len(data.cases) < whole
+    assert all(case.item is not None and case.item.part != part for case in data.cases)
+    assert any(note.startswith(f"{part} is left out, because it cannot be read: ") for note in data.notes)
+    assert not check(data).ok
+    with pytest.raises(DataError):
+        load(root / part)
+    added = CliRunner().invoke(command, ["add", name, "--path", str(root), "--noncommercial"])
+    assert added.exit_code == 0, added.output
+    assert f"{part} is left out" in added.stderr
+
+
+def test_a_damaged_table_of_conversations_is_left_out(tmp_path: Path) -> None:
+    SETS["audio-multichallenge"](tmp_path, 2)
+    (tmp_path / "data" / "test-00000-of-00001.parquet").rename(tmp_path / "data/test-00001-of-00002.parquet")
+    (tmp_path / "data" / "test-00000-of-00002.parquet").write_bytes(b"PAR1, cut off")
+    data = load(tmp_path)
+    assert list(data.damaged) == ["test-00000-of-00002.parquet"]
+    assert len(data.cases) == 16
