@@ -189,8 +189,23 @@ def _record_copy(spec: BenchmarkSpec, part: str, path: Path) -> None:
     data = named.read(DataOptions())  # raises if nothing can be read
     for omission in data.omissions:
         click.echo(f"  {omission}", err=True)
-    write_record(spec, RecordedBenchmark(root=placed.root.absolute()))
+    write_record(
+        spec, RecordedBenchmark(root=placed.root.absolute(), parts=_added_parts(spec, part, placed.root))
+    )
     click.echo(f"{spec.name}: {placed.root}")
+
+
+def _added_parts(spec: BenchmarkSpec, part: str, root: Path) -> tuple[str, ...]:
+    """Return the parts of the user's copy that were added by name so far; empty for the whole copy."""
+    try:
+        before = read_record(spec)
+    except DataError:
+        before = None
+    again = before is not None and not before.revision and before.root.resolve() == root.resolve()
+    if not part or (before is not None and again and not before.parts):
+        return ()
+    earlier = before.parts if before is not None and again else ()
+    return tuple(dict.fromkeys((*earlier, part.partition("/")[0])))
 
 
 def _holds(folder: Path, spec: BenchmarkSpec) -> bool:

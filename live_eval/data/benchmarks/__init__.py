@@ -166,7 +166,8 @@ class RecordedBenchmark:
     Args:
         root: Folder with the files.
         revision: Downloaded revision; empty for files that the user supplied.
-        parts: Downloaded parts; empty for files that the user supplied.
+        parts: Downloaded parts, or the parts of the user's copy that were added by name; empty for a whole
+            copy.
         files: Size and SHA-256 of each downloaded file, by its path in the folder.
     """
 
@@ -225,6 +226,15 @@ def locate_benchmark(name: str) -> Path | None:
             f"(live-eval data add {spec.name} --path FOLDER){then}"
         )
     path = recorded.root / part
+    chosen = part.partition("/")[0]
+    unconfirmed = not recorded.revision and recorded.parts and chosen not in recorded.parts
+    if unconfirmed and spec.forbids_commercial_use(chosen):
+        raise DataError(
+            f"{name} is licensed under {spec.licence_of(chosen)}, which forbids commercial use, and only "
+            f"{', '.join(recorded.parts)} {'was' if len(recorded.parts) == 1 else 'were'} added: to confirm "
+            f"that your use is not commercial, run live-eval data add {name} --path {recorded.root} "
+            "--noncommercial"
+        )
     if find_benchmark(path) is None:
         expected = (spec.parts[part.partition("/")[0]].file or part) if part else "its files"
         raise DataError(
