@@ -41,11 +41,11 @@ from live_eval.types import (
 
 __all__ = ["AFTER", "find"]
 
-AFTER = Anchor.parse("reply_audible+1000ms")
-"""The start of an overlapping utterance."""
+AFTER = Anchor.parse("reply_audible+300ms")
+"""The start of an overlapping utterance: before the first pause or the end of most replies."""
 
 
-_NOTE = "for live-eval duplex; overlapping utterances begin 1 s after the reply becomes audible"
+_NOTE = "for live-eval duplex; overlapping utterances begin 0.3 s after the reply becomes audible"
 
 
 class _Utterance(NamedTuple):
