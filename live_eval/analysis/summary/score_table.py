@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
 
 NOT_JUDGED = "not judged yet"
 _ACCURACY = "accuracy"
+_BENCHMARKS = frozenset({JudgeRole.BENCHMARK, JudgeRole.BENCHMARK_MODEL})
 _UNKNOWN = "The judge of this score is not installed, so its definition is unknown."
 
 
@@ -440,6 +441,21 @@ class ScoreSummary:
         }
 
 
+def _unless_mixed(
+    mean: Estimate, column: ScoreColumn, turns: Sequence[Observation], values: NDArray[np.float64]
+) -> Estimate:
+    """Return the mean, without its value if it pools a benchmark's parts with different scoring rules."""
+    if column.role not in _BENCHMARKS:
+        return mean
+    scored = [turn for turn, value in zip(turns, values.tolist(), strict=True) if not np.isnan(value)]
+    rules = {turn.item.rule for turn in scored if turn.item is not None}
+    if len(rules) < 2:
+        return mean
+    return replace(
+        mean, value=None, interval=None, reason=f"not pooled over {len(rules)} scoring rules; see the parts"
+    )
+
+
 def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[str, ScoreSummary]:
     """Summarise each score over the turns that it applies to, by name."""
     summaries: dict[str, ScoreSummary] = {}
@@ -448,6 +464,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[st
         failed = 0
         concerned = [turn for turn in turns if turn.task in column.tasks]
         values = table.values(concerned, [column])
+        mean = means(values, [turn.script_id for turn in concerned], [column])[column.name]
         for place in np.flatnonzero(np.isnan(values[:, 0])).tolist():
             turn = concerned[place]
             if not turn.captured:
@@ -458,7 +475,7 @@ def summarise_scores(table: ScoreTable, turns: Sequence[Observation]) -> dict[st
                 failed += cell.status == "failed"
         summaries[column.name] = ScoreSummary(
             column=column,
-            mean=means(values, [turn.script_id for turn in concerned], [column])[column.name],
+            mean=_unless_mixed(mean, column, concerned, values[:, 0]),
             n_unscored=reasons.total() - failed,
             n_failed=failed,
             reasons=dict(reasons.most_common()),

@@ -49,6 +49,7 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
     if others := [name for name in spec.parts if name in found - listed]:
         tables.append(_table(replace(_unpublished(spec), columns=others), spec, parts))
     return Board(
+        subject=spec.title,
         tables=(*tables, latency_table(entries)),
         runs=tuple(entry.run for entry in entries),
         maps=(),
@@ -99,7 +100,8 @@ def _table(
     columns = tuple(_column(name, published, spec) for name in published.columns)
     used = [part for entry in runs for name, part in parts[entry].items() if name in published.columns]
     notes = tuple(_notes(published, runs, rows, used))
-    return BoardTable(published.title, columns, (*rows, *theirs), notes)
+    judge = published.judge if published.rows else ""
+    return BoardTable(published.title, columns, (*rows, *theirs), notes, judge)
 
 
 def _column(name: str, published: PublishedTable, spec: BenchmarkSpec) -> TableColumn:
@@ -161,17 +163,20 @@ def _notes(
     rated = list(dict.fromkeys(part.part for part in used if part.rated is not None))
     models = sorted({model for entry in runs for model in _models(entry)})
     if rated:
-        judge = f"the published judge is {published.judge}" if published.rows else "no judge is published"
+        ours = f"by {' and '.join(models) or 'an unknown model'}, once per item at temperature 0"
+        if published.rows:
+            yield (
+                f"Different judges in {', '.join(rated)}: the published rows were judged by "
+                f"{published.judge}; your runs {ours}, with live-eval's prompt. Compare your runs with each "
+                "other, not with the published rows."
+            )
+        else:
+            yield f"Your runs were judged {ours}, with live-eval's prompt, in {', '.join(rated)}."
+    ruled = [part.part for part in used if part.rated is None and part.official.value is None and part.ours.n]
+    if ruled and published.rows:
         yield (
-            f"Different judges in {', '.join(rated)}: {judge}; the runs' is "
-            f"{' and '.join(models) or 'a language model'}, once at temperature 0, with another prompt. "
-            "These values are not comparable."
-        )
-    ours = [part.part for part in used if part.rated is None and part.official.value is None and part.ours.n]
-    if ours and published.rows:
-        yield (
-            f"Different rules in {', '.join(dict.fromkeys(ours))}: published by {published.judge}; the runs' "
-            "values are by live-eval's rule."
+            f"Different rules in {', '.join(dict.fromkeys(ruled))}: the published rows were judged by "
+            f"{published.judge}; your runs' values are by live-eval's rule."
         )
     heard = [part.part for part in used if part.rule is ScoringRule.REPETITION]
     if heard and published.rows:

@@ -110,12 +110,17 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class BoardTable:
-    """One of the paper's tables, or the latency table."""
+    """One of the published tables, or the latency table.
+
+    Args:
+        judge: Judge of the published rows, if it is the same for all columns.
+    """
 
     title: str
     columns: tuple[TableColumn, ...]
     rows: tuple[BoardRow, ...]
     notes: tuple[str, ...]
+    judge: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +142,15 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A leaderboard: the paper's tables, latencies, the runs, heat maps and level plots."""
+    """A leaderboard: published tables, latencies, the runs, heat maps and level plots.
 
+    Args:
+        subject: Name of the benchmark.
+        maps: Heat maps; only EchoMind has any.
+        plots: Plots of levels against each other; only EchoMind has any.
+    """
+
+    subject: str
     tables: tuple[BoardTable, ...]
     runs: tuple[BoardRun, ...]
     maps: tuple[HeatMap, ...]
@@ -189,6 +201,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
     """
     entries = read_entries(paths)
     return Board(
+        subject="EchoMind",
         tables=(*_paper_tables(entries, all_prompts=all_prompts), latency_table(entries)),
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),

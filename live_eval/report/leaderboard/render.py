@@ -122,7 +122,7 @@ def _heat(heat_map: HeatMap, cell: BoardCell) -> str:
 
 
 def _markdown(board: Board) -> str:
-    parts = ["# EchoMind leaderboard"]
+    parts = [f"# {markdown_text(board.subject)} leaderboard"]
     for table in board.tables:
         parts += [
             f"## {table.title}",
@@ -132,7 +132,8 @@ def _markdown(board: Board) -> str:
     parts += ["## Runs", _markdown_runs(board.runs)]
     for heat_map in board.maps:
         parts += [f"## {heat_map.title}", _markdown_map(heat_map), *map(_markdown_note, heat_map.notes)]
-    parts += ["## Levels against each other", _markdown_plots(board.plots)]
+    if board.plots:
+        parts += ["## Levels against each other", _markdown_plots(board.plots)]
     parts += ["## Notes", "\n".join(map(_markdown_note, board.notes))]
     return "\n\n".join(parts) + "\n"
 
@@ -208,7 +209,7 @@ def _csv(board: Board) -> str:
         for row in table.rows:
             for column, cell in zip(table.columns, row.cells, strict=True):
                 if cell.value is not None:
-                    judge = JUDGES.get(column.title, "") if row.published else ""
+                    judge = table.judge or JUDGES.get(column.title, "") if row.published else ""
                     lines.append(csv_line(_csv_row(table.title, row.source, column.title, cell, judge)))
     for heat_map in board.maps:
         for name, cells in zip(heat_map.rows, heat_map.cells, strict=True):
@@ -250,6 +251,7 @@ def _json(board: Board) -> str:
 
 def _board_as_json(board: Board) -> dict[str, Any]:
     return {
+        "benchmark": board.subject,
         "tables": [_table_as_json(table) for table in board.tables],
         "runs": [asdict(run) for run in board.runs],
         "maps": [_map_as_json(heat_map) for heat_map in board.maps],

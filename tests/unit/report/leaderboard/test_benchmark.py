@@ -1,15 +1,17 @@
+import csv
+import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.data.benchmarks.published import OVERALL
+from live_eval.data.benchmarks.published import OVERALL, published_tables
 from live_eval.errors import UsageError
 from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
-from live_eval.report.leaderboard import build_benchmark_board
+from live_eval.report.leaderboard import build_benchmark_board, render
 from live_eval.types import ScoringRule
 from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.analysis.summary.test_benchmark_parts import case
@@ -53,7 +55,9 @@ def test_runs_are_above_the_published_rows(run: Path) -> None:
     assert any(note.startswith("Published values: https://github.com/MatthewCYM") for note in table.notes)
     (warning,) = (note for note in table.notes if note.startswith("Different judges in commoneval"))
     assert "gpt-4o-mini, three times" in warning
-    assert warning.endswith("not comparable.")
+    assert "the published rows were judged by gpt-4o-mini" in warning
+    assert "your runs by gpt-x, once per item at temperature 0" in warning
+    assert warning.endswith("not with the published rows.")
     assert [column.title for column in others.columns] == ["mtbench"]
     assert others.title == "VoiceBench, published values not included"
     assert latency.title == "Latency, ms"
@@ -84,3 +88,15 @@ def test_other_runs_are_refused_and_the_command_writes_every_format(run: Path, t
     found = CliRunner().invoke(cli, ["leaderboard", str(run), "--data", "voicebench/mmsu", "-o", str(page)])
     assert found.exit_code == 0, found.output
     assert "Kimi-Audio" in page.read_text("utf-8")
+
+
+def test_the_board_has_the_benchmarks_title_and_nothing_of_echominds(run: Path) -> None:
+    board = build_benchmark_board([run], "voicebench")
+    for form in ("html", "md"):
+        text = render(board, form)
+        assert "VoiceBench leaderboard" in text
+        assert "EchoMind" not in text
+        assert "Levels against each other" not in text
+    rows = list(csv.DictReader(io.StringIO(render(board, "csv"))))
+    judges = {row["judge_model"] for row in rows if row["published"] == "True" and row["figure"] == "bbh"}
+    assert judges == {published_tables("voicebench")[0].judge}
