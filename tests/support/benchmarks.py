@@ -319,7 +319,7 @@ def full_duplex_bench(root: Path, items: int = 1) -> Path:
 
 def humdial_fdbench(root: Path, items: int = 1) -> Path:
     """Write the parts of HumDial-FDBench that are read."""
-    segments = [{"xmin": 0.1, "xmax": 0.8, "text": "去哪"}, {"xmin": 0.9, "xmax": 1.5, "text": "嗯"}]
+    segments = [{"xmin": 0.1, "xmax": 0.8, "text": "去哪"}, {"xmin": 1.1, "xmax": 1.5, "text": "嗯"}]
     for part in BENCHMARKS["humdial-fdbench"].parts.values():
         folder = root / part.file
         for number in range(1, items + 1):

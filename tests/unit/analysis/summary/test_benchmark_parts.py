@@ -200,3 +200,11 @@ def test_items_with_criteria_have_a_share_that_passes_and_a_share_of_criteria(tm
     assert (part.items, part.rated.n) == (4, 3)
     assert part.rated.value == pytest.approx(100 / 3)
     assert part.met.value == pytest.approx((100 + 100 / 3) / 3)
+
+
+def test_scores_of_parts_with_different_rules_are_not_pooled(summary: RunSummary) -> None:
+    pooled = summary.scores["benchmark_rules.ours"].mean
+    assert pooled.value is None
+    assert pooled.n > 0
+    assert pooled.reason.startswith("not pooled over ")
+    assert pooled.reason.endswith(" scoring rules; see the parts")
