@@ -100,13 +100,12 @@ function heading(turn, term) {
       "h1",
       {},
       turn.turn_id,
-      term("turn"),
       " ",
       turn.flagged && badge("lag", "flagged"),
       " ",
       turn.uncertain && badge("uncertain end", "flagged"),
     ),
-    make("p", { class: "facts" }, facts),
+    make("p", { class: "facts" }, facts, term("turn")),
   ];
 }
 
