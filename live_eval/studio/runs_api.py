@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from aiohttp import web
 from live_eval.analysis.comparison.series import compared_run
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
-from live_eval.analysis.summary.run_summary import model_of, summarise
+from live_eval.analysis.summary.run_summary import model_of
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import main_trade_offs
@@ -26,7 +27,7 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.latency.campaign_file import read_campaign, read_campaign_file
 from live_eval.campaigns.latency.summary import campaign_summary
 from live_eval.errors import LiveEvalError, SchemaVersionError, StoreError
-from live_eval.recording import RunReader, ScoreReader, is_being_written, part_of, text_of
+from live_eval.recording import RunReader, is_being_written, part_of, text_of
 from live_eval.recording.reviews import keep_note, noted, read_note
 from live_eval.report.glossary import studio_terms
 from live_eval.report.leaderboard.board import PUBLISHED_NOTE, tables_with_runs
@@ -35,7 +36,7 @@ from live_eval.report.tables import RunView
 from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.studio.answers import answer, json_text
 from live_eval.studio.library import LIBRARY, Library, ListedFolder
-from live_eval.studio.turn_index import Stamp, forget_summary, read_summary, stamp_of
+from live_eval.studio.turn_index import Stamp, forget_summary, read_index, read_summary, stamp_of
 
 __all__ = ["add_routes", "folder_facts"]
 
@@ -63,8 +64,14 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/runs/{run}/facts", _facts)
     app[_STOPPING] = asyncio.Event()
     app[_SUMMARIES] = ThreadPoolExecutor(1, "summaries")
+    app.on_startup.append(_prepare)
     app.on_shutdown.append(_stop)
     app.router.add_get("/api/runs/{run}/progress", _progress)
+
+
+async def _prepare(_app: web.Application) -> None:
+    """Load what intervals need, which would delay the first page."""
+    await asyncio.to_thread(importlib.import_module, "scipy.special")
 
 
 async def _runs(request: web.Request) -> web.Response:
@@ -171,8 +178,8 @@ async def _key(request: web.Request) -> web.Response:
 @lru_cache(maxsize=_KEPT_KEYS)
 def _key_values(folder: Path, _stamp: Stamp) -> dict[str, Any]:
     """Return the values displayed in the run list, as defined on the run's page."""
-    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
-        summary = summarise(run, scores)
+    read_index(folder)  # cached for the run's page, which is probably opened next
+    summary = read_summary(folder)
     return {
         "estimator": ALL_TURNS,
         "voice_to_voice": summary.latencies["voice_to_voice"].as_json(),

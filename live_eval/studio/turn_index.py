@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.main_scores import main_columns
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN, VOCAL_SOUND_TITLES
@@ -322,7 +323,7 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
     for column in summary.table.columns:  # all turns at once; failed turns have no scores
         values = summary.table.scored_values.of(rows.columns.get("turn_id", ()), column)
         rows.fill("scores", column.name, np.where(captured, values, np.nan))
-    main = tuple(dict.fromkeys(each.column.name for each in summary.main_scores))
+    main = tuple(column.name for column in main_columns(summary.table, summary.turns))
     return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns, main=main)
 
 

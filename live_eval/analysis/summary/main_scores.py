@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.types import Task
 
-__all__ = ["MainScore", "main_scores"]
+__all__ = ["MainScore", "main_columns", "main_scores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,37 @@ def main_scores(table: ScoreTable, turns: Sequence[Observation]) -> tuple[MainSc
     Columns that the paper uses to choose the prompt have priority, then columns with a heat map, then the
     others in the order of the paper's tables.
     """
-    found = (_main_score(task, table, [turn for turn in turns if turn.task is task]) for task in Task)
-    return tuple(each for each in found if each is not None)
+    return tuple(
+        MainScore(task, column, table.mean(of_task, column), missing)
+        for task, of_task, column, missing in _chosen(table, turns)
+    )
 
 
-def _main_score(task: Task, table: ScoreTable, turns: Sequence[Observation]) -> MainScore | None:
+def main_columns(table: ScoreTable, turns: Sequence[Observation]) -> tuple[ScoreColumn, ...]:
+    """Return the columns of a run's main scores; much faster than `main_scores`, which estimates means."""
+    return tuple(dict.fromkeys(column for _, _, column, _ in _chosen(table, turns)))
+
+
+def _chosen(
+    table: ScoreTable, turns: Sequence[Observation]
+) -> Iterator[tuple[Task, Sequence[Observation], ScoreColumn, tuple[str, ...]]]:
+    """Yield each task with a score, its turns, its main score, and the preferred scores that are missing."""
+    for task in Task:
+        of_task = [turn for turn in turns if turn.task is task]
+        if of_task and (found := _main_column(task, table, of_task)) is not None:
+            yield task, of_task, *found
+
+
+def _main_column(
+    task: Task, table: ScoreTable, turns: Sequence[Observation]
+) -> tuple[ScoreColumn, tuple[str, ...]] | None:
     columns = [column for column in leaderboard_columns() if column.task is task]
     columns.sort(key=lambda column: (not column.picks_prompt, not column.heat_map))  # stable
     missing: list[BoardColumn] = []
     for column in columns:
         score = table.filling(column)
-        mean = table.mean(turns, score) if score is not None else None
-        if score is not None and mean is not None and mean.value is not None:
+        if score is not None and table.scored(turns, score):
             preferred = [each.title for each in missing if each.picks_prompt or each.heat_map]
-            return MainScore(task, score, mean, tuple(preferred))
+            return score, tuple(preferred)
         missing.append(column)
     return None
