@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,56 +167,63 @@ def _page(
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
     files = list(_audio_files(opened, keys, shown))
-    audio = [] if streams else list(clips(files, int(audio_mb * 1_000_000)))
-    heard = dict.fromkeys((key for key, _ in files), STREAMED_STEPS) if streams else {}
-    heard |= {clip.key: MOST_STEPS for clip in audio}
-    levels = [relate_levels(view.summary) for view in runs]
-    cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
-    return page_template("report.html", number=number).generate(
-        title=" and ".join(view.label for view in runs),
-        runs=runs,
-        short=short,
-        script=inline_script("report.js"),
-        latencies=latency_table(runs),
-        scores=score_table(runs),
-        score_notes=[*judges_in_words(runs), *prompts],
-        audits=audit_table(runs),
-        tasks=task_tables(runs, levels),
-        level_plots=level_plots(
-            [(Cell(view.label, run=view.index), found) for view, found in zip(runs, levels, strict=True)]
-        ),
-        cues=cue_tables(runs),
-        failures=failure_table(runs),
-        trade_offs=[
-            trade_off_plot(found, runs, lambda run, turn_id: f"#{keys[run, turn_id]}")
-            for found in _trade_offs(opened)
-        ],
-        curves=_curves(runs),
-        waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
-        lag_note=LAG_NOTE,
-        definitions=DEFINITIONS,
-        licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
-        settings=_settings(opened),
-        shown=shown,
-        rows=_rows(ordered, keys, shown, heard, progress),
-        columns=score_columns(runs),
-        all_turns=ALL_TURNS,
-        sound_titles=VOCAL_SOUND_TITLES,
-        paper=tables_with_runs([(run.reader.path, run.view.summary, run.reader.manifest) for run in opened]),
-        published_note=PUBLISHED_NOTE,
-        **board_helpers(),
-        score_columns=script_json(
-            [[column.as_json() for column in view.summary.table.columns] for view in runs]
-        ),
-        cue_maps=[_cue_maps(view, runs) for view in runs],
-        total=len(ordered),
-        cue_names=sorted(cues),
-        task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
-        variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
-        clips=audio,
-        streams=script_json(streams) if streams else None,
-        recorded=len(files),
-    )
+    with ThreadPoolExecutor(1) as pool:
+        # encode while the sections before the turns are computed, which takes as long
+        audio = pool.submit(list, [] if streams else clips(files, int(audio_mb * 1_000_000)))
+
+        def heard() -> dict[str, int]:
+            streamed = dict.fromkeys((key for key, _ in files), STREAMED_STEPS) if streams else {}
+            return streamed | {clip.key: MOST_STEPS for clip in audio.result()}
+
+        levels = [relate_levels(view.summary) for view in runs]
+        cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
+        yield from page_template("report.html", number=number).generate(
+            title=" and ".join(view.label for view in runs),
+            runs=runs,
+            short=short,
+            script=inline_script("report.js"),
+            latencies=latency_table(runs),
+            scores=score_table(runs),
+            score_notes=[*judges_in_words(runs), *prompts],
+            audits=audit_table(runs),
+            tasks=task_tables(runs, levels),
+            level_plots=level_plots(
+                [(Cell(view.label, run=view.index), found) for view, found in zip(runs, levels, strict=True)]
+            ),
+            cues=cue_tables(runs),
+            failures=failure_table(runs),
+            trade_offs=[
+                trade_off_plot(found, runs, lambda run, turn_id: f"#{keys[run, turn_id]}")
+                for found in _trade_offs(opened)
+            ],
+            curves=_curves(runs),
+            waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
+            lag_note=LAG_NOTE,
+            definitions=DEFINITIONS,
+            licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
+            settings=_settings(opened),
+            shown=shown,
+            rows=_rows(ordered, keys, shown, heard, progress),
+            columns=score_columns(runs),
+            all_turns=ALL_TURNS,
+            sound_titles=VOCAL_SOUND_TITLES,
+            paper=tables_with_runs(
+                [(run.reader.path, run.view.summary, run.reader.manifest) for run in opened]
+            ),
+            published_note=PUBLISHED_NOTE,
+            **board_helpers(),
+            score_columns=script_json(
+                [[column.as_json() for column in view.summary.table.columns] for view in runs]
+            ),
+            cue_maps=[_cue_maps(view, runs) for view in runs],
+            total=len(ordered),
+            cue_names=sorted(cues),
+            task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
+            variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
+            clips_of=audio.result,
+            streams=script_json(streams) if streams else None,
+            recorded=len(files),
+        )
 
 
 def _cue_maps(view: RunView, runs: Sequence[RunView]) -> str:
@@ -268,7 +276,7 @@ def _rows(
     ordered: Sequence[tuple[OpenRun, Observation]],
     keys: Mapping[tuple[int, str], str],
     shown: Sequence[str],
-    heard: Mapping[str, int],
+    heard: Callable[[], Mapping[str, int]],
     progress: Progress | None,
 ) -> Iterator[TurnRow]:
     by_run: dict[int, list[str]] = {}
@@ -279,11 +287,12 @@ def _rows(
         index: runs[index].reader.turns_of(turn_ids, retime=runs[index].retime, finds_data=False)
         for index, turn_ids in by_run.items()
     }
+    steps = heard()
     for place, (run, turn) in enumerate(ordered, 1):
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
         key = keys[run.view.index, turn.turn_id]
-        yield turn_row(view, run.view, key, shown, steps=heard.get(key))
+        yield turn_row(view, run.view, key, shown, steps=steps.get(key))
         if progress is not None:
             progress("report", place, len(ordered))
 
