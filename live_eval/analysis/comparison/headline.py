@@ -12,32 +12,57 @@ __all__ = ["headline"]
 
 _LARGER = 10  # assume that an unknown data set has at most this many times the scripts
 _MAIN = "voice_to_voice"
+_MOST_AMOUNTS = 3  # further metrics are only named
 _OPEN = (Verdict.NOT_SHOWN, Verdict.TOO_FEW)
 
 
 def headline(first: str, comparison: RunComparison) -> str:
     """Summarise a comparison of another run with the first in a sentence.
 
-    It states the differences shown, the number not shown, and the scripts needed to show one.
+    It states the differences shown with their 95 % intervals, the number not shown, and the scripts needed to
+    show one.
     """
-    differences = comparison.differences
+    differences = sorted(comparison.differences.values(), key=lambda each: each.name != _MAIN)
     parts = [_lost(first, comparison)]
     for verdict in Verdict:
-        names = [each.title for each in differences.values() if each.verdict is verdict]
-        if verdict not in _OPEN and names:
+        shown = [each for each in differences if each.verdict is verdict]
+        if verdict not in _OPEN and shown:
+            names = [_measured(each) for each in shown[:_MOST_AMOUNTS]]
+            names += [each.title for each in shown[_MOST_AMOUNTS:]]
             parts.append(f"{comparison.other} is {verdict} in {', '.join(names)}")
-    unclear = [each for each in differences.values() if each.verdict in _OPEN]
+    unclear = [each for each in differences if each.verdict in _OPEN]
     if unclear:
         too_few = sum(each.verdict is Verdict.TOO_FEW for each in unclear)
         of = counted(len(differences), "metric")
         if not_shown := len(unclear) - too_few:
-            parts.append(f"no difference is shown in {not_shown} of {of}")
+            main = [
+                _measured(each)
+                for each in unclear
+                if each.name == _MAIN and each.verdict is Verdict.NOT_SHOWN
+            ]
+            parts.append(
+                f"no difference is shown in {not_shown} of {of}{f', as in {main[0]}' if main else ''}"
+            )
         if too_few:
             parts.append(f"there is too little data to say in {too_few} of {of}")
         measured = [each for each in unclear if each.effect.value and not each.rounds_to_zero]
-        measured.sort(key=lambda each: each.name != _MAIN)
         parts += [_reach(each, comparison.data_cases) for each in measured[:1]]
     return "; ".join(filter(None, parts)) + "."
+
+
+def _measured(difference: Difference) -> str:
+    """Return a metric's title, difference and 95 % interval, rounded as in the table of the comparison."""
+    value, interval = difference.difference.value, difference.difference.interval
+    assert value is not None
+    share = difference.unit == "share"
+    unit = " percentage points" if share else f" {difference.unit}" if difference.unit else ""
+
+    def shown(number: float) -> str:
+        digits, scaled = (1, 100 * number) if share else (difference.digits, number)
+        return f"{scaled:+z.{digits}f}".replace("-", "−")
+
+    between = "" if interval is None else f" [{shown(interval.low)} to {shown(interval.high)}]"
+    return f"{difference.title} ({shown(value)}{unit}{between})"
 
 
 def _lost(first: str, comparison: RunComparison) -> str:

@@ -25,8 +25,14 @@ def told(shift: float, scripts: int = 20, cases: int | None = None) -> str:
 
 
 def test_a_difference_that_is_shown_is_named() -> None:
-    assert told(2.0) == "b is better in ves; no difference is shown in 1 of 2 metrics."
-    assert told(-2.0).startswith("b is worse in ves; ")
+    found = re.fullmatch(
+        r"b is better in ves \(\+([\d.]+) \[\+([\d.]+) to \+([\d.]+)\]\); no difference is shown in 1 of 2 metrics\.",
+        told(2.0),
+    )
+    assert found is not None, told(2.0)
+    value, low, high = map(float, found.groups())
+    assert 1 < low < value < high < 3
+    assert told(-2.0).startswith("b is worse in ves (−")
 
 
 def test_metrics_have_their_titles() -> None:
@@ -36,7 +42,7 @@ def test_metrics_have_their_titles() -> None:
             run, "series", {**run.series, "ves": replace(run.series["ves"], title="vocal empathy")}
         )
     (compared,) = compare_runs(runs).comparisons
-    assert headline("a", compared).startswith("b is better in vocal empathy;")
+    assert headline("a", compared).startswith("b is better in vocal empathy (+")
 
 
 def test_a_difference_that_is_not_shown_has_the_scripts_that_would_show_it() -> None:
