@@ -11,7 +11,7 @@ const LATENCIES = ["voice_to_voice", "first_byte"];
 const MOST_SCORES = 6;
 const COLUMNS = "live-eval-columns";
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
-const EXAMPLE = "voice_to_voice > 1200 and cue == sigh";
+const SOUNDS = "voice_to_voice_from_"; // latencies of turns whose cue is a sigh, breath or sob
 const HELP =
   "Compare names with values using ==, !=, <, <=, >, >= or contains, and join comparisons with and, or, not and " +
   "parentheses. Quote texts with spaces; none is a missing value. The names:";
@@ -41,7 +41,8 @@ export class TurnTable {
     this.asked = { ...listQuery(query), offset: query.get("offset") ?? "" };
     this.selects = make("span", { class: "selects" });
     this.names = make("span", { class: "selects" });
-    const where = search("where", this.asked.where, "Where", { placeholder: EXAMPLE, class: "where", spellcheck: "false" });
+    const where = search("where", this.asked.where, "Where", { class: "where", spellcheck: "false" });
+    this.where = where.querySelector("input");
     const form = filters("Turns", search("filter", this.asked.filter), where, this.names, this.selects);
     this.frame = make("div", {});
     const pages = make("p", { class: "pages" });
@@ -77,7 +78,9 @@ export class TurnTable {
     this.drawFilters(choices, names);
     const few = NARROW.matches;
     this.usual = [...LATENCIES.slice(0, few ? 1 : undefined), ...(few ? main : scores.slice(0, MOST_SCORES).map(({ name }) => name))];
-    const times = Object.keys(rows[0]?.latency_ms ?? {}).filter((name) => this.shows(name));
+    const measured = Object.keys(rows[0]?.latency_ms ?? {});
+    this.usual.push(...measured.filter((name) => name.startsWith(SOUNDS)));
+    const times = measured.filter((name) => this.shows(name));
     const shown = scores.filter(({ name }) => this.shows(name));
     this.drawColumns(rows, titles, scores);
     const heads = [
@@ -134,7 +137,6 @@ export class TurnTable {
           "a",
           { class: "name", href: turnLink(this.run, turn.turn_id, this.asked), "data-key": turn.turn_id },
           turn.turn_id,
-          turn.repeat > 0 && ` (${turn.repeat + 1})`,
         ),
         make("span", { class: "said" }, said),
         badges,
@@ -170,6 +172,7 @@ export class TurnTable {
     const made = JSON.stringify([choices, names]);
     if (made === this.choices) return;
     this.choices = made;
+    this.where.placeholder = example(choices.cue);
     const help = { heading: "the expression", title: "Turns that match an expression", definition: HELP };
     fill(this.names, about({ ...help, name: names.join(", ") }));
     const useful = FILTERS.filter((name) => choices[name].length > 1 || this.asked[name]);
@@ -180,6 +183,14 @@ export class TurnTable {
       select("lag", "flagged", LAGS),
     );
   }
+}
+
+/** Return an expression that selects slow turns of a run, with one of its cues, if it has any. */
+export function example(cues, latency = "voice_to_voice > 1200 and ") {
+  const cue = cues.find((name) => name !== "neutral") ?? cues[0];
+  if (cue === undefined) return latency && latency.replace(" and ", "");
+  const quote = cue.includes('"') ? "'" : '"';
+  return `${latency}cue == ${/^[a-z_][a-z0-9_]*$/.test(cue) ? cue : quote + cue + quote}`;
 }
 
 /** The user's choices of columns to show or hide, by name. */
