@@ -26,7 +26,7 @@ let listening = null;
 export class Player {
   /**
    * @param {Array<{title: string, url: string, key: string, seconds: number}>} sounds Files with a common start
-   * time, one per side, with their lengths, if they differ; the side that the user chose before, or else the first one, is selected. `key` is the key that selects a side.
+   * time, one per side, with their lengths, if they differ, and with the `start` of a file on the axis, by default 0; the side that the user chose before, or else the first one, is selected. `key` is the key that selects a side.
    * @param {number} length Length of the recording in seconds.
    * @param {AbortSignal} signal Signal that stops playback.
    * @param {function(number)} moved Called with the current time.
@@ -34,6 +34,7 @@ export class Player {
   constructor(sounds, length, signal, moved) {
     Object.assign(this, { sounds, length, moved, from: 0, until: null, ended: null });
     const first = sounds.find(({ title }) => title === chosen.side) ?? sounds[0];
+    this.start_s = first.start ?? 0;
     // Omit the browser's own controls, because their buttons also react to Space.
     this.audio = make("audio", { preload: "auto", src: first.url });
     this.start = button("Play", () => this.toggle(), { class: "start-stop" });
@@ -110,7 +111,7 @@ export class Player {
   }
 
   get at() {
-    return this.audio.currentTime;
+    return this.audio.currentTime + this.start_s;
   }
 
   get playing() {
@@ -143,22 +144,23 @@ export class Player {
   /** Move to a time without playing. */
   seek(at) {
     this.ended = null;
-    this.audio.currentTime = Math.max(0, Math.min(this.length, at));
-    this.drawTime(this.audio.currentTime);
-    this.moved(this.audio.currentTime);
+    this.audio.currentTime = Math.max(0, Math.min(this.length, at) - this.start_s);
+    this.drawTime(this.at);
+    this.moved(this.at);
   }
 
   /** Select the side to hear by its title. */
   hear(title) {
     const { until, from } = this;
     const { at, playing } = this.past() ?? this;
-    const { url, seconds: length = Infinity } = this.sounds.find((sound) => sound.title === title);
+    const { url, start = 0, seconds: length = Infinity } = this.sounds.find((sound) => sound.title === title);
     chosen.side = title;
     this.audio.src = url;
+    this.start_s = start;
     this.run(chosen.speed); // loading a file resets the speed
-    if (playing && at < length) this.play(at, until);
+    if (playing && at < start + length) this.play(at, until);
     else this.seek(at);
-    if (at >= length) this.ended = { at, playing, since: performance.now() };
+    if (at >= start + length) this.ended = { at, playing, since: performance.now() };
     this.from = from;
   }
 
@@ -204,7 +206,7 @@ export class Player {
     this.start.textContent = this.playing ? "Pause" : "Play";
     const { at } = this;
     if (this.until !== null && at >= this.until) {
-      if (chosen.loops) this.audio.currentTime = this.from;
+      if (chosen.loops) this.audio.currentTime = Math.max(0, this.from - this.start_s);
       else this.audio.pause();
     }
     this.drawTime(at);

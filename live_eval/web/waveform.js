@@ -36,8 +36,8 @@ export class Waveform {
    *     of the page, by default its key; the two sides by default.
    * @param {boolean} [drawing.spectra] Whether to draw spectrograms.
    * @param {function(number, number, number): Promise} drawing.load Called with an interval and a number of columns;
-   *     returns {start_s, step_s} and levels of 0 to 255 on a square-root scale by lane, or `step_s` and `levels` of a lane
-   *     that has another step; and `spectra` by lane.
+   *     returns {start_s, step_s} and levels of 0 to 255 on a square-root scale by lane, or `start_s`, `step_s` and `levels`
+   *     of a lane that has others; and `spectra` by lane.
    * @param {AbortSignal} signal
    */
   constructor({ length, marks, shades = [], described = "", lanes = SIDES, spectra = false, load }, signal) {
@@ -193,8 +193,8 @@ export class Waveform {
     const ink = colour("--ink");
     for (const { key: side, colour: name = side } of shown ? this.sides : []) {
       const rgb = colour(`--${name}`);
-      const { levels = shown[side], step_s: step = shown.step_s } = shown[side];
-      drawWave(this.canvases[`${side} wave`], { ...shown, step_s: step, levels }, view, this.gain, rgb);
+      const { levels = shown[side], step_s: step = shown.step_s, start_s: start = shown.start_s } = shown[side];
+      drawWave(this.canvases[`${side} wave`], { start_s: start, step_s: step, levels }, view, this.gain, rgb);
       if (!this.spectra) continue;
       const spectrum = shown.spectra[side];
       this.pictures[side] ??= picture(spectrum, [ramp, rgb, ink]);

@@ -262,6 +262,19 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
     assert page.locator("audio").evaluate("audio => audio.currentTime") > 0.2
     marks = page.locator(".mark-list li")
     expect(marks).to_have_text(
+        [re.compile(text) for text in ("a amber end of", "b birch end of", "c onset of the replies")]
+    )
+    page.keyboard.press("Space")
+    page.locator(".lanes").click(position={"x": 600, "y": 20})
+    page.keyboard.press("Space")
+    at = page.locator("audio").evaluate("audio => audio.currentTime")
+    page.keyboard.press("x")  # birch replies 0.2 s later, so the same place of its reply is later in its file
+    later = page.locator("audio").evaluate("audio => audio.currentTime")
+    assert later - at == pytest.approx(0.2, abs=0.02)
+    page.keyboard.press("x")
+    page.get_by_label("Aligned at").select_option("speech")
+    expect(page.get_by_label("Aligned at")).to_be_focused()
+    expect(marks).to_have_text(
         [re.compile(text) for text in ("a end of", "b amber audible", "c birch audible")]
     )
     expect(marks.locator(".c-endpoint, .c-c2")).to_have_count(2)  # the colours of the runs

@@ -1,6 +1,6 @@
 // Compare replies of several runs to the same cases by ear: a row per case, played in sync, with keys to switch.
 import { path, read, withQuery } from "./api.js";
-import { turnLink } from "./turn_table.js";
+import { example, turnLink } from "./turn_table.js";
 import { announce, badge, button, choice, figure, fill, make, problem, row, search, table } from "./web/elements.js";
 import { NONE, milliseconds, number, score, words } from "./web/format.js";
 import { answerAnywhere } from "./web/keys.js";
@@ -23,6 +23,11 @@ const ORDERS_OF_TWO = [
   ["higher", "the second run highest"],
   ["lower", "the second run lowest"],
 ];
+const ALIGNMENTS = [
+  ["onset", "the onset of the replies"],
+  ["speech", "the user's speech"],
+];
+const LEAD_S = 0.3; // context played before the onset
 const QUERY = ["filter", "where", "cue", "metric", "order", "offset"];
 const LIMIT = 20;
 const MOST_CUES = 14; // a longer list is collapsed
@@ -37,9 +42,11 @@ export class ByEar {
    */
   constructor(place, runs, query, { term, signal }) {
     Object.assign(this, { runs, query, signal, open: null, leaving: null, cases: [], metrics: [] });
+    this.align = query.get("align") === "speech" ? "speech" : "onset";
     this.asked = Object.fromEntries(QUERY.map((name) => [name, query.get(name) ?? ""]));
     this.measure = make("span", { class: "selects" });
-    const where = search("where", this.asked.where, "Where", { placeholder: "cue == sigh", class: "where", spellcheck: "false" });
+    const where = search("where", this.asked.where, "Where", { class: "where", spellcheck: "false" });
+    this.where = where.querySelector("input");
     const form = filters("Cases", search("filter", this.asked.filter), where, this.measure);
     this.frame = make("div", {});
     this.means = make("div", {});
@@ -55,7 +62,12 @@ export class ByEar {
     fill(
       place,
       make("h2", {}, "By ear", term("by ear")),
-      make("p", { class: "note" }, `Open a case to hear the replies of every run from the same position: ${name}.`),
+      make(
+        "p",
+        { class: "note" },
+        "Open a case to hear the replies of every run, and switch runs at the same place: of the reply or, aligned at the " +
+          `user's speech, of the recording. The runs: ${name}.`,
+      ),
       this.panel,
       form,
       this.means,
@@ -98,7 +110,7 @@ export class ByEar {
   keep() {
     const { limit, ...asked } = this.asked;
     const address = `#/compare/${this.runs.map(({ id }) => id).join("/")}`;
-    history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common"), case: this.open }));
+    history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common"), align: this.align === "onset" ? null : this.align, case: this.open }));
   }
 
   draw({ rows, metric, metrics, cues, means, invalid }) {
@@ -170,6 +182,7 @@ export class ByEar {
     const made = JSON.stringify([metrics, cues]);
     if (made === this.offered) return;
     this.offered = made;
+    this.where.placeholder = example(cues, "");
     const named = metrics.map(({ name, heading }) => [name, heading]);
     fill(
       this.measure,
@@ -222,8 +235,9 @@ export class ByEar {
    * @param {object} [options]
    * @param {boolean} [options.plays] Whether to play from the end of speech.
    * @param {boolean} [options.moves] Whether to scroll to the case.
+   * @param {boolean} [options.focuses] Whether to focus the choice of the alignment, which is made again.
    */
-  async hear(one, { plays = false, moves = true } = {}) {
+  async hear(one, { plays = false, moves = true, focuses = false } = {}) {
     this.leaving?.abort();
     this.leaving = new AbortController();
     const { signal } = this.leaving;
@@ -238,13 +252,18 @@ export class ByEar {
       this.panel,
       make("h3", {}, one.turn_id, one.cue && make("small", {}, ` ${one.cue}`)),
       one.text && make("p", {}, one.text),
+      choice("Aligned at", "align", ALIGNMENTS, this.align, (align) => {
+        this.align = align;
+        this.hear(one, { moves: false, focuses: true });
+      }),
       sound,
       make("div", { class: "replies" }, there.map((run) => this.reply(one, run))),
     );
     if (moves) this.panel.scrollIntoView({ block: "start" });
+    if (focuses) this.panel.querySelector("select[name=align]").focus();
     announce(`Case ${one.turn_id}.`);
     try {
-      const view = await openReplies(one.turn_id, there, signal);
+      const view = await openReplies(one.turn_id, there, this.align, signal);
       if (signal.aborted) return;
       fill(sound, view ? view.element : make("p", { class: "note" }, "No run has audio of this case."));
       if (plays && view) view.play(view.from);
@@ -267,8 +286,13 @@ export class ByEar {
   }
 }
 
-/** Load the recordings of a case and show them on one axis; return null if no run has its audio. */
-async function openReplies(id, runs, signal) {
+/**
+ * Load the recordings of a case and show them on one axis; return null if no run has its audio.
+ *
+ * The recordings begin with the same speech of the user. Aligned at the onset of the replies, a recording starts later by
+ * what its reply is earlier than the slowest one.
+ */
+async function openReplies(id, runs, align, signal) {
   const loaded = await Promise.all(
     runs.map(async (run) => {
       const address = ["api", "runs", run.id, "turns", id];
@@ -283,35 +307,52 @@ async function openReplies(id, runs, signal) {
   );
   const heard = loaded.filter(Boolean);
   if (!heard.length) return null;
+  const atOnset = align === "onset";
+  const onset = ({ marks }) => marks.find(({ kind }) => kind === "audible")?.at_s;
+  const latest = Math.max(...heard.map(onset).filter(Number.isFinite));
+  for (const each of heard) each.start = atOnset && Number.isFinite(onset(each)) ? latest - onset(each) : 0;
   const lanes = [
-    { key: "user", title: "user" },
+    !atOnset && { key: "user", title: "user" },
     ...heard.map(({ name, index }) => ({ key: `run-${index}`, title: name, colour: COLOURS[index] })),
-  ];
+  ].filter(Boolean);
   const load = async (from, to, columns) => {
-    const interval = { start_s: from.toFixed(4), end_s: to.toFixed(4) };
     const waves = await Promise.all(
-      heard.map(({ address, seconds }) =>
-        from < seconds
-          ? read(path(...address, "waveform"), { query: { bins: columns, ...interval }, signal })
-          : { start_s: from, step_s: 1, user: [], reply: [] },
-      ),
+      heard.map(async ({ address, seconds, start }) => {
+        const [begin, end] = [Math.max(0, from - start), to - start];
+        if (begin >= seconds || end <= 0) return { start_s: from, step_s: 1, user: [], reply: [] };
+        const query = { bins: columns, start_s: begin.toFixed(4), end_s: end.toFixed(4) };
+        const wave = await read(path(...address, "waveform"), { query, signal });
+        return { ...wave, start_s: begin + start };
+      }),
     );
-    const replies = waves.map(({ step_s, reply: levels }, place) => [`run-${heard[place].index}`, { step_s, levels }]);
+    const replies = waves.map(({ start_s, step_s, reply: levels }, place) => [
+      `run-${heard[place].index}`,
+      { start_s, step_s, levels },
+    ]);
     return { start_s: from, step_s: waves[0].step_s, user: waves[0].user, ...Object.fromEntries(replies) };
   };
-  const end = heard[0].marks.filter(({ kind }) => kind === "end");
-  const audible = heard.flatMap(({ name, index, marks }) =>
-    marks
-      .filter(({ kind }) => kind === "audible")
-      .map((mark) => ({ ...mark, title: `${name} audible`, colour: COLOURS[index] })),
-  );
-  const sounds = heard.map(({ name, url, index, seconds }) => ({ title: name, url, seconds, key: String(index + 1) }));
-  const length = Math.max(...heard.map(({ seconds }) => seconds));
-  const marks = [...end, ...audible]
+  const marked = (kind, title) =>
+    heard.flatMap(({ name, index, marks, start }) =>
+      marks
+        .filter((mark) => mark.kind === kind)
+        .map((mark) => ({ ...mark, at_s: mark.at_s + start, title: `${name} ${title ?? mark.title}`, colour: COLOURS[index] })),
+    );
+  const end = atOnset ? marked("end") : heard[0].marks.filter(({ kind }) => kind === "end");
+  const audible = marked("audible", "audible");
+  const onsets = atOnset && audible.length ? [{ ...audible[0], title: "onset of the replies", colour: undefined }] : audible;
+  const sounds = heard.map(({ name, url, index, seconds, start }) => ({
+    title: name,
+    url,
+    seconds,
+    start,
+    key: String(index + 1),
+  }));
+  const length = Math.max(...heard.map(({ seconds, start }) => seconds + start));
+  const marks = [...end, ...onsets]
     .sort((one, other) => one.at_s - other.at_s)
     .map((mark, place) => ({ ...mark, letter: MARKS[place] }));
   const view = recording({ length, marks, load, lanes, keys: KEYS, zoom: null }, sounds, signal);
-  return { ...view, from: end[0]?.at_s ?? 0 };
+  return { ...view, from: atOnset && audible.length ? Math.max(0, latest - LEAD_S) : (end[0]?.at_s ?? 0) };
 }
 
 /** Fetch an audio file while a case is open, so that switching runs does not wait for the server. */
