@@ -163,6 +163,7 @@ class RunList {
     const key = this.keys.get(run.id)?.key;
     run.voice_to_voice = key?.voice_to_voice.p50 ?? null;
     run.main_score = key?.main_scores[0]?.mean.value ?? null;
+    run.scored_by = key?.main_scores[0]?.score.name ?? null;
     return key;
   }
 
@@ -323,8 +324,22 @@ function failedTurns({ id, name, kind }, count) {
   return make("a", { href: `#/runs/${id}?status=failed`, "aria-label": `${count} failed: show the turns of ${name}` }, count);
 }
 
-/** Sort runs by a value, with missing values last in either order. */
+/**
+ * Sort runs by a value, with missing values last in either order.
+ *
+ * Values of different scores cannot be compared: the runs with the most frequent main score come first, then the others
+ * by score.
+ */
 function sortedBy(runs, name, sign) {
+  if (name === "main_score") {
+    const groups = Map.groupBy(runs, ({ scored_by: score }) => score);
+    const order = ([one, mine], [other, theirs]) => (one === null) - (other === null) || theirs.length - mine.length;
+    return [...groups].sort(order).flatMap(([, group]) => sortedByValue(group, name, sign));
+  }
+  return sortedByValue(runs, name, sign);
+}
+
+function sortedByValue(runs, name, sign) {
   return runs.toSorted(({ [name]: one = null }, { [name]: other = null }) => {
     if (one === null || other === null) return Number(one === null) - Number(other === null);
     if (typeof one === "string") return sign * one.localeCompare(other, "en", { numeric: true });
