@@ -1,7 +1,8 @@
 // Handle keys wherever the focus is, except in fields that use them.
 import { button, make } from "./elements.js";
 
-const FIELDS = "textarea, select, [contenteditable], input:not([type=button], [type=submit])";
+const FIELDS = "textarea, [contenteditable], input:not([type=button], [type=submit], [type=checkbox], [type=radio])";
+const TYPED_MS = 1_000; // letters typed faster select an option
 const SCROLLED = "[role=region], [role=slider], pre, iframe, nav";
 const STORED = "live-eval-keys";
 
@@ -29,6 +30,18 @@ export function turnKeys(on) {
   }
 }
 
+/** Return whether a select element uses a key: Space opens it, and letters select the option that begins with them. */
+function selects(select, key, at) {
+  const typing = at - (typed.get(select) ?? -Infinity) < TYPED_MS;
+  const finds = [...select.options].some(({ text }) => text.trim().toLowerCase().startsWith(key));
+  if (key.length > 1 || key === " ") return true;
+  if (!typing && !finds) return false;
+  typed.set(select, at);
+  return true;
+}
+
+const typed = new WeakMap();
+
 /** List keys, each [key, meaning], with a button that turns them off. */
 export function keyHelp(keys) {
   const label = () => (keysAreOn() ? "Turn these keys off" : "Turn these keys on");
@@ -53,6 +66,8 @@ export function answerAnywhere(keys, signal) {
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (!Object.hasOwn(keys, key) || event.defaultPrevented || !keysAreOn()) return null;
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.(FIELDS)) return null;
+    const select = event.target.closest?.("select");
+    if (select && selects(select, key, event.timeStamp)) return null;
     if (key.startsWith("Arrow") && event.target.closest?.(SCROLLED)) return null;
     return keys[key];
   };
@@ -66,6 +81,12 @@ export function answerAnywhere(keys, signal) {
   const up = (event) => {
     if (event.key === " " && wanted(event)) event.preventDefault();
   };
+  // After a choice with the mouse, Space plays instead of opening the list again.
+  let pointed = false;
+  document.addEventListener("pointerdown", () => { pointed = true; }, { signal, capture: true });
+  document.addEventListener("keydown", () => { pointed = false; }, { signal, capture: true });
+  const leave = () => pointed && document.activeElement?.tagName === "SELECT" && document.activeElement.blur();
+  document.addEventListener("change", leave, { signal });
   document.addEventListener("keydown", down, { signal });
   document.addEventListener("keyup", up, { signal });
 }
