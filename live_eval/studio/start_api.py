@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from live_eval.errors import UsageError
+from live_eval.impair import PARAMETERS
 from live_eval.recording import is_being_written
 from live_eval.registry import default_judges, installed_judges
 from live_eval.run.prompts import PROMPTS
@@ -24,7 +25,17 @@ from live_eval.studio.starting.started_runs import StartedRun, StartedRuns
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices
 from live_eval.types import RUN_TASKS
 
-__all__ = ["add_routes"]
+__all__ = ["IMPAIRMENTS", "add_routes"]
+
+IMPAIRMENTS = (
+    "noise=10dB",
+    "noise=10dB,noise_type=babble",
+    "reverb=600ms",
+    "band=telephone",
+    "delay=100ms,jitter=20ms",
+    "loss=5%,burst=3",
+)
+"""Impairments that a page suggests."""
 
 _STARTED = web.AppKey("started", StartedRuns)
 
@@ -66,6 +77,8 @@ async def _choices(request: web.Request) -> web.Response:
             "data": library.data_choices,
             "tasks": [*(task.value for task in RUN_TASKS), ALL_TASKS],
             "prompts": PROMPTS,
+            "impairments": IMPAIRMENTS,
+            "impairment_names": list(PARAMETERS),
             "judges": [
                 {
                     "name": spec.name,

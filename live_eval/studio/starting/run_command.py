@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from live_eval.errors import UsageError
+from live_eval.impair import PARAMETERS, parse
+from live_eval.impair.language import items
 from live_eval.registry import judge
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import validate
@@ -23,6 +25,7 @@ _FLAGS = {
     ("data", "cues"): "--cue",
     ("task", "name"): "--task",
     ("task", "prompt"): "--prompt",
+    ("impair", "specs"): "--impair",
     ("turns", "mode"): "--turn-mode",
     ("turns", "concurrency"): "--concurrency",
     ("turns", "repeat"): "--repeat",
@@ -62,6 +65,7 @@ def arguments_of(
         raise UsageError(f"task.prompt: expected one of {', '.join(PROMPTS)}, got {config.task.prompt!r:.60}")
     if config.turns.repeat > _MOST_REPEATS:
         raise UsageError(f"turns.repeat: expected at most {_MOST_REPEATS}, got {config.turns.repeat}")
+    _check_impairments(config.impair.specs)
     name = config.endpoint.name
     address = address_of(name)
     for each in config.judges.names:
@@ -77,6 +81,19 @@ def arguments_of(
         arguments.append(f"--base-url={address}")
     # FLAG=VALUE, because a value may begin with a dash
     return [*arguments, *(f"{flag}={_text(flags[at])}" for at, flag in _FLAGS.items() if at in flags)]
+
+
+def _check_impairments(specs: tuple[str, ...]) -> None:
+    """Raise a `UsageError` for invalid impairments and for those that read files."""
+    for item in items(specs):
+        parameter = PARAMETERS.get(item.name)
+        if parameter is not None and item.value is not None and parameter.value.names_file(item.value):
+            choices = ", ".join(parameter.value.choices)
+            raise UsageError(
+                f"impair.specs: a page cannot choose files: {item.name} "
+                + (f"may be {choices}" if choices else "is only for the command line")
+            )
+    parse(specs)
 
 
 def _table(name: str, values: Any) -> dict[str, Any]:

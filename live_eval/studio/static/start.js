@@ -5,6 +5,7 @@ import { JudgeChoice } from "./judge_choice.js";
 import { progressBar, stateBadge } from "./progress.js";
 import { badge, button, choice, fill, make, problem } from "./web/elements.js";
 import { words } from "./web/format.js";
+import { about } from "./web/scores.js";
 
 const POLL_MS = 1_000;
 const TYPING_MS = 300;
@@ -39,6 +40,10 @@ class Form {
     this.voice = field("Voice", { name: "voice" });
     this.limit = field("Cases", { name: "limit", type: "number", min: 1, value: 5, placeholder: "all" });
     this.cues = field("Cues", { name: "cues", placeholder: "all, or breath, sigh" });
+    const suggested = make("datalist", { id: "impairments" }, choices.impairments.map((value) => make("option", { value })));
+    this.impairment = field("Impairment", { name: "impairment", placeholder: "none, or noise=10dB", list: suggested.id });
+    this.defined = about(impairments(choices.impairment_names)); // a button in a label would take its clicks
+    this.impairment.append(suggested);
     this.concurrency = field("Concurrent sessions", {
       name: "concurrency",
       type: "number",
@@ -74,7 +79,7 @@ class Form {
         modes,
         needs,
       ),
-      group("Data", choice("Data set", "data", data, this.data, set("data")), this.limit, this.cues),
+      group("Data", choice("Data set", "data", data, this.data, set("data")), this.limit, this.cues, this.impairment, this.defined),
       group(
         "Task",
         choice(
@@ -138,6 +143,7 @@ class Form {
         concurrency: count(this.concurrency, usual.concurrency),
         repeat: count(this.repeat, usual.repeat),
       }),
+      impair: given({ specs: text(this.impairment) ? [text(this.impairment)] : null }),
       judges: given({ names: this.judges.names }),
     });
   }
@@ -256,6 +262,17 @@ function stateOf({ running, stopping, status, run }) {
   if (status === 0 && run) return stateBadge(run);
   if (status === STOPPED) return badge("interrupted", "flagged");
   return badge(status === TURNS_FAILED ? "finished with failures" : `ended with status ${status}`, "failed");
+}
+
+function impairments(names) {
+  return {
+    name: names.join(", "),
+    heading: "impairments",
+    title: "Impairments of the user's audio and of the network",
+    definition:
+      "NAME=VALUE, joined by commas, such as noise=10dB,noise_type=babble. Loss and reordering apply to WebRTC only; " +
+      "live-eval impair --list explains every name.",
+  };
 }
 
 function group(title, ...fields) {

@@ -32,12 +32,14 @@ def test_the_settings_become_flags() -> None:
         "endpoint": {"name": "openai", "model": "m", "voice": "--out=/etc"},
         "data": {"path": "/data/echomind", "limit": 3, "cues": ["breath", "sigh"]},
         "task": {"name": "conversation", "prompt": "basic"},
+        "impair": {"specs": ["noise=10dB,noise_type=babble"]},
         "turns": {"mode": "manual", "concurrency": 2, "repeat": 5},
         "judges": {"names": ["bleu", "dnsmos"]},
     }
     assert arguments(given, openai="ws://127.0.0.1:9/v1") == [
         *("run", "openai", "--base-url=ws://127.0.0.1:9/v1", "--model=m", "--voice=--out=/etc"),
         *("--data=/data/echomind", "--limit=3", "--cue=breath,sigh", "--task=conversation", "--prompt=basic"),
+        "--impair=noise=10dB,noise_type=babble",
         *("--turn-mode=manual", "--concurrency=2", "--repeat=5", "--judges=bleu,dnsmos", "--out=/runs/new"),
     ]
     assert arguments({"judges": {"names": []}})[2:] == ["--judges=none", "--out=/runs/new"]
@@ -54,6 +56,9 @@ def test_the_settings_become_flags() -> None:
         ({"endpoint": {"name": "/etc/run.toml"}}, "unknown endpoint '/etc/run.toml'"),
         ({"endpoint": {"name": 3}}, "endpoint.name"),
         ({"endpoint": []}, "endpoint: expected an object with only"),
+        ({"impair": {"specs": ["noise=9dB,noise_type=/etc"]}}, "noise_type may be pink, white, babble"),
+        ({"impair": {"specs": ["room=/etc/passwd"]}}, "room is only for the command line"),
+        ({"impair": {"specs": ["nois=9dB"]}}, "did you mean"),
         ({"data": {"path": "/etc"}}, "data.path: expected one of sample, sample-dialogues, /data/echomind"),
         ({"data": {"limit": 0}}, "data.limit"),
         ({"data": {"audio_root": "/etc"}}, "data: expected an object with only"),
@@ -70,7 +75,7 @@ def test_the_settings_become_flags() -> None:
         ({"judges": {"names": [","]}}, "unknown judge ','"),
         (
             {"output": {"out": "/etc"}},
-            "expected the tables data, endpoint, judges, task, turns, got 'output'",
+            "expected the tables data, endpoint, impair, judges, task, turns, got 'output'",
         ),
     ],
 )
