@@ -19,7 +19,7 @@ export function review(turn, signal) {
   const address = path(...turn, "review");
   const labels = make("span", { class: "choice-list", role: "group", "aria-label": "Labels" });
   const adding = make("input", { name: "label", maxlength: "40", placeholder: "New label, then Enter" });
-  const note = make("textarea", { name: "note", rows: "2", maxlength: "4000" });
+  const note = make("textarea", { name: "note", rows: "2", maxlength: "4000", placeholder: " " });
   const state = make("span", { class: "note", role: "status" });
   let now = { labels: [], note: "", known: [] };
 

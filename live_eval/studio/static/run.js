@@ -55,7 +55,7 @@ async function followResumed(id, parts, signal) {
 
 /** Make a field for a note on the run, which the list of runs displays. */
 function noteOf({ id, note }, signal) {
-  const field = make("textarea", { name: "note", rows: "1", maxlength: "4000" }, note);
+  const field = make("textarea", { name: "note", rows: "1", maxlength: "4000", placeholder: " " }, note);
   const state = make("span", { class: "note", role: "status" });
   field.addEventListener("change", async () => {
     try {
@@ -208,8 +208,8 @@ function showFigures(
       ),
     ),
     tile(
-      ["lag, median", term("lag")],
-      lag.p50 === null ? NONE : `${number(lag.p50, 1)} ms`,
+      ["error bar (lag), p99", term("lag")],
+      lag.p99 === null ? NONE : `${number(lag.p99, 1)} ms`,
       counted(lag.flagged, "turn") + " flagged",
       lag.flagged ? `${sorted(id)}?flagged=1` : null,
     ),
