@@ -307,7 +307,7 @@ class LiveConversation:
             heard, replying = self._silence, False
             if self._session is not None:
                 self._session.check(due_ns)
-                heard, replying = self._session.reply.heard, self._session.reply.is_speaking(due_ns)
+                heard, replying = self._session.reply.heard, self._session.reply.is_heard(due_ns)
             elif self._performance is None:
                 continue
             for update in self._watcher.levels(due_ns, heard, replying=replying):

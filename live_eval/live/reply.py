@@ -24,12 +24,17 @@ from live_eval.errors import AudioError
 from live_eval.live.updates import AudioSide
 from live_eval.playout import PlayoutQueue
 
-__all__ = ["AudioSink", "HeardAudio", "IncomingReply"]
+__all__ = ["AudioSink", "HeardAudio", "IncomingReply", "loud_samples"]
 
 _SECOND_NS = 1_000_000_000
 _KEPT_NS = 5 * _SECOND_NS
 _LOUD = 300  # peak of about -40 dBFS
 _HOLDS_NS = 300_000_000
+
+
+def loud_samples(pcm: NDArray[np.int16]) -> NDArray[np.intp]:
+    """Return the indexes of the samples of speech, as opposed to silence or noise, in int16 mono audio."""
+    return np.flatnonzero(np.abs(pcm.astype(np.int32)) > _LOUD)
 
 
 class AudioSink(Protocol):
@@ -57,19 +62,27 @@ class HeardAudio:
         self._queue = PlayoutQueue()
         self.loud_until_ns = 0
         """The time at which the last received loud sample is heard; silence may follow."""
+        self.loud_from_ns: int | None = None
+        """The time at which the first loud sample since `expect` is heard; None before it arrives."""
 
     @property
     def until_ns(self) -> int:
         """The time at which the last received sample is heard."""
         return self._queue.due_ns
 
+    def expect(self) -> None:
+        """Forget `loud_from_ns`, because another reply begins."""
+        self.loud_from_ns = None
+
     def push(self, pcm: NDArray[np.int16], rate_hz: int, at_ns: int) -> None:
         """Append samples that arrived at `at_ns`; they are heard after the pending samples."""
         start_ns = self._queue.push(at_ns, len(pcm), rate_hz)
         self._pieces.append((start_ns, pcm, rate_hz))
-        loud = np.flatnonzero(np.abs(pcm.astype(np.int32)) > _LOUD)
+        loud = loud_samples(pcm)
         if len(loud):
             self.loud_until_ns = start_ns + (int(loud[-1]) + 1) * _SECOND_NS // rate_hz
+            if self.loud_from_ns is None:
+                self.loud_from_ns = start_ns + int(loud[0]) * _SECOND_NS // rate_hz
         while self._pieces and self._pieces[0][0] < at_ns - _KEPT_NS:
             self._pieces.popleft()
 
@@ -130,15 +143,22 @@ class IncomingReply:
         arrives = bool(self._open) or at_ns < self._loud_until_ns
         return arrives or at_ns < self.heard.loud_until_ns
 
+    def is_heard(self, at_ns: int) -> bool:
+        """Return whether a reply is speaking, after the silence at its start."""
+        from_ns = self.heard.loud_from_ns
+        return from_ns is not None and at_ns >= from_ns and self.is_speaking(at_ns)
+
     def event(self, event: Event, at_ns: int) -> None:
         """Handle a dialect event."""
         match event:
             case ReplyAudio() if event.data and event.response_id not in self._dropped:
+                self._expect(at_ns)
                 self._open.add(event.response_id)
                 self._play(event.data, event.codec, at_ns)
             case StreamAudio():
                 self._play(event.data, event.codec, at_ns, paced=True)
             case PlaybackStarted():
+                self._expect(at_ns)
                 self._open.add(event.response_id)
                 self._on_track.add(event.response_id)
             case Interrupted():
@@ -175,6 +195,10 @@ class IncomingReply:
         self._ends_ns = None
         return ends_ns
 
+    def _expect(self, at_ns: int) -> None:
+        if not self.is_speaking(at_ns):
+            self.heard.expect()
+
     def _close(self, response_id: str, ends_ns: int) -> None:
         if response_id in self._open:
             self._open.discard(response_id)
@@ -193,7 +217,7 @@ class IncomingReply:
             return
         if lost:
             pcm = np.concatenate((np.zeros(min(lost, codec.rate_hz), np.int16), pcm))
-        if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) > _LOUD:
+        if paced and len(loud_samples(pcm)):
             self._loud_until_ns = at_ns + _HOLDS_NS
         self.heard.push(pcm, codec.rate_hz, at_ns)
         self._sink.play(AudioSide.REPLY, pcm, codec.rate_hz, paced=paced)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.live.reply import AudioSink, IncomingReply
+from live_eval.live.reply import AudioSink, IncomingReply, loud_samples
 from live_eval.live.updates import AudioSide
 from live_eval.playout import PlayoutQueue
 
 __all__ = ["EndpointSink", "Room"]
 
-_LOUD = 300  # peak of about -40 dBFS
+_SECOND_NS = 1_000_000_000
 
 
 class Room:
@@ -43,6 +43,7 @@ class Room:
             int, list[tuple[NDArray[np.int16], int]]
         ] = {}  # in order of arrival; the first one plays
         self._playing = PlayoutQueue()
+        self._loud_until_ns = 0
 
     @property
     def current(self) -> int | None:
@@ -52,6 +53,10 @@ class Room:
     def plays(self, at_ns: int) -> bool:
         """Return whether a reply is being heard or the rest of one has yet to arrive."""
         return bool(self._waiting) or at_ns < self._playing.due_ns or self._is_speaking(self.heard, at_ns)
+
+    def speaks(self, at_ns: int) -> bool:
+        """Return whether a reply is being heard, excluding silence at its end, or has yet to arrive."""
+        return bool(self._waiting) or at_ns < self._loud_until_ns or self._is_speaking(self.heard, at_ns)
 
     def choose(self, heard: int | None) -> None:
         """Switch to another endpoint, whose reply continues from now, or to all in turn."""
@@ -68,8 +73,7 @@ class Room:
     def silence(self) -> None:
         """Drop all audio that has not been heard yet."""
         self._waiting.clear()
-        self._playing.drop(self._now_ns())
-        self._sink.drop()
+        self._drop()
 
     def play(self, endpoint: int, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool) -> None:
         """Accept audio of an endpoint's reply."""
@@ -79,7 +83,7 @@ class Room:
             return
         held = self._waiting.get(endpoint)
         if held is None:
-            if paced and int(np.abs(pcm.astype(np.int32)).max(initial=0)) <= _LOUD:
+            if paced and not len(loud_samples(pcm)):
                 return  # a track's silence between replies
             held = self._waiting.setdefault(endpoint, [])
         if next(iter(self._waiting)) == endpoint:
@@ -93,8 +97,7 @@ class Room:
             if self.heard == endpoint:
                 self.silence()
         elif self._waiting and next(iter(self._waiting)) == endpoint:
-            self._playing.drop(self._now_ns())
-            self._sink.drop()
+            self._drop()
         else:
             self._waiting.pop(endpoint, None)
 
@@ -112,8 +115,17 @@ class Room:
         reply = self._replies()[endpoint] if endpoint is not None else None
         return reply is not None and reply.is_speaking(at_ns)
 
+    def _drop(self) -> None:
+        now_ns = self._now_ns()
+        self._playing.drop(now_ns)
+        self._loud_until_ns = min(self._loud_until_ns, now_ns)
+        self._sink.drop()
+
     def _play(self, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        self._playing.push(self._now_ns(), len(pcm), rate_hz)
+        start_ns = self._playing.push(self._now_ns(), len(pcm), rate_hz)
+        loud = loud_samples(pcm)
+        if len(loud):
+            self._loud_until_ns = start_ns + (int(loud[-1]) + 1) * _SECOND_NS // rate_hz
         self._sink.play(AudioSide.REPLY, pcm, rate_hz, paced=paced)
 
 

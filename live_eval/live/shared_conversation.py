@@ -192,8 +192,8 @@ class SharedConversation:
         match update:
             case Levels():
                 if place == self._shown_place:
-                    plays = self._room.plays(self._clock.now_ns())
-                    self._updates.put(replace(update, replying=plays))
+                    speaks = self._room.speaks(self._clock.now_ns())
+                    self._updates.put(replace(update, replying=speaks))
             case LatencyMeasured():
                 self._ballot.replied(place, update)
             case SpeechDetected(True) if self._room.heard is None:

@@ -86,7 +86,7 @@ class Levels:
         user: Microphone level before muting.
         reply: Level of the reply as heard.
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
-        replying: Whether a reply is being heard, excluding trailing silence, or is still arriving.
+        replying: Whether a reply has become audible, and its rest is audible or still arriving.
     """
 
     user: float

@@ -3,14 +3,12 @@ import { announce, button, make } from "./web/elements.js";
 import { counted, words } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
-import { Sound } from "./stage_sound.js";
 import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
 import { ScrollingWave } from "./stage_wave.js";
 import { showTalk } from "./talk.js";
-import { Conversation } from "./talk_conversation.js";
+import { Conversation, MUTED_DB } from "./talk_conversation.js";
 
 const STATES = ["listening", "thinking", "speaking"];
-const SILENT_DB = -90;
 const BLOCKS_PER_STEP = 4; // steps of the bar that grows while the endpoint is thinking
 const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
@@ -62,28 +60,21 @@ class Stage extends Conversation {
   }
 
   began(facts, streams) {
-    super.began(facts);
+    super.began(facts, streams);
+    if (!this.sound) this.analyse(streams);
     if (this.cards) this.latency.element.remove();
     else this.scores.expect(facts.judges);
     this.showHeard();
     this.taking.manual = facts.turn_mode === "manual";
-    this.sound = new Sound((block) => this.take(block));
-    this.sound.listen(streams).catch((error) => {
-      this.note({ about: "stage", text: `The voices cannot be shown: ${error.message}` });
-    });
     this.draw();
   }
 
-  hears(stream) {
-    this.sound.connect(0, stream);
-  }
-
-  /** Process 10 ms of both voices. */
-  take({ peaks, levels }) {
-    const muted = this.muted || this.isMuted;
-    const [user, reply] = muted ? [SILENT_DB, levels[1]] : levels;
-    this.wave.add(muted ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
-    if (this.taking.hear(user, reply)) this.light();
+  take(block) {
+    super.take(block);
+    const { peaks, levels } = block;
+    const user = this.silent ? MUTED_DB : levels[0];
+    this.wave.add(this.silent ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
+    if (this.taking.hear(user, levels[1])) this.light();
     const { waitsFrom, at, state } = this.taking;
     if (!this.talking || at % BLOCKS_PER_STEP) return;
     if (this.cards) this.cards.tick();
@@ -116,10 +107,8 @@ class Stage extends Conversation {
   receive(message) {
     super.receive(message);
     if (message.type === "failed") this.note({ about: "failure", urgent: true, text: message.message });
-    else if (message.type === "levels") {
-      this.isMuted = message.muted;
-      this.taking.open = message.replying;
-    } else if (message.type === "speech" && message.speaking) this.taking.confirm();
+    else if (message.type === "levels") this.taking.open = message.replying;
+    else if (message.type === "speech" && message.speaking) this.taking.confirm();
     else if (message.type === "heard") this.showHeard();
     else if (this.cards && message.endpoint !== undefined) {
       if (message.failure && !this.cards.awaited) this.taking.fail();
@@ -195,8 +184,8 @@ class Stage extends Conversation {
   }
 
   leave() {
+    super.leave();
     this.over = true;
-    this.sound?.close();
     this.wave.close();
     if (document.fullscreenElement) document.exitFullscreen();
   }

@@ -10,6 +10,7 @@ const NOISE_BLOCKS = 300; // noise is estimated as the lowest level of the last 
 const USER_RELEASE_BLOCKS = 6; // longer than the closures within a word
 const REPLY_RELEASE_BLOCKS = 8;
 const UNCONFIRMED_BLOCKS = 100; // the studio detects speech up to a second after the page
+const SILENT_DB = -90;
 
 /** Detects whether a voice is audible, from the level of each block. */
 class Voice {
@@ -43,7 +44,7 @@ export class TurnTaking {
     /** The block at which the user's speech ended; null if no reply is due. */
     this.waitsFrom = null;
     this.replying = false; // a reply was audible, and its end has not been reported
-    this.open = false; // the studio is still sending the reply
+    this.open = false; // the studio reports that the reply is audible or still arriving
     this.confirmed = false;
     /** Handovers, in blocks: the end of the user's speech, and the onset of the reply. */
     this.handovers = [];
@@ -54,10 +55,17 @@ export class TurnTaking {
     return this.user.at;
   }
 
-  /** Add the levels of a block in dBFS; return whether the state has changed. */
+  /**
+   * Add the levels of a block in dBFS; return whether the state has changed.
+   *
+   * Without a level of the reply (null), because the page does not play it, the reply begins and ends as the studio
+   * reports in `open`.
+   */
   hear(userLevel, replyLevel) {
     if (this.user.hear(userLevel)) this.userChanged();
-    if (this.reply.hear(replyLevel) && this.reply.audible) this.replyBegan();
+    const played = replyLevel !== null;
+    if (this.reply.hear(replyLevel ?? SILENT_DB) && this.reply.audible) this.replyBegan(this.reply.changed);
+    else if (!played && this.open && !this.replying) this.replyBegan(this.at);
     const late = this.waitsFrom !== null && this.at - this.waitsFrom > UNCONFIRMED_BLOCKS;
     if (late && !this.confirmed) this.waitsFrom = null; // it was a noise
     return this.decide();
@@ -69,9 +77,8 @@ export class TurnTaking {
     else if (!this.replies) this.waitsFrom = this.user.changed;
   }
 
-
-  replyBegan() {
-    if (this.waitsFrom !== null) this.handovers.push([this.waitsFrom, this.reply.changed]);
+  replyBegan(at) {
+    if (this.waitsFrom !== null) this.handovers.push([this.waitsFrom, at]);
     this.waitsFrom = null;
     this.confirmed = false;
     this.replying = true;

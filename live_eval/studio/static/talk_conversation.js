@@ -1,9 +1,12 @@
 // Show a conversation on the page: levels, controls, transcript, and the latencies of its turns.
 import { announce, button, fill, make } from "./web/elements.js";
+import { Sound } from "./stage_sound.js";
 import { EndpointCards } from "./talk_endpoints.js";
 import { turnFigures } from "./talk_turn.js";
 
 const SILENT_DB = -60;
+/** The level of a muted microphone. */
+export const MUTED_DB = -90;
 const KEYS = "Space mutes, Escape ends the conversation.";
 const MANUAL_KEYS = "Space mutes, Enter ends your turn, Escape ends the conversation.";
 
@@ -17,7 +20,9 @@ export class Conversation {
     this.ask = ask;
     this.request = request;
     this.muted = false;
+    this.isMuted = false; // as reported by the studio, which also mutes during replies
     this.cards = null; // only with several endpoints
+    this.sound = null; // while the page analyses the voices
     this.together = make("div");
     this.expiries = {}; // timers that remove notes
     this.open = {}; // unfinished transcript line of each side and endpoint
@@ -79,14 +84,33 @@ export class Conversation {
     );
   }
 
-  /** Begin once the page is connected; `_streams` are the user's voice and the reply. */
-  began({ turn_mode: mode, endpoints, judges }, _streams) {
+  /** Begin once the page is connected; `streams` are the user's voice and the reply. */
+  began({ turn_mode: mode, endpoints, judges }, streams) {
     this.committing.hidden = mode !== "manual";
     this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
     if (!endpoints) return;
-    this.cards = new EndpointCards(endpoints, judges, this.ask);
+    this.cards = new EndpointCards(endpoints, judges, mode === "manual", this.ask);
     this.together.replaceWith(this.cards.element);
     this.keys.textContent += ` ${this.cards.keys}`;
+    this.analyse(streams);
+  }
+
+  /** Analyse both voices, from which the states follow sooner than from the studio's messages. */
+  analyse(streams) {
+    this.sound = new Sound((block) => this.take(block));
+    this.sound.listen(streams).catch((error) => {
+      this.note({ about: "sound", text: `The voices cannot be analysed: ${error.message}` });
+    });
+  }
+
+  /** Process 10 ms of both voices. */
+  take({ levels: [user, reply] }) {
+    this.cards?.follow(this.silent ? MUTED_DB : user, reply);
+  }
+
+  /** Whether the endpoint hears silence. */
+  get silent() {
+    return this.muted || this.isMuted;
   }
 
   /** Handle a key that Talk does not handle; return whether it was handled. */
@@ -108,7 +132,9 @@ export class Conversation {
   }
 
   commit() {
-    if (!this.committing.hidden) this.ask({ type: "commit" });
+    if (this.committing.hidden) return;
+    this.ask({ type: "commit" });
+    this.cards?.commit();
   }
 
   /** Process a message from the studio. */
@@ -116,6 +142,7 @@ export class Conversation {
     this.cards?.receive(message);
     switch (message.type) {
       case "levels":
+        this.isMuted = message.muted;
         this.levels.user.set(message.user, message.muted ? "muted" : null);
         this.levels.reply.set(message.reply);
         break;
@@ -191,7 +218,9 @@ export class Conversation {
   }
 
   /** The microphone was opened again. */
-  hears(_stream) {}
+  hears(stream) {
+    this.sound?.connect(0, stream);
+  }
 
   stored({ runs, ...single }) {
     const all = runs ?? [single];
@@ -220,7 +249,9 @@ export class Conversation {
   }
 
   /** Clean up after the user has left the view. */
-  leave() {}
+  leave() {
+    this.sound?.close();
+  }
 
   /** The connection to the studio is lost; Talk shows why. */
   lost(_why) {
@@ -228,6 +259,7 @@ export class Conversation {
   }
 
   end() {
+    this.sound?.close();
     this.controls.hidden = this.keys.hidden = true;
     for (const level of Object.values(this.levels)) level.set(SILENT_DB);
   }

@@ -3,21 +3,24 @@ import { announce, button, fill, make } from "./web/elements.js";
 import { counted, words } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
+import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
 
 const ALL = null; // the endpoints are heard one after the other
 const WAITS = ["thinking", "speaking"];
+const TURNS = ["listening", ...WAITS];
 
 export class EndpointCards {
   /**
    * @param {string[]} labels Names, or letters if the names are hidden.
    * @param {Array<{name: string, missing: ?string}>} judges
+   * @param {boolean} manual Whether the user ends turns by a command.
    * @param {function} ask Sends a command to the studio.
    */
-  constructor(labels, judges, ask) {
+  constructor(labels, judges, manual, ask) {
     this.ask = ask;
     this.heard = 0;
     this.votes = false; // whether the next digit is a vote
-    this.cards = labels.map((label, place) => new Card(label, place, judges, ask));
+    this.cards = labels.map((label, place) => new Card(label, place, judges, manual, ask));
     this.all = button("All in turn", () => this.hear(ALL), { "aria-pressed": "false", "aria-keyshortcuts": "0" });
     this.tie = button("Tie", () => this.vote(null), { "aria-keyshortcuts": "v 0" });
     this.voted = make("p", { class: "note", role: "status" });
@@ -93,6 +96,16 @@ export class EndpointCards {
     announce(this.voted.textContent);
   }
 
+  /** Add the levels of 10 ms of the user's voice and of the reply that the room hears. */
+  follow(user, reply) {
+    for (const [place, card] of this.cards.entries()) card.follow(user, place === this.heard ? reply : null);
+  }
+
+  /** The user has ended a manual turn. */
+  commit() {
+    for (const { taking } of this.cards) taking.commit();
+  }
+
   /** Draw the waiting time of each endpoint. */
   tick() {
     for (const card of this.cards) card.tick();
@@ -109,12 +122,14 @@ export class EndpointCards {
 
 /** One endpoint. */
 class Card {
-  constructor(label, place, judges, ask) {
+  constructor(label, place, judges, manual, ask) {
     this.label = label;
     this.latency = new VoiceToVoice();
     this.scores = new ScoreBadges();
     this.scores.expect(judges);
-    this.state = "starting";
+    this.taking = new TurnTaking();
+    this.taking.manual = manual;
+    this.state = this.reported = "starting";
     this.missing = false;
     this.lamp = make("span", { class: "endpoint-lamp" }, "connecting …");
     this.votes = make("span", { class: "endpoint-votes" });
@@ -145,20 +160,45 @@ class Card {
 
   receive(message) {
     if (message.type === "standing") this.stands(message.state);
+    else if (message.type === "speech") message.speaking && this.taking.confirm();
     else if (message.type === "state") this.showFailure(message);
     else if (message.type === "turn") {
+      if (message.failure) this.taking.fail();
       this.latency.show(message);
       this.scores.begin(message);
     } else if (message.type === "scores") this.scores.show(message);
   }
 
-  /** The endpoint listens, thinks, speaks or is missing. */
+  /** The studio reports the state; while the endpoint is connected, the page's analysis precedes it. */
   stands(state) {
-    if (state === "thinking") this.since = performance.now();
+    this.reported = state;
+    this.taking.open = state === "speaking";
+    this.show(this.analysed ? this.taking.state : state);
+  }
+
+  /** Whether the state follows from the sound in the page. */
+  get analysed() {
+    return this.taking.at > 0 && TURNS.includes(this.reported);
+  }
+
+  /** Add the levels of 10 ms of both voices; null if the room does not hear the endpoint. */
+  follow(user, reply) {
+    if (this.taking.hear(user, reply) && this.analysed) this.show(this.taking.state);
+  }
+
+  show(state) {
+    if (state === this.state) return;
+    if (state === "thinking") this.since = performance.now() - this.waited;
     else if (this.state === "thinking") this.latency.waitEnds(state === "speaking");
     this.state = state;
     this.element.dataset.turn = state;
     this.lamp.textContent = state;
+  }
+
+  /** The time since the end of the user's speech in ms, 0 if unknown. */
+  get waited() {
+    const { waitsFrom, at } = this.taking;
+    return waitsFrom === null ? 0 : (at - waitsFrom) * BLOCK_MS;
   }
 
   showFailure({ state, failure }) {

@@ -45,6 +45,19 @@ def test_silence_at_the_end_of_a_reply_is_not_speech() -> None:
     assert not reply.is_speaking(2_200 * MS)
 
 
+def test_a_reply_is_heard_from_its_first_audible_sample() -> None:
+    reply = IncomingReply(Loudspeaker())
+    speech = np.concatenate((np.zeros(RATE // 5), np.full(RATE // 2, 900))).astype("<i2")
+    for at_ms in (100, 5_000):
+        reply.event(ReplyAudio(f"r{at_ms}", speech.tobytes(), CODEC), at_ms * MS)
+        reply.event(ResponseDone(f"r{at_ms}", ResponseStatus.COMPLETED), (at_ms + 10) * MS)
+        assert reply.is_speaking((at_ms + 190) * MS)
+        assert not reply.is_heard((at_ms + 190) * MS), "it begins with silence"
+        assert reply.is_heard((at_ms + 200) * MS)
+        assert reply.is_heard((at_ms + 699) * MS)
+        assert not reply.is_heard((at_ms + 701) * MS)
+
+
 def test_a_reply_on_a_track_ends_when_its_playback_does() -> None:
     reply = IncomingReply(Loudspeaker())
     reply.event(PlaybackStarted("r"), 0)

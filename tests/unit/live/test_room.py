@@ -120,3 +120,13 @@ def test_the_current_endpoint_is_the_chosen_one_or_the_one_that_plays() -> None:
     here.say(1, 500)
     here.say(0, 500)
     assert here.room.current == 1
+
+
+def test_silence_at_the_end_of_a_reply_is_played_but_not_speech() -> None:
+    here = Endpoints(1)
+    speech = np.concatenate((np.full(RATE // 2, 1_000), np.zeros(RATE // 2))).astype("<i2")
+    here.replies[0].event(ReplyAudio("r", speech.tobytes(), CODEC), 0)
+    here.replies[0].event(ResponseDone("r", ResponseStatus.COMPLETED), 0)
+    assert here.room.speaks(499 * MS)
+    assert here.room.plays(900 * MS)
+    assert not here.room.speaks(501 * MS)

@@ -1,0 +1,84 @@
+"""The states of a conversation that the stage derives from the levels of both voices, in a real Chromium."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+import live_eval.studio
+
+pytestmark = pytest.mark.timeout(60)
+
+MODULE = Path(live_eval.studio.__file__).with_name("static") / "stage_voices.js"
+RUN = """async ([source, steps]) => {
+  const { TurnTaking } = await import(source);
+  const taking = new TurnTaking();
+  const changes = [];
+  for (const { blocks = 0, user = -90, reply = -90, ...set } of steps) {
+    if (set.confirm) taking.confirm();
+    if (set.fail) taking.fail();
+    if ("open" in set) taking.open = set.open;
+    for (let block = 0; block < blocks; block += 1) {
+      if (taking.hear(user, reply)) changes.push([taking.state, taking.at]);
+    }
+  }
+  return changes;
+}"""
+SPEECH = [{"blocks": 100}, {"blocks": 50, "user": -20}, {"confirm": True, "blocks": 50, "user": -20}]
+
+
+@pytest.fixture(scope="module")
+def page(browser: str) -> Iterator[Page]:
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=browser)
+        yield chromium.new_page()
+        chromium.close()
+
+
+def states(page: Page, *steps: dict[str, Any]) -> list[list[Any]]:
+    """Return the states and the blocks of 10 ms at which they began."""
+    source = f"data:text/javascript;base64,{base64.b64encode(MODULE.read_bytes()).decode()}"
+    changes: list[list[Any]] = page.evaluate(RUN, [source, steps])
+    return changes
+
+
+def test_a_played_reply_begins_and_ends_with_its_sound(page: Page) -> None:
+    reply = {"blocks": 100, "reply": -20, "open": True}
+    found = states(page, *SPEECH, {"blocks": 50}, reply, {"blocks": 50, "open": False})
+    assert found == [["thinking", 206], ["speaking", 253], ["listening", 358]]
+
+
+def test_a_reply_pauses_while_its_rest_is_to_come(page: Page) -> None:
+    reply = {"blocks": 50, "reply": -20, "open": True}
+    found = states(page, *SPEECH, {"blocks": 50}, reply, {"blocks": 40}, {"blocks": 1, "open": False})
+    assert [state for state, _ in found] == ["thinking", "speaking", "listening"]
+    assert found[-1][1] == 341
+
+
+def test_a_reply_that_the_page_does_not_play_begins_and_ends_as_reported(page: Page) -> None:
+    silent = {"reply": None}
+    speech = [step | silent for step in SPEECH]
+    rest = {"open": True, "blocks": 80, **silent}, {"open": False, "blocks": 20, **silent}
+    found = states(page, *speech, {"blocks": 50, **silent}, *rest)
+    assert found == [["thinking", 206], ["speaking", 251], ["listening", 331]]
+
+
+def test_a_reply_continues_when_the_page_no_longer_plays_it(page: Page) -> None:
+    begins = {"open": True, "blocks": 30, "reply": -20}
+    found = states(
+        page, *SPEECH, {"blocks": 50}, begins, {"blocks": 50, "reply": None}, {"blocks": 1, "open": False}
+    )
+    assert [state for state, _ in found] == ["thinking", "speaking", "listening"]
+    assert found[-1][1] == 331
+
+
+def test_a_noise_and_a_failed_turn_are_not_waited_for(page: Page) -> None:
+    noise = [{"blocks": 100}, {"blocks": 50, "user": -20}, {"blocks": 200}]
+    assert states(page, *noise) == []
+    failed = [*SPEECH, {"blocks": 50}, {"fail": True, "blocks": 1}]
+    assert [state for state, _ in states(page, *failed)] == ["thinking", "listening"]
