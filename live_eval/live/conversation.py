@@ -131,8 +131,8 @@ class LiveConversation:
                 this conversation's reply is audible.
         """
         if self._performance is not None:
-            self._microphone.measure(pcm)
             self._microphone.is_open = not self._microphone.muted
+            self._microphone.measure(pcm, self._microphone.device_hz)
             self._performance.push(np.zeros_like(pcm) if self._microphone.muted else pcm)
         elif self._recorded is None:
             if reply_plays is None:

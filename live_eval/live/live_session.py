@@ -105,7 +105,7 @@ class LiveSession:
         user.append(start_ns, frame.pcm)
         if self._overheard is not None:
             pcm = np.frombuffer(frame.pcm, np.int16)
-            self._overheard.measure(pcm)
+            self._overheard.measure(pcm, user.rate_hz)
             self._sink.play(AudioSide.USER, pcm, user.rate_hz, paced=True)
         if frame.began is not None:
             barge_in = self.reply.is_playing(frame.began.onset_ns)

@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.live.audible_voice import AudibleVoice
 from live_eval.session.live_speaker import Live
 
 __all__ = ["Microphone", "decibels"]
@@ -39,6 +40,7 @@ class Microphone:
         """Whether the last block was passed on unmuted."""
         self.device_hz = device_hz
         """Nominal rate of the device."""
+        self._voice = AudibleVoice()
         self._rate_hz = rate_hz
         self._frame_ns = frame_ns
         self._delay_ns = delay_ns
@@ -65,22 +67,28 @@ class Microphone:
 
     def push(self, pcm: NDArray[np.int16], at_ns: int, *, reply_plays: bool) -> None:
         """Accept a block that arrived at `at_ns`: int16 mono, shape (samples,), at the device's rate."""
-        self.measure(pcm)
         self._recent.append((at_ns, pcm))
         while self._recent[0][0] < at_ns - _KEPT_NS:
             self._recent.popleft()
         self.is_open = not (self.muted or (self.half_duplex and reply_plays))
+        self.measure(pcm, self.device_hz)
         if self._live is not None:
             self._live.push(pcm if self.is_open else np.zeros_like(pcm), at_ns)
 
-    def measure(self, pcm: NDArray[np.int16]) -> None:
-        """Accept audio only for measuring its level."""
+    def measure(self, pcm: NDArray[np.int16], rate_hz: int) -> None:
+        """Accept audio at `rate_hz` only for measuring its level."""
+        self._voice.push(pcm if self.is_open else np.zeros_like(pcm), rate_hz)
         self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
 
     def end_utterance(self) -> None:
         """End the utterance in progress."""
         if self._live is not None:
             self._live.end_utterance()
+
+    @property
+    def audible(self) -> bool:
+        """Whether the user's voice is audible to the endpoint."""
+        return self._voice.audible
 
     def level(self) -> float:
         """Return the peak level since the last call, in dBFS."""

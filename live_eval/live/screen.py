@@ -23,6 +23,7 @@ from live_eval.live.lines import (
     take_line,
     voice_to_voice,
 )
+from live_eval.live.standings import Standing
 from live_eval.live.updates import (
     AudioSide,
     DeviceChanged,
@@ -67,8 +68,8 @@ class LiveScreen:
         self._transcript: deque[tuple[AudioSide | None, str]] = deque(maxlen=_LINES)
         self._pieces = dict.fromkeys(AudioSide, "")
         self._levels = Levels(-90.0, -90.0)
-        self._speaks = self._waits = False
-        self._state = State.STARTING
+        self._speaks = False
+        self._standing = Standing(title)
         self._turn: LatencyMeasured | None = None
         self._scores: QuickScores | None = None
         self._notes: dict[type | AudioSide, str] = {}
@@ -84,19 +85,18 @@ class LiveScreen:
 
     def show(self, update: Update) -> None:
         """Handle an update."""
+        self._standing.follow(update)
         match update:
             case Levels():
                 self._levels = update
-                self._waits = self._waits and not update.replying
             case SpeechDetected():
-                self._speaks, self._waits = update.speaking, not update.speaking
+                self._speaks = update.speaking
                 if update.barge_in:
                     self._transcript.append((None, in_words(update)))
             case TranscriptPiece():
                 self._add_piece(update)
             case LatencyMeasured():
                 self._turn = update
-                self._waits = self._waits and update.record.failure is None
                 for side in AudioSide:
                     self._end_line(side, self._pieces[side])
             case QuickScores():
@@ -106,7 +106,6 @@ class LiveScreen:
             case TakeChecked():
                 self._checked = update
             case StateChanged():
-                self._state = update.state
                 if update.failure is not None or update.state in _TOLD:
                     self._transcript.append((None, in_words(update)))
             case Xruns() | EchoDetected():
@@ -142,7 +141,7 @@ class LiveScreen:
         below += [Text(note, style="yellow") for note in self._notes.values()]
         lines = [*self._transcript, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
         take = [] if self._asked is None else _take(self._asked, self._checked)
-        below = [*take, *below] if self._state is State.RECORDING else below
+        below = [*take, *below] if self._standing.state is State.RECORDING else below
         width, height = self._drawing.console.size
         room = height - _FIXED_ROWS - sum(rows_of(part, width) for part in below)
         parts = [
@@ -151,13 +150,8 @@ class LiveScreen:
             *latest_lines([_transcript_line(side, text) for side, text in lines], room, width),
             *below,
         ]
-        title = f"{escape(self._title)} · {self._state_in_words()}"
+        title = f"{escape(self._title)} · {self._standing.in_words}"
         return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
-
-    def _state_in_words(self) -> str:
-        if self._state is not State.TALKING:
-            return self._state.value
-        return "speaking" if self._levels.replying else "thinking" if self._waits else "listening"
 
 
 def latest_lines(said: Sequence[Text], room: int, width: int) -> Sequence[Text]:

@@ -28,6 +28,9 @@ class Standing:
     failure: Failure | None = None
     replying: bool = False
     awaited: bool = False
+    pausing: bool = False
+    """Whether the user's voice is not audible although the utterance has not ended."""
+    _speaking: bool = False
 
     def follow(self, update: Update) -> None:
         """Apply an update of the endpoint's conversation."""
@@ -35,12 +38,13 @@ class Standing:
             case StateChanged():
                 if not (update.state is State.ENDED and self.failure is not None):
                     self.state, self.failure = update.state, update.failure
-                self.replying = self.awaited = False
+                self.replying = self.awaited = self.pausing = self._speaking = False
             case Levels():
                 self.replying = update.replying
                 self.awaited = self.awaited and not update.replying
+                self.pausing = self._speaking and not update.audible
             case SpeechDetected():
-                self.awaited = not update.speaking
+                self._speaking, self.awaited, self.pausing = update.speaking, not update.speaking, False
             case LatencyMeasured():
                 self.turns[update.number] = update
                 self.awaited = self.awaited and update.record.failure is None
@@ -50,7 +54,9 @@ class Standing:
         """Description of the endpoint's state."""
         if self.state is not State.TALKING:
             return self.state.value
-        return "speaking" if self.replying else "thinking" if self.awaited else "listening"
+        if self.replying:
+            return "speaking"
+        return "thinking" if self.awaited or self.pausing else "listening"
 
     def voice_to_voice_ms(self, number: int) -> float | None:
         """Return the voice-to-voice latency of a turn; None if the turn failed or was not answered."""

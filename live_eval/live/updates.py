@@ -80,19 +80,23 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The peak levels of both sides in dBFS (at least -90), sent about 20 times a second.
+    """The peak levels of both sides in dBFS, at least -90.
+
+    They are sent about 20 times a second, and when a voice begins or ends.
 
     Args:
         user: Microphone level before muting.
         reply: Level of the reply as heard.
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
         replying: Whether a reply has become audible, and its rest is audible or still arriving.
+        audible: Whether the user's voice is audible, unlike in pauses.
     """
 
     user: float
     reply: float
     muted: bool = False
     replying: bool = False
+    audible: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,18 @@ class Watcher:
         self._echo = EchoDetector()
         self._xruns = Xruns()
         self._levels_ns = self._echo_ns = 0  # when the next report is due
+        self._voices = (False, False)  # whether the user and the reply were audible in the last report
 
     def levels(self, now_ns: int, heard: HeardAudio, *, replying: bool = False) -> Iterator[Levels | Xruns]:
-        """Yield the levels every 50 ms, and the xruns when they change."""
-        if now_ns < self._levels_ns:
-            return
-        self._levels_ns = now_ns + _LEVELS_NS
+        """Yield the levels every 50 ms and when a voice begins or ends, and the xruns when they change."""
         microphone = self._microphone
+        voices = microphone.audible, replying
+        if now_ns < self._levels_ns and voices == self._voices:
+            return
+        self._levels_ns, self._voices = now_ns + _LEVELS_NS, voices
         reply = heard.between(now_ns - _LEVELS_NS, now_ns, _LEVEL_HZ)
         peak = decibels(float(np.abs(reply).max(initial=0.0)))
-        yield Levels(microphone.level(), peak, not microphone.is_open, replying)
+        yield Levels(microphone.level(), peak, not microphone.is_open, replying, microphone.audible)
         xruns = Xruns(*self.device_xruns, microphone.underruns, microphone.overruns)
         if xruns != self._xruns:
             self._xruns = xruns

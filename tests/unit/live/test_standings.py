@@ -20,6 +20,16 @@ def test_the_state_and_the_figures_follow_the_updates() -> None:
     assert standing.in_words == "speaking"
     standing.follow(Levels(-90.0, -90.0))
     assert standing.in_words == "listening"
+    standing.follow(SpeechDetected(speaking=True))
+    standing.follow(Levels(-20.0, -90.0, audible=True))
+    assert standing.in_words == "listening"
+    standing.follow(Levels(-70.0, -90.0))
+    assert standing.in_words == "thinking", "the voice has ended, before the detector reports it"
+    standing.follow(Levels(-20.0, -90.0, audible=True))
+    assert standing.in_words == "listening", "it was a pause"
+    standing.follow(SpeechDetected(speaking=False))
+    standing.follow(Levels(-90.0, -20.0, replying=True))
+    standing.follow(Levels(-90.0, -90.0))
     standing.follow(turn(1))
     standing.follow(turn(2, fails=True))
     assert standing.voice_to_voice_ms(1) == pytest.approx(580, abs=0.1)

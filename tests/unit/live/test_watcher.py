@@ -30,6 +30,20 @@ def test_levels_are_due_every_50_ms(microphone: Microphone) -> None:
     assert list(watcher.levels(START_NS + 2_000 * MS, heard)) == [Levels(-90.0, -90.0, True)]
 
 
+def test_levels_are_due_when_a_voice_begins_or_ends(microphone: Microphone) -> None:
+    watcher, heard, at_ns = Watcher(microphone), HeardAudio(), START_NS
+    [first] = watcher.levels(at_ns, heard)
+    microphone.push(np.full(240, 3_277, np.int16), at_ns, reply_plays=False)
+    [voice] = watcher.levels(at_ns + 20 * MS, heard)
+    [reply] = watcher.levels(at_ns + 40 * MS, heard, replying=True)
+    assert [(each.audible, each.replying) for each in (first, voice, reply) if isinstance(each, Levels)] == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
+    assert list(watcher.levels(at_ns + 60 * MS, heard, replying=True)) == []
+
+
 def test_lost_samples_are_reported_once(microphone: Microphone) -> None:
     watcher = Watcher(microphone)
     watcher.device_xruns = (3, 1)
