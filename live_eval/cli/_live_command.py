@@ -27,7 +27,7 @@ from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.cli._targets import names_of, read_target
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
-from live_eval.live.devices import find_device, list_devices
+from live_eval.live.devices import WITHOUT_DEVICES, find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
 from live_eval.live.parties import Parties, Party
@@ -167,7 +167,7 @@ def _talk(party: Party, planned: _Planned, card: SoundCard, *, half_duplex: bool
     ) as conversation:
         manual = plan.turn_mode is TurnMode.MANUAL
         try:
-            with _screen(plan, plain=plain, performs=performed is not None) as screen:
+            with _screen(planned, plain=plain) as screen:
                 talk = converse(
                     conversation,
                     card,
@@ -205,9 +205,11 @@ def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool
 
 
 @contextlib.contextmanager
-def _screen(plan: Plan, *, plain: bool, performs: bool) -> Iterator[Screen]:
+def _screen(planned: _Planned, *, plain: bool) -> Iterator[Screen]:
+    plan, performs = planned.plan, planned.performed is not None
     if plain or not sys.stdout.isatty():
-        yield Lines(click.echo)
+        recorded = "the recordings" if planned.recorded is not None else ""
+        yield Lines(click.echo, streams="the take" if performs else recorded)
         return
     keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL, performs=performs)
     with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys, console()) as screen:
@@ -218,8 +220,7 @@ def _print_devices() -> None:
     devices = list_devices()
     if not devices:
         raise UsageError(
-            "this machine has no audio device: connect one, or stream recordings without devices: "
-            "live-eval run ENDPOINT"
+            f"this machine has no audio device: connect one, or stream recordings: {WITHOUT_DEVICES}"
         )
     for each in devices:
         sides = [f"{each.inputs} in"] * bool(each.inputs) + [f"{each.outputs} out"] * bool(each.outputs)

@@ -9,7 +9,13 @@ from live_eval.errors import UsageError
 from live_eval.extras import install_command
 from live_eval.live.updates import AudioSide
 
-__all__ = ["AudioDevice", "find_device", "list_devices", "sounddevice"]
+__all__ = ["WITHOUT_DEVICES", "AudioDevice", "find_device", "list_devices", "sounddevice"]
+
+WITHOUT_DEVICES = (
+    "live-eval run ENDPOINT, which needs no device. Or talk from a phone or another computer: "
+    "live-eval studio --host 0.0.0.0"
+)
+"""Commands for a machine without audio devices."""
 
 _INSTALL = (
     "PortAudio is missing. Install it: `apt-get install libportaudio2` (Debian, Ubuntu), "
@@ -82,9 +88,10 @@ def find_device(devices: list[AudioDevice], wanted: str | None, side: AudioSide)
     what = "microphone" if side is AudioSide.USER else "loudspeaker"
     usable = [each for each in devices if (each.inputs if side is AudioSide.USER else each.outputs)]
     if not usable:
-        command = "live ENDPOINT --from sample" if side is AudioSide.USER else "run ENDPOINT"
+        heard = side is AudioSide.USER and any(each.outputs for each in devices)
+        listen = "live-eval live ENDPOINT --from sample (both voices are audible) or, " if heard else ""
         raise UsageError(
-            f"no {what} found on this machine: connect one, or stream recordings: live-eval {command}"
+            f"no {what} found on this machine: connect one, or stream recordings: {listen}{WITHOUT_DEVICES}"
         )
     if wanted is None:
         default = [each for each in usable if (each.is_input if side is AudioSide.USER else each.is_output)]

@@ -56,11 +56,15 @@ class Lines:
 
     Args:
         labels: Names or letters of several endpoints, in the order of presentation.
+        streams: What is streamed to a session instead of the user's voice; empty for a person, who may speak.
     """
 
-    def __init__(self, write: Callable[[str], None], labels: Sequence[str] = ()) -> None:
+    def __init__(
+        self, write: Callable[[str], None], labels: Sequence[str] = (), *, streams: str = ""
+    ) -> None:
         self._write = write
         self._labels = labels
+        self._streams = streams
         self._user: SpeechDetected | None = None  # the last one; with several endpoints, each reports it
         self._xruns: Xruns | None = None
 
@@ -88,6 +92,8 @@ class Lines:
 
     def _in_words(self, update: Update) -> str:
         match update:
+            case StateChanged(State.TALKING, None) if self._streams:
+                return f"streaming {self._streams} …"
             case HeardChanged():
                 return f"you hear {'all in turn' if update.place is None else self._labels[update.place]}"
             case Voted():

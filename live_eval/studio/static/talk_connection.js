@@ -10,7 +10,7 @@ const REFUSALS = {
   NotAllowedError:
     "The browser blocks the microphone for this page. Allow it in the site settings next to the address, then try again.",
   NotFoundError:
-    "No microphone found. Connect one and try again, or stream recordings: live-eval live ENDPOINT --from sample.",
+    "No microphone found. Connect one and try again, or stream recordings, which needs no device: New run, or live-eval run ENDPOINT.",
   OverconstrainedError: "The chosen microphone is no longer connected. Choose another one.",
   NotReadableError: "The microphone cannot be opened: another program may be using it.",
 };

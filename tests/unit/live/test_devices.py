@@ -39,7 +39,11 @@ def test_a_name_that_matches_no_device_or_several_is_refused(
 
 
 def test_a_machine_without_devices_is_reported() -> None:
-    with pytest.raises(UsageError, match=r"no microphone found on this machine.*--from sample"):
+    with pytest.raises(
+        UsageError, match=r"no microphone found on this machine.*--from sample.*live-eval run"
+    ):
+        find_device([each for each in DEVICES if not each.inputs], None, AudioSide.USER)
+    with pytest.raises(UsageError, match=r"no microphone found on this machine[^-]*live-eval run"):
         find_device([], None, AudioSide.USER)
     with pytest.raises(UsageError, match=r"no loudspeaker found on this machine.*live-eval run"):
         find_device([], None, AudioSide.REPLY)

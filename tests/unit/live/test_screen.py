@@ -112,6 +112,13 @@ SHOWN = [
 ]
 
 
+@pytest.mark.parametrize(("streams", "line"), [("", "ready: speak"), ("the take", "streaming the take …")])
+def test_a_person_may_speak_unless_recordings_are_streamed(streams: str, line: str) -> None:
+    written: list[str] = []
+    Lines(written.append, streams=streams).show(StateChanged(State.TALKING))
+    assert written == [line]
+
+
 def test_only_the_main_scores_are_printed_with_their_units() -> None:
     written: list[str] = []
     Lines(written.append).show(SCORES)
