@@ -264,7 +264,7 @@ def test_the_short_page_has_the_headline_and_every_turn(run_folder: Path, tmp_pa
     test_the_page_loads_nothing_from_other_hosts(short)
     assert short.details() == full.details()
     sections = [attributes["id"] for tag, attributes in short.elements if tag == "section"]
-    assert sections == ["headline", "paper", "turns", "definitions"]
+    assert sections == ["headline", "turns", "paper", "definitions"]
     refused = CliRunner().invoke(cli, ["report", str(run_folder), "--short", "--format", "csv"])
     assert "--short and --format csv: expected the format html" in str(refused.exception)
 
