@@ -530,6 +530,7 @@ REFERENCE = _websocket(
     input_audio_tokens_per_s=0,
     output_audio_tokens_per_s=0,
     reply_speed=100,  # all chunks at once
+    base_url_variable="LIVE_EVAL_REFERENCE_URL",
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
 )

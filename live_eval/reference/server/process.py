@@ -18,13 +18,10 @@ from live_eval.errors import LiveEvalError
 from live_eval.files import private_folder, private_opener
 from live_eval.reference.settings import TOKEN_VARIABLE
 
-__all__ = ["LOG_NAME", "URL_VARIABLE", "ReferenceProcess", "launch"]
+__all__ = ["LOG_NAME", "ReferenceProcess", "launch"]
 
 LOG_NAME = "reference-endpoint.log"
 """Log file for the process's standard error."""
-
-URL_VARIABLE = "LIVE_EVAL_REFERENCE_URL"
-"""Environment variable with the base URL of a running reference endpoint."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,13 +193,9 @@ class ReferenceProcess:
 async def launch(data: Path, log_folder: Path) -> AsyncIterator[str]:
     """Run a reference endpoint that answers a data set's scripts, and yield its base URL.
 
-    This is the launch hook in the client's specification. If `URL_VARIABLE` is set, the endpoint at that URL
-    is used with its own scripts. If the endpoint dies, it is restarted, and the run pauses meanwhile.
+    This is the launch hook in the client's specification. If the endpoint dies, it is restarted, and the run
+    pauses meanwhile.
     """
-    running = os.environ.get(URL_VARIABLE)
-    if running:
-        yield running
-        return
     async with ReferenceProcess(data=data, log_folder=log_folder) as process:
         keeping = asyncio.create_task(process.keep_running())
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,13 @@ class TalkSettings:
         return self.addresses.get(name)
 
 
+def _shown_address(spec: ClientSpec, addresses: Mapping[str, str]) -> str | None:
+    """Return an endpoint's address without secrets; None if it has none or the studio starts the endpoint."""
+    variable = spec.base_url_variable
+    address = addresses.get(spec.name) or (os.environ.get(variable) if variable is not None else None)
+    return public_url(address) if address else spec.base_url
+
+
 _CONVERSATION = {Need.REPLY_AUDIO, Need.REPLY_TEXT, Need.SPEAKER_AUDIO}
 
 TALK = web.AppKey("talk", TalkSettings)
@@ -91,7 +99,7 @@ def endpoint_choices(addresses: Mapping[str, str], *, sessions: bool) -> list[di
         {
             "name": spec.name,
             "title": spec.title,
-            "base_url": public_url(addresses[spec.name]) if spec.name in addresses else spec.base_url,
+            "base_url": _shown_address(spec, addresses),
             "needs_base_url": spec.name not in addresses and spec.base_url is None and spec.launch is None,
             "model": spec.model,
             "turn_modes": [mode.value for mode in spec.turn_modes],

@@ -27,7 +27,7 @@ from live_eval.live.updates import (
 )
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.faults.fault_script import parse_faults
-from live_eval.reference.server.process import URL_VARIABLE
+from live_eval.reference.server import process
 from live_eval.reference.settings import Cadence
 from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import validate
@@ -112,7 +112,12 @@ async def test_an_endpoint_that_is_launched_is_shown_as_such(
 ) -> None:
     """Its models load for seconds, and a person waits without knowing for what."""
     async with reference() as address:
-        monkeypatch.setenv(URL_VARIABLE, f"ws://{address}/v1")
+
+        @asynccontextmanager
+        async def launch(_data: Path, _folder: Path) -> AsyncIterator[str]:
+            yield f"ws://{address}/v1"
+
+        monkeypatch.setattr(process, "launch", launch)
         plan = await asyncio.to_thread(lambda: make_live_plan(validate({"endpoint": {"name": "reference"}})))
         writer = await asyncio.to_thread(lambda: RunWriter.create(tmp_path / "run", plan.manifest()))
         conversation, seen = LiveConversation(plan, writer, Loudspeaker(), device_hz=RATE_HZ), Seen()

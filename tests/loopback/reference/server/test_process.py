@@ -19,7 +19,7 @@ from websockets.asyncio.client import connect
 from live_eval.cli import WRONG_USAGE, cli
 from live_eval.cli.endpoint import TOKEN_VARIABLE, command
 from live_eval.errors import LiveEvalError, UsageError
-from live_eval.reference.server.process import LOG_NAME, URL_VARIABLE, ReferenceProcess, launch
+from live_eval.reference.server.process import LOG_NAME, ReferenceProcess
 from tests.support.waiting import until
 
 
@@ -173,12 +173,3 @@ def test_wrong_usage_is_refused_before_loading_models(arguments: list[str], told
     result = CliRunner(env={TOKEN_VARIABLE: ""}).invoke(cli, ["endpoint", *arguments])
     assert isinstance(result.exception, UsageError) or result.exit_code == WRONG_USAGE
     assert told in f"{result.exception}{result.output}"
-
-
-async def test_a_running_endpoint_is_not_started_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(URL_VARIABLE, "ws://127.0.0.1:8765/v1")
-    async with launch(tmp_path, tmp_path) as base_url:
-        assert base_url == "ws://127.0.0.1:8765/v1"
-    assert not await asyncio.to_thread((tmp_path / LOG_NAME).exists)
