@@ -1,6 +1,7 @@
 // Show a conversation to an audience, in large type: state, both voices, and latency. Talk runs the conversation.
 import { announce, button, make } from "./web/elements.js";
 import { counted, words } from "./web/format.js";
+import { Absence } from "./stage_absence.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
 import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
@@ -9,6 +10,7 @@ import { showTalk } from "./talk.js";
 import { Conversation, MUTED_DB } from "./talk_conversation.js";
 
 const STATES = ["listening", "thinking", "speaking"];
+const ABSENCE_S = 30; // then the note of what was missed disappears
 const BLOCKS_PER_STEP = 4; // steps of the bar that grows while the endpoint is thinking
 const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
@@ -28,6 +30,7 @@ class Stage extends Conversation {
     this.wave = new ScrollingWave();
     this.latency = new VoiceToVoice();
     this.scores = new ScoreBadges();
+    this.absence = new Absence(() => this.taking.at, (text) => this.note({ about: "absence", text, seconds: ABSENCE_S }));
     this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
     this.state = make("p", { class: "stage-state" }, BEFORE_AND_AFTER.opening);
     const { endpoint, more_endpoints: more } = this.request;
@@ -106,6 +109,7 @@ class Stage extends Conversation {
 
   receive(message) {
     super.receive(message);
+    if (message.type === "turn") this.absence.missed(message);
     if (message.type === "failed") this.note({ about: "failure", urgent: true, text: message.message });
     else if (message.type === "levels") this.taking.open = message.replying;
     else if (message.type === "speech" && message.speaking) this.taking.confirm();
@@ -185,6 +189,7 @@ class Stage extends Conversation {
 
   leave() {
     super.leave();
+    this.absence.close();
     this.over = true;
     this.wave.close();
     if (document.fullscreenElement) document.exitFullscreen();
