@@ -33,6 +33,7 @@ class Stage extends Conversation {
     this.absence = new Absence(() => this.taking.at, (text) => this.note({ about: "absence", text, seconds: ABSENCE_S }));
     this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
     this.state = make("p", { class: "stage-state" }, BEFORE_AND_AFTER.opening);
+    this.you = make("span", { class: "stage-name user" }, "you");
     const { endpoint, more_endpoints: more } = this.request;
     this.endpoint = make("p", { class: "stage-endpoint" }, more ? "" : endpoint.name);
     this.captions = make("div", { class: "stage-captions" }, this.log);
@@ -51,7 +52,7 @@ class Stage extends Conversation {
       make(
         "div",
         { class: "stage-voices" },
-        make("span", { class: "stage-name user" }, "you"),
+        this.you,
         this.wave.canvas,
         make("span", { class: "stage-name reply" }, "reply"),
       ),
@@ -77,11 +78,17 @@ class Stage extends Conversation {
     const { peaks, levels } = block;
     const user = this.silent ? MUTED_DB : levels[0];
     this.wave.add(this.silent ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
+    if (this.you.hasAttribute("data-muted") !== this.silent) this.showMuted();
     if (this.taking.hear(user, levels[1])) this.light();
     const { waitsFrom, at, state } = this.taking;
     if (!this.talking || at % BLOCKS_PER_STEP) return;
     if (this.cards) this.cards.tick();
     else if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
+  }
+
+  showMuted() {
+    this.you.toggleAttribute("data-muted", this.silent);
+    this.you.textContent = this.silent ? "you: muted" : "you";
   }
 
   /** Name the endpoint that the room hears. */
@@ -152,6 +159,7 @@ class Stage extends Conversation {
     );
     this.captions.replaceWith(summary);
     this.latency.conclude();
+    this.scores.conclude();
     if (this.cards) this.endpoint.textContent = "";
     this.element.dataset.stage = "over";
     this.state.textContent = "ended";

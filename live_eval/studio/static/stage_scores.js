@@ -3,6 +3,7 @@ import { fill, make } from "./web/elements.js";
 import { seconds } from "./web/format.js";
 
 const MOST_VALUES = 2;
+const JUDGING = "judging …";
 
 export class ScoreBadges {
   constructor() {
@@ -30,7 +31,14 @@ export class ScoreBadges {
     this.turn = turn;
     this.number = number;
     for (const { state, missing } of this.judges.values()) {
-      if (!missing) state.textContent = "judging …";
+      if (!missing) state.textContent = JUDGING;
+    }
+  }
+
+  /** The conversation has ended: no more scores arrive. */
+  conclude() {
+    for (const { state } of this.judges.values()) {
+      if (state.textContent === JUDGING) state.textContent = "skipped";
     }
   }
 

@@ -221,6 +221,7 @@ class Card {
   reveal({ run, name, endpoint, label, failure }, wins) {
     this.isHeard(false);
     this.latency.conclude();
+    this.scores.conclude();
     this.element.toggleAttribute("data-won", wins);
     if (failure) this.why.textContent = failure;
     fill(this.name, label === endpoint ? "" : `${label}: `, make("a", { href: `#/runs/${run}`, title: name }, endpoint));
