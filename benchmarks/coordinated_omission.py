@@ -48,7 +48,7 @@ async def campaign(folder: Path, plan: CampaignPlan) -> list[TurnRecord]:
         name = f"{plan.arrivals.kind}-{plan.concurrency[0]}"
         played = LatencyCampaign(plan, folder / name)
         with RunProgress() as progress, StopSignals() as stop:
-            outcome = await played.hold(progress, stop)
+            outcome = await played.run(progress, stop)
     if outcome.stopped or outcome.interrupted:
         raise SystemExit(outcome.stopped or "Interrupted.")
     return [turn for point in read_campaign(folder / name).points for turn in point.turns]
@@ -57,7 +57,8 @@ async def campaign(folder: Path, plan: CampaignPlan) -> list[TurnRecord]:
 def what_users_see() -> NDArray[np.float64]:
     """Return the latencies in ms of turns whose speech ends at uniform times, computed from the settings."""
     ends_ms = np.arange(0, EVERY_MS, 0.5)
-    return np.maximum(ends_ms + DELAY_MS, np.where(ends_ms + DELAY_MS < STALL_MS, STALL_MS, 0)) - ends_ms
+    heard_ms = np.maximum(ends_ms + DELAY_MS, np.where(ends_ms + DELAY_MS < STALL_MS, STALL_MS, 0))
+    return np.asarray(heard_ms - ends_ms, np.float64)
 
 
 def line(name: str, values_ms: NDArray[np.float64]) -> str:

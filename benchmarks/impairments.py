@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from _recordings import write_speech
@@ -277,7 +278,7 @@ def recordings() -> Iterator[Audio]:
         yield resample(read_audio(path).audio, RATE_HZ)
 
 
-def db(samples: Floats) -> float:
+def db(samples: NDArray[np.floating[Any]]) -> float:
     return float(10 * np.log10(np.mean(np.square(samples))))
 
 

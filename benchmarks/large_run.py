@@ -13,7 +13,7 @@ import contextlib
 import pickle
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,10 +82,10 @@ class Scales:
         """As `SessionRunner.facts`."""
         return self._inner.facts
 
-    async def run(self, order: SessionOrder) -> SessionResult:
+    async def run(self, order: SessionOrder, on_ready: Callable[[], None] | None = None) -> SessionResult:
         """As `SessionRunner.run`."""
         self._order_mb.append(len(pickle.dumps(order)) / 1e6)
-        session = await self._inner.run(order)
+        session = await self._inner.run(order, on_ready)
         self._answer_mb.append(len(pickle.dumps(session)) / 1e6)
         return session
 

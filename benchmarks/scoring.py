@@ -28,7 +28,8 @@ from live_eval.errors import JudgeError
 from live_eval.judging import JudgeKind, JudgeSpec
 from live_eval.recording import RunWriter, ScoreReader
 from live_eval.registry import JUDGES, find_plugins, missing_requirements
-from live_eval.scoring.judge_processes import core_count, judge_processes
+from live_eval.run.spread import core_count
+from live_eval.scoring.judge_processes import judge_processes
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.scoring_run import score_run
 from live_eval.speech.synthesis import Voice

@@ -108,7 +108,7 @@ async def measure(port: int) -> tuple[NDArray[np.float64], NDArray[np.float64], 
     pacer = Pacer(clock, clock.now_ns(), FRAME_NS)
     handed: list[int] = []
     for number in range(BURSTS * EVERY):
-        await pacer.wait(speech=True)
+        await clock.sleep_until(pacer.next(speech=True).deadline_ns)
         loud = number % EVERY == EVERY // 2
         if loud:
             handed.append(clock.now_ns())
