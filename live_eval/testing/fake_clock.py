@@ -17,13 +17,12 @@ _T = TypeVar("_T")
 class FakeClock:
     """A `Clock` for tests, on which sleeping takes no time.
 
-    When every task on the event loop is waiting, the time jumps to the earliest wake-up time. A task counts
-    as waiting when it has not been ready for several loop cycles, so the clock also advances while real
-    threads or sockets are busy: use it only with in-memory transports.
+    When every task on the event loop is waiting, the time jumps to the earliest wake-up time. The clock also
+    advances while real threads or sockets are busy: use it only with in-memory transports.
 
     Args:
         start_ns: Initial time.
-        quiet_cycles: Number of loop cycles after which a task counts as waiting.
+        quiet_cycles: Number of loop cycles after which the time jumps although a task is still ready.
     """
 
     def __init__(self, start_ns: int = 1_000_000_000_000, *, quiet_cycles: int = _QUIET_CYCLES) -> None:
@@ -65,9 +64,12 @@ class FakeClock:
         """Do nothing, because no time passes while a task runs."""
 
     async def _jump(self) -> None:
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)
         while self._sleepers:
             for _ in range(self._quiet_cycles):
                 await asyncio.sleep(0)
+                if ready is not None and not ready:
+                    break  # no other task is ready
             if not self._sleepers:
                 return
             at_ns, _, waiter = heapq.heappop(self._sleepers)

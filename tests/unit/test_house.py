@@ -22,6 +22,7 @@ from live_eval.reference import REFERENCE
 from live_eval.registry import CLIENTS, JUDGES, client, find_plugins
 from live_eval.run.run_file import validate
 from tests.support.plugin_flags import plugin_flags
+from tests.support.sources import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,7 +72,7 @@ def test_no_two_public_classes_share_a_name() -> None:
     count = Counter(
         node.name
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in nodes(path)
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, times in count.items() if times > 1] == []
@@ -250,7 +251,7 @@ def test_the_harness_names_no_plugin(group: str) -> None:
         (path.relative_to(ROOT).as_posix(), node.value)
         for path in (ROOT / "live_eval").rglob("*.py")
         if path.relative_to(ROOT).parts[1] not in ("clients", "judges", "reference")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and node.value.partition(".")[0] in names

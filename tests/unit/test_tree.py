@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests.support.sources import nodes, parsed
+
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("unit", "loopback", "conformance", "e2e")
 PLACES = (("live_eval", ""), ("clients", "clients/"), ("judges", "judges/"))
@@ -161,11 +163,7 @@ def mirrored(module: str) -> set[str]:
 
 def only_declares(path: Path) -> bool:
     """Whether no function of a module has a statement other than its docstring and one return."""
-    functions = [
-        node
-        for node in ast.walk(ast.parse(path.read_bytes()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return all(len(node.body) - (ast.get_docstring(node) is not None) <= 1 for node in functions)
 
 
@@ -173,7 +171,7 @@ def only_declares(path: Path) -> bool:
 def imports(path: Path) -> frozenset[str]:
     """The modules and packages that a file imports, also through the names that a package exports."""
     found = set[str]()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -189,7 +187,7 @@ def imports(path: Path) -> frozenset[str]:
 def exporter(package: str, name: str) -> str:
     """The module from which a package imports a name that it exports."""
     path = PACKAGES.get(package.removeprefix("live_eval.").replace(".", "/"))
-    for node in ast.parse(path.read_bytes()).body if path else ():
+    for node in parsed(path).body if path else ():
         if not isinstance(node, ast.ImportFrom) or node.module in (None, package):
             continue
         if any(name == alias.name for alias in node.names):
@@ -265,9 +263,9 @@ def test_every_test_file_is_named_after_a_module() -> None:
 
 def private_modules(path: Path) -> set[str]:
     """The private modules that a file imports by their own names."""
-    nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
-    names = {node.module for node in nodes}
-    names |= {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    imported = [node for node in nodes(path) if isinstance(node, ast.ImportFrom)]
+    names = {node.module for node in imported}
+    names |= {f"{node.module}.{alias.name}" for node in imported for alias in node.names}
     return {
         module for module in MODULES if "/_" in module and "live_eval." + module.replace("/", ".") in names
     }

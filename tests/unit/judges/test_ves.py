@@ -68,8 +68,8 @@ def test_a_neutral_speaker_is_described_too() -> None:
 
 
 def test_no_more_of_a_long_reply_goes_than_two_minutes() -> None:
-    _, what, sound = parts(replace(ordinary_turn(), reply=speechlike(300.0, 8_000)))
-    assert what["text"] == "The reply (its first 120 of 300 seconds):"
+    _, what, sound = parts(replace(ordinary_turn(), reply=speechlike(130.0, 8_000)))
+    assert what["text"] == "The reply (its first 120 of 130 seconds):"
     assert len(heard(sound)) == 120 * 16_000
 
 

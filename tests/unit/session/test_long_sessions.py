@@ -87,7 +87,7 @@ class Answering(ToyDialect):
         return [ResponseStarted(name), *audio, ResponseDone(name, ResponseStatus.COMPLETED)]
 
 
-@pytest.mark.parametrize("turns", [HOUR_TURNS // 4, pytest.param(HOUR_TURNS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns", [HOUR_TURNS // 6, pytest.param(HOUR_TURNS, marks=pytest.mark.slow)])
 async def test_memory_does_not_grow_with_the_number_of_turns(turns: int) -> None:
     clock = FakeClock(start_ns=0, quiet_cycles=3)
     session = Session(

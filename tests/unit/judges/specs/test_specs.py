@@ -15,6 +15,7 @@ from live_eval.judges.specs import WER_SPOKEN
 from live_eval.judging import JudgeSpec
 from live_eval.registry import missing_requirements
 from live_eval.speech.recognition import MODEL_VARIABLE
+from tests.support.sources import parsed
 
 SPECS = [spec for spec in vars(live_eval.judges.specs).values() if isinstance(spec, JudgeSpec)]
 FOLDER = Path(live_eval.judges.specs.__file__).parents[1]
@@ -45,7 +46,7 @@ def imports(module: str) -> frozenset[str]:
 
 
 def _imports(module: str) -> Iterator[str]:
-    nodes: list[ast.AST] = [ast.parse(_file_of(module).read_text("utf-8"))]
+    nodes: list[ast.AST] = [parsed(_file_of(module))]
     while nodes:
         node = nodes.pop()
         match node:

@@ -12,7 +12,6 @@ import pytest
 from live_eval.judges.text._ifeval import RULES, follows, variants, without_tags
 from tests.support.replies import ifeval_replies
 
-COUNT = 20_000
 BATCH = 1_000
 OFFICIAL = [
     "928619e52686",
@@ -45,10 +44,13 @@ def decision(reply: str, instruction: str, values: Any) -> str:
     return "2" if strict and loose else "1" if loose else "0"
 
 
-def test_20_000_random_replies_are_checked_as_by_the_official_evaluator() -> None:
-    text = "".join(decision(*each) for each in ifeval_replies(COUNT))
-    starts = range(0, COUNT, BATCH)
-    assert [hashlib.sha256(text[at : at + BATCH].encode()).hexdigest()[:12] for at in starts] == OFFICIAL
+@pytest.mark.parametrize("count", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_random_replies_are_checked_as_by_the_official_evaluator(count: int) -> None:
+    text = "".join(decision(*each) for each in ifeval_replies(count))
+    hashes = [
+        hashlib.sha256(text[at : at + BATCH].encode()).hexdigest()[:12] for at in range(0, count, BATCH)
+    ]
+    assert hashes == OFFICIAL[: count // BATCH]
 
 
 def test_random_replies_cover_all_instructions_but_those_of_trained_models() -> None:

@@ -1,0 +1,19 @@
+"""The syntax of source files; each file is parsed once, as several tests look at all of them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_bytes())
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a file."""
+    return tuple(ast.walk(parsed(path)))
