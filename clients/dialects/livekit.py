@@ -8,7 +8,8 @@ member, with the member's name as ``type`` (`live_eval.webrtc.livekit_messages`)
 * **Room.** Each session has a room of its own, because an agent serves one participant and ends with it. The
   token of the first participant creates the room; the agents in its room configuration are dispatched by
   name (``agent_name``). Agents without a name join every room.
-* **Agent.** The participant of kind AGENT. While there is none, and unless ``agent_name`` dispatches one, the
+* **Agent.** The participant of kind AGENT; with ``agent_name``, the one with that name (``lk.agent.name``)
+  or, until it joins, one without a name. While there is none, and unless ``agent_name`` dispatches one, the
   first participant that publishes audio takes its place; an AGENT that joins before the session is ready
   replaces it. Only the agent's voice track is subscribed to; its ``background_audio`` is not.
 * **Ready.** The agent is ready in any state except ``initializing``. An agent that reports no state
@@ -48,7 +49,7 @@ __all__ = ["LiveKitAgent"]
 _PROTOCOL = "15"
 _CHANNEL = "_reliable"
 _OPTIONS = ("agent_identity", "agent_metadata", "agent_name", "identity", "room")
-_STATE = "lk.agent.state"
+_NAME, _STATE = "lk.agent.name", "lk.agent.state"
 _VOICE, _BACKGROUND = "roomio_audio", "background_audio"
 _NO_AGENT, _NO_STATE = "no agent", "no state"
 _NOBODY, _SPEAKER, _AGENT = range(3)
@@ -193,10 +194,13 @@ class LiveKitAgent(EventDialect):
             return _NOBODY
         if wanted is not None:
             return _AGENT if identity == wanted else _NOBODY
+        named = self._extra.get("agent_name")
         if participant.text("kind") == "AGENT":
-            return _AGENT
-        speaks = "agent_name" not in self._extra and _voice_of(participant) is not None
-        return _SPEAKER if speaks else _NOBODY
+            name = participant.child("attributes").text(_NAME)
+            if named is None or name in (None, named):
+                return _AGENT
+            return _NOBODY if name else _SPEAKER  # an agent without a name joins every room
+        return _SPEAKER if named is None and _voice_of(participant) is not None else _NOBODY
 
     def _choose(self, identity: str | None, rank: int) -> list[Output]:
         """Take a participant for the agent, instead of the present one."""

@@ -22,7 +22,7 @@ from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, parse_object
 from live_eval.reference.protocols.webrtc import DECODER_DELAY_SAMPLES, TRACK, truncated
 
-__all__ = ["AGENT", "AGENT_SID", "AGENT_TRACK", "LIVEKIT_CONFIG", "LiveKitProtocol", "agent"]
+__all__ = ["AGENT", "AGENT_SID", "AGENT_TRACK", "LIVEKIT_CONFIG", "LiveKitProtocol", "agent", "agent_left"]
 
 LIVEKIT_CONFIG = replace(TRACK, transcribe=True)
 """Audio formats of a room, whose agent transcribes the user."""
@@ -37,19 +37,30 @@ _MOST_CHATS = 16
 _CLOSE_NORMAL = 1000
 
 
-def agent(state: str, *, connection: str = "ACTIVE", reason: str = "UNKNOWN_REASON") -> dict[str, Any]:
-    """Return the description of the agent as a participant (``ParticipantInfo``)."""
+def agent(
+    state: str, *, name: str = "", connection: str = "ACTIVE", reason: str = "UNKNOWN_REASON"
+) -> dict[str, Any]:
+    """Return the description of the agent as a participant (``ParticipantInfo``).
+
+    Args:
+        name: The name by which the agent was dispatched; empty if it joins every room.
+    """
     return {
         "sid": AGENT_SID,
         "identity": AGENT,
         "kind": "AGENT",
         "state": connection,
         "disconnect_reason": reason,
-        "attributes": {"lk.agent.state": state},
+        "attributes": {"lk.agent.name": name, "lk.agent.state": state},
         "tracks": [
             {"sid": AGENT_TRACK, "type": "AUDIO", "name": "roomio_audio", "source": "MICROPHONE"},
         ],
     }
+
+
+def agent_left(name: str = "") -> bytes:
+    """Return the update that reports that the agent has left after an error."""
+    return _update(agent("listening", name=name, connection="DISCONNECTED", reason="AGENT_ERROR"))
 
 
 class LiveKitProtocol(ServerProtocol):
@@ -57,14 +68,16 @@ class LiveKitProtocol(ServerProtocol):
 
     Args:
         identity: The client's identity.
+        name: See `agent`.
     """
 
     audio_in_base64: ClassVar[bool] = False
     decoder_delay_samples = DECODER_DELAY_SAMPLES
 
-    def __init__(self, engine: Engine, identity: str) -> None:
+    def __init__(self, engine: Engine, identity: str, name: str = "") -> None:
         super().__init__(engine)
         self._identity = identity
+        self._name = name
         self._streams = 0
         self._open: dict[str, str] = {}  # the stream of each response's text
         self._chunks: dict[str, int] = {}  # the number of its chunks so far: clients drop a repeated index
@@ -72,7 +85,7 @@ class LiveKitProtocol(ServerProtocol):
 
     def opened(self) -> Sequence[events.Output]:
         """Report that the agent listens."""
-        return [events.SendMessage(_state("listening"))]
+        return [events.SendMessage(self._state("listening"))]
 
     def expired(self) -> Sequence[events.Output]:
         """Close the session because it has expired."""
@@ -99,7 +112,7 @@ class LiveKitProtocol(ServerProtocol):
         """Encode an event as messages."""
         match event:
             case events.UserSpeechStopped():
-                return (_state("thinking"),)
+                return (self._state("thinking"),)
             case events.InputTranscribed(item=item, text=str(text)):
                 stream = self._new_stream()
                 attributes = {"lk.segment_id": item.item_id, "lk.transcription_final": "true"}
@@ -114,7 +127,7 @@ class LiveKitProtocol(ServerProtocol):
             case Fault(name=FaultName.MALFORMED):
                 return (b'{"type":"stream_chunk","stream_id":"ST_0","content":"AAA',)
             case Fault(name=FaultName.AGENT_LEAVES):
-                return (_update(agent("listening", connection="DISCONNECTED", reason="AGENT_ERROR")),)
+                return (agent_left(self._name),)
             case _:
                 return ()
 
@@ -122,7 +135,10 @@ class LiveKitProtocol(ServerProtocol):
         """Report the agent's state; truncate a cleared response."""
         truncated(self.engine, playback)
         speaks = playback.state is events.PlaybackState.STARTED
-        return [events.SendMessage(_state("speaking" if speaks else "listening"))]
+        return [events.SendMessage(self._state("speaking" if speaks else "listening"))]
+
+    def _state(self, state: str) -> bytes:
+        return _update(agent(state, name=self._name))
 
     def _text(self, response_id: str, text: str) -> Sequence[bytes]:
         self._chunks[response_id] = index = self._chunks.get(response_id, -1) + 1
@@ -169,7 +185,3 @@ def _trailer(stream: str, attributes: dict[str, str], sender: str) -> bytes:
 
 def _update(participant: dict[str, Any]) -> bytes:
     return orjson.dumps({"type": "update", "participants": [participant]})
-
-
-def _state(state: str) -> bytes:
-    return _update(agent(state))

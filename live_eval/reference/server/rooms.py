@@ -126,7 +126,8 @@ class LiveKitRooms:
         claims = _claims(request)
         identity = str(claims.get("sub") or _IDENTITY)
         participant = RoomParticipant(channel, modules, self._host.clock, settings.faults, identity)
-        protocol = LiveKitProtocol(self._host.engine(settings, LIVEKIT_CONFIG), identity)
+        name = _dispatched(claims)
+        protocol = LiveKitProtocol(self._host.engine(settings, LIVEKIT_CONFIG), identity, name)
         self._open.add(participant)
         try:
             # A client may be measuring at any time, and garbage collection would disturb it.
@@ -135,7 +136,8 @@ class LiveKitRooms:
                 room = str(video.get("room", _ROOM)) if isinstance(video, dict) else _ROOM
                 async with asyncio.TaskGroup() as tasks:
                     reading = tasks.create_task(participant.read())
-                    await participant.join(room, subscribes=request.query.get("auto_subscribe") != "0")
+                    subscribes = request.query.get("auto_subscribe") != "0"
+                    await participant.join(room, subscribes=subscribes, agent_name=name)
                     if await participant.connected(_CONNECT_NS):
                         audio = SessionAudio(participant, protocol.playback)
                         await self._host.run_session(participant, protocol, audio)
@@ -181,9 +183,9 @@ class RoomParticipant:
 
     # -- Joining ----------------------------------------------------------------------------------------
 
-    async def join(self, room: str, *, subscribes: bool) -> None:
+    async def join(self, room: str, *, subscribes: bool, agent_name: str = "") -> None:
         """Describe the room, and offer the connection that carries the agent's track."""
-        others = [] if self._faults.has(FaultName.NO_AGENT) else [agent("initializing")]
+        others = [] if self._faults.has(FaultName.NO_AGENT) else [agent("initializing", name=agent_name)]
         await self.tell(
             "join",
             room={"sid": "RM_1", "name": room},
@@ -390,3 +392,11 @@ def _claims(request: web.Request) -> Mapping[str, Any]:
         if isinstance(claims, dict):
             return claims
     return {}
+
+
+def _dispatched(claims: Mapping[str, Any]) -> str:
+    """Return the name of the first agent that a token's room configuration dispatches; empty if none."""
+    match claims:
+        case {"roomConfig": {"agents": [{"agentName": str(name)}, *_]}}:
+            return name
+    return ""

@@ -112,14 +112,16 @@ async def test_validate_tells_why_a_token_is_refused() -> None:
             assert response.status == 426
 
 
-async def test_the_room_and_the_identity_are_those_of_the_token() -> None:
-    settings: dict[str, Any] = {"key": Secret(SECRET), "extra": {"room": "kitchen", "identity": "cook"}}
+async def test_the_room_the_identity_and_the_agent_are_those_of_the_token() -> None:
+    extra = {"room": "kitchen", "identity": "cook", "agent_name": "support"}
+    settings: dict[str, Any] = {"key": Secret(SECRET), "extra": extra}
     async with reference() as address, joined(address, **settings) as client:
         join = await client.until("join")
     assert join["room"]["name"] == "kitchen"
     assert join["participant"]["identity"] == "cook"
     (agent,) = join["other_participants"]
-    assert (agent["kind"], agent["attributes"]) == ("AGENT", {"lk.agent.state": "initializing"})
+    named = {"lk.agent.name": "support", "lk.agent.state": "initializing"}
+    assert (agent["kind"], agent["attributes"]) == ("AGENT", named)
 
 
 async def test_chat_is_answered() -> None:

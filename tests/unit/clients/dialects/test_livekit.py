@@ -225,6 +225,22 @@ def test_a_speaker_who_leaves_before_the_session_is_ready_was_not_the_agent() ->
     assert "no agent joined" in str(problem)
 
 
+def test_the_dispatched_agent_is_the_one_with_the_name() -> None:
+    def named(name: str, identity: str) -> dict[str, Any]:
+        attributes = {"lk.agent.name": name, "lk.agent.state": "initializing"}
+        return agent(identity=identity, tracks=[VOICE]) | {"attributes": attributes}
+
+    room = dialect(extra={"agent_name": "support"})
+    assert update(room, named("sales", "a1")) == []
+    (begins,) = update(room, named("", "a2"))
+    assert isinstance(begins, Send)
+    ends, *_ = update(room, named("support", "a3"))
+    assert isinstance(ends, Send)
+    assert [json.loads(each.message)["subscribe"] for each in (begins, ends)] == [True, False]
+    (problem,) = room.timer("no agent", 14 * SECOND)
+    assert "the agent 'a3' was still 'initializing'" in str(problem)
+
+
 def test_a_dispatched_agent_is_not_a_person() -> None:
     assert update(dialect(extra={"agent_name": "support"}), SPEAKER) == []
 
