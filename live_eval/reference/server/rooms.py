@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -18,6 +18,7 @@ from aiohttp import web
 from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from aiortc.rtcconfiguration import RTCBundlePolicy
 
+from live_eval.audio.rtp import RtpPacket
 from live_eval.clock import Clock, wait_until
 from live_eval.errors import PluginError
 from live_eval.reference.faults.catalogue import FaultName
@@ -44,7 +45,7 @@ from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
 from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
 from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
-__all__ = ["LiveKitRooms", "RoomParticipant"]
+__all__ = ["LiveKitRooms", "RoomParticipant", "claims_of"]
 
 _PATH = "/rtc"
 # Every parameter of LiveKit's clients; all others are settings of the endpoint.
@@ -123,7 +124,7 @@ class LiveKitRooms:
             return refused(RefusedError(501, "not_installed", str(error)))
         except RefusedError as error:
             return refused(error)
-        claims = _claims(request)
+        claims = claims_of(request)
         identity = str(claims.get("sub") or _IDENTITY)
         participant = RoomParticipant(channel, modules, self._host.clock, settings.faults, identity)
         name = _dispatched(claims)
@@ -150,10 +151,21 @@ class LiveKitRooms:
 
 
 class RoomParticipant:
-    """A `Channel` and `MediaTrack` for one client, with its session's faults."""
+    """A `Channel` and `MediaTrack` for one client, with its session's faults.
+
+    Args:
+        heard: Called with each of the user's packets instead of `hear`; by default, they are decoded.
+    """
 
     def __init__(
-        self, socket: SocketChannel, modules: MessageModules, clock: Clock, faults: FaultScript, identity: str
+        self,
+        socket: SocketChannel,
+        modules: MessageModules,
+        clock: Clock,
+        faults: FaultScript,
+        identity: str,
+        *,
+        heard: Callable[[RtpPacket], None] | None = None,
     ) -> None:
         self._socket = socket
         self._modules = modules
@@ -165,7 +177,7 @@ class RoomParticipant:
         self._track = ReplyTrack(clock)
         settings = RTCConfiguration(iceServers=[], bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
         self._publisher = RtcAnswerer(
-            settings, clock, ArrivalStamps(clock), self._speech.add, codecs=(_OPUS,)
+            settings, clock, ArrivalStamps(clock), heard or self._speech.add, codecs=(_OPUS,)
         )
         self._subscriber = RTCPeerConnection(settings)
         self._channels = [
@@ -204,6 +216,12 @@ class RoomParticipant:
         """Wait until both connections are set up and the agent is heard; return whether this succeeded."""
         settled = await wait_until(lambda: self._over or self._is_up, self._changed, self._clock, timeout_ns)
         return settled and not self._over
+
+    async def left(self) -> None:
+        """Wait until the client has left."""
+        while not self._over:
+            self._changed.clear()
+            await self._changed.wait()
 
     @property
     def _is_up(self) -> bool:
@@ -382,7 +400,7 @@ class RoomParticipant:
         return await self._track.say(packet, round(timestamp * self._faults.pace))
 
 
-def _claims(request: web.Request) -> Mapping[str, Any]:
+def claims_of(request: web.Request) -> Mapping[str, Any]:
     """Return the claims of a client's token, which need not be signed; empty if there is none."""
     _, _, bearer = request.headers.get("Authorization", "").partition(" ")
     token = bearer.strip() or request.query.get(TOKEN_PARAMETER, "")

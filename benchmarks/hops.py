@@ -1,0 +1,290 @@
+"""What each hop costs: one pipecat bot, reached over WebSocket, WebRTC, LiveKit and two phone lines.
+
+The bot (`tests/e2e/strangers/pipecat_repeating_bot.py`) repeats each utterance 1 s after its end, so that the
+same recordings make the same conversation over every hop. The bot's own log splits the latency: ``to bot`` is
+from the end of the user's speech to the bot's detection of it (0.9 s of silence included), ``from bot`` is
+from handing the answer to pipecat's transport to its first audible sample here (0.2 s of lead included).
+Word errors and DNSMOS are given for what the bot heard (one way) and for its answer (both ways). ``longer``
+is the audible length of the answer here, minus that at the bot: silence that was inserted on the way.
+
+LiveKit's server cannot be installed here: `benchmarks/_relay_room.py` forwards packets unchanged between our
+client and pipecat's LiveKit transport. Differences are paired by recording, to WebSocket, with 95 % intervals
+over scripts. ``--busy N`` adds N processes that compute without pause.
+
+    python benchmarks/hops.py build/hops --python .venv-strangers/voice/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+import jiwer
+import numpy as np
+from _relay_room import AGENT_IDENTITY, relay_rooms
+from _replies import turns_of
+from whisper_normalizer.english import EnglishTextNormalizer
+
+from live_eval.analysis.statistics.intervals import Estimate, paired_difference
+from live_eval.audio import Audio, read_audio
+from live_eval.audio.audible import loud_windows
+from live_eval.clients.dialects._livekit_token import access_token, participant_claims
+from live_eval.clock import SystemClock
+from live_eval.judges.dnsmos import Dnsmos
+from live_eval.judging import Scored
+from live_eval.recording import RunReader, TurnRecord
+from live_eval.speech.recognition import Recogniser
+
+BOT = Path(__file__).parents[1] / "tests/e2e/strangers/pipecat_repeating_bot.py"
+BASE = "websocket"
+HOPS = {
+    BASE: ("pipecat-websocket", "ws", "/websocket"),
+    "webrtc": ("pipecat-webrtc", "http", ""),
+    "livekit": ("livekit", "", ""),
+    "twilio": ("twilio", "ws", "/twilio"),
+    "vonage": ("vonage", "ws", "/vonage"),
+}
+"""The endpoint of each hop, and the scheme and the path of its base URL."""
+KEYS = {"LIVEKIT_API_KEY": "devkey", "LIVEKIT_API_SECRET": "secret" * 8}
+READY = re.compile(r"Uvicorn running on http://(\S+)")
+RUN = ("--word-times", "off", "--judges", "none", "--no-report", "--retries", "0", "--greeting", "ignore")
+TIMES = ("voice_to_voice", "to_bot", "from_bot", "longer")
+SOUND = ("wer_to_bot", "wer", "ovrl_to_bot", "ovrl", "p808_to_bot", "p808")
+STOP_S = 10
+
+
+@asynccontextmanager
+async def bot(python: Path, folder: Path) -> AsyncIterator[str]:
+    """Start the bot; the value is its host and port."""
+    (folder / "heard").mkdir(parents=True)
+    log = folder / "bot.log"
+    variables = {"EVENTS": str(folder / "events.jsonl"), "HEARD": str(folder / "heard")}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            python, BOT, "0", stdout=output, stderr=output, env={**os.environ, **variables}
+        )
+    try:
+        while (found := READY.search(log.read_text("utf-8", "replace"))) is None:
+            if process.returncode is not None:
+                raise SystemExit(f"the bot ended: see {log}")
+            await asyncio.sleep(0.1)
+        yield found[1]
+    finally:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_S)
+        except TimeoutError:
+            process.kill()
+
+
+async def dispatch(url: list[str], address: str, room: str) -> None:
+    """Bring the bot into a LiveKit room."""
+    claims = participant_claims(AGENT_IDENTITY, room, None, None)
+    key, secret = KEYS.values()
+    token = access_token(key, secret, claims, SystemClock().wall_ns())
+    body = {"url": url[0], "token": token, "room": room}
+    async with aiohttp.ClientSession() as session, session.post(f"http://{address}/livekit", json=body):
+        pass
+
+
+async def measure(hop: str, python: Path, folder: Path, flags: Sequence[str]) -> None:
+    """Run the recordings over one hop."""
+    endpoint, scheme, path = HOPS[hop]
+    url: list[str] = []
+    async with bot(python, folder) as address:
+        rooms = relay_rooms(partial(dispatch, url, address)) if hop == "livekit" else nullcontext("")
+        async with rooms as relay:
+            url.append(relay)
+            base = relay or f"{scheme}://{address}{path}"
+            command = ["-m", "live_eval", "run", endpoint, "--base-url", base, *RUN, *flags]
+            begin = os.getloadavg()[0]
+            with (folder / "run.log").open("wb") as log:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    *command,
+                    "--out",
+                    folder / "run",
+                    env={**os.environ, **KEYS},
+                    stdout=log,
+                    stderr=log,
+                )
+                await process.wait()
+    loads = f"{begin:.1f} to {os.getloadavg()[0]:.1f}"
+    (folder / "load.txt").write_text(loads, "utf-8")
+    print(f"{hop}: measured at load {loads}", flush=True)
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[None]:
+    """Keep the machine busy."""
+    context = multiprocessing.get_context("spawn")
+    started = [context.Process(target=_compute, daemon=True) for _ in range(processes)]
+    for process in started:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+
+
+def _compute() -> None:
+    while True:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A turn over one hop: times in ms; word errors as a share, and scores."""
+
+    script: str
+    values: Mapping[str, float]
+    lag_ms: float
+
+
+def read(folder: Path, score: Scores) -> tuple[dict[str, Heard], int]:
+    """Return the answered turns of a hop by case, and the number of all turns."""
+    lines = [json.loads(line) for line in (folder / "events.jsonl").read_text("utf-8").splitlines()]
+    with RunReader.open(folder / "run") as run:
+        turns = list(run.turns())
+    found = {turn.case.case_id: heard for turn in turns if (heard := _heard(turn, lines, folder, score))}
+    return found, len(turns)
+
+
+def _heard(
+    turn: TurnRecord, lines: Sequence[Mapping[str, object]], folder: Path, score: Scores
+) -> Heard | None:
+    latency, trace = turn.timing.voice_to_voice.ns, turn.trace
+    if turn.failure is not None or latency is None or trace.voice_end_ns is None or turn.reply_file is None:
+        return None
+    onset_ns = trace.voice_end_ns + latency
+    during = [line for line in lines if trace.t0_ns < line["at_ns"] < onset_ns]
+    ends = [line["at_ns"] for line in during if line["event"] == "end"]
+    answers = [line for line in during if line["event"] == "answer"]
+    if len(answers) != 1 or len(ends) != 1:
+        return None
+    text = turn.case.text or ""
+    sounds = (read_audio(folder / "heard" / answers[0]["wav"]).audio, read_audio(turn.reply_file).audio)
+    lengths_ms = [audible_ms(sound) for sound in sounds]
+    (wer_to_bot, ovrl_to_bot, p808_to_bot), (wer, ovrl, p808) = (score(sound, text) for sound in sounds)
+    return Heard(
+        turn.case.script_id,
+        {
+            "voice_to_voice": latency / 1e6,
+            "to_bot": (ends[0] - trace.voice_end_ns) / 1e6,
+            "from_bot": (onset_ns - answers[0]["at_ns"]) / 1e6,
+            "longer": lengths_ms[1] - lengths_ms[0],
+            "wer_to_bot": wer_to_bot,
+            "wer": wer,
+            "ovrl_to_bot": ovrl_to_bot,
+            "ovrl": ovrl,
+            "p808_to_bot": p808_to_bot,
+            "p808": p808,
+        },
+        turn.timing.lag_ns / 1e6,
+    )
+
+
+def audible_ms(sound: Audio) -> float:
+    """Return the time from the first to the last window of 10 ms above −50 dBFS."""
+    loud = np.flatnonzero(loud_windows(sound.int16(), sound.rate_hz))
+    return 10.0 * (loud[-1] - loud[0] + 1) if len(loud) else 0.0
+
+
+class Scores:
+    """Rates and recognises recordings."""
+
+    def __init__(self) -> None:
+        self._recogniser, self._dnsmos, self._words = Recogniser(), Dnsmos(), EnglishTextNormalizer()
+
+    def __call__(self, sound: Audio, said: str) -> tuple[float, float, float]:
+        """Return the word error rate, and DNSMOS overall and P.808."""
+        heard = self._recogniser.transcribe(sound).text
+        (scored,) = self._dnsmos.score(turns_of([sound]))
+        assert isinstance(scored, Scored), scored
+        wer = jiwer.wer(self._words(said), self._words(heard) or "(nothing)")
+        return float(wer), float(scored.values["ovrl"]), float(scored.values["p808"])
+
+
+def shown(estimate: Estimate, digits: int) -> str:
+    if estimate.value is None:
+        return f"({estimate.reason})"
+    if estimate.interval is None:
+        return f"{estimate.value:+.{digits}f}"
+    low, high = estimate.interval
+    return f"{estimate.value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+
+
+def show(folder: Path) -> None:
+    """Print the table, and the line of results."""
+    score, results = Scores(), {}
+    for hop in HOPS:
+        if (folder / hop / "run").exists():
+            results[hop], count = read(folder / hop, score)
+            lags = [turn.lag_ms for turn in results[hop].values()]
+            load = (folder / hop / "load.txt").read_text("utf-8")
+            print(
+                f"{hop}: {len(lags)} of {count} turns answered once; load {load}; "
+                f"lag p50 {np.median(lags):.1f}, max {max(lags):.1f} ms"
+            )
+    base = results[BASE]
+    costs: dict[str, dict[str, Estimate]] = {}
+    for hop, turns in results.items():
+        cases = sorted(base.keys() & turns.keys())
+        scripts = [base[case].script for case in cases]
+        costs[hop] = {}
+        print(f"\n{hop}, {len(cases)} pairs")
+        for name in (*TIMES, *SOUND):
+            digits = 0 if name in TIMES else 2
+            here, there = ([each[case].values[name] for case in cases] for each in (turns, base))
+            costs[hop][name] = paired_difference(there, here, scripts)
+            mean, median = np.mean(here), np.median(here)
+            cost = "" if hop == BASE else f"  difference {shown(costs[hop][name], digits)}"
+            print(f"  {name:15} mean {mean:8.{digits}f}  p50 {median:8.{digits}f}{cost}")
+    values = "; ".join(
+        f"{hop} {shown(cost['voice_to_voice'], 0)} ms, DNSMOS {shown(cost['ovrl'], 2)}"
+        for hop, cost in costs.items()
+        if hop != BASE
+    )
+    print(f"\nhops: {values}, against {BASE} (aim: none, the bots' transports decide)")
+
+
+async def measure_all(asked: argparse.Namespace) -> None:
+    flags = ["--data", asked.data, "--concurrency", "1"]
+    flags += ["--limit", str(asked.limit)] if asked.limit else []
+    missing = [hop for hop in asked.hops if not (asked.folder / hop).exists()]
+    with busy(asked.busy):
+        for first in range(0, len(missing), asked.at_once):
+            now = missing[first : first + asked.at_once]
+            await asyncio.gather(*(measure(hop, asked.python, asked.folder / hop, flags) for hop in now))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where runs are written; existing ones are only shown")
+    parser.add_argument("--python", type=Path, default=Path(".venv-strangers/voice/bin/python"))
+    parser.add_argument("--data", default="sample", help="recordings to play")
+    parser.add_argument("--limit", type=int, help="how many of them")
+    parser.add_argument("--hops", nargs="*", default=list(HOPS), choices=list(HOPS))
+    parser.add_argument("--at-once", type=int, default=1, help="hops that are measured simultaneously")
+    parser.add_argument("--busy", type=int, default=0, help="processes that compute without pause")
+    parser.add_argument("--measure-only", action="store_true", help="do not rate the replies")
+    asked = parser.parse_args()
+    asyncio.run(measure_all(asked))
+    if not asked.measure_only:
+        show(asked.folder)
+
+
+if __name__ == "__main__":
+    main()
