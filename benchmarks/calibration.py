@@ -1,24 +1,64 @@
-"""The harness's measurement error relative to known times, at 1 and 50 concurrent sessions."""
+"""The harness's measurement error relative to known times, at several numbers of concurrent sessions.
+
+The built-in endpoint logs the true times. Arguments measure other clients than the default one, with shorter
+turns: ``python benchmarks/calibration.py twilio livekit --sessions 1 10 --turns 60``. The floor is the
+lateness of a bare timer loop in the same minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
 
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.session.event_loop import run
 
-AIMS_MS = {1: 2.0, 50: 5.0}
+AIMS_MS = {1: 2.0, 10: 5.0, 50: 5.0}
+DEFAULT_SESSIONS = (1, 50)
+SHORT = CalibrationPlan(
+    speech_ms=(300, 600), delay_ms=(50, 200), lead_silence_ms=(0, 150), reply_ms=300, floor_wakes=200
+)
+
+
+def measure(plan: CalibrationPlan) -> float:
+    """Print the errors of a plan; return the p99 of the first byte or, if it has none, of voice to voice."""
+    before = os.getloadavg()[0]
+    figures = run(calibrate(plan)).as_json()
+    print(
+        f"{plan.endpoint}, {plan.sessions} at a time, {figures['n']} turns, {figures['failed']} failed, "
+        f"load {before:.1f} to {os.getloadavg()[0]:.1f}, stamps {figures['stamped_turns']}"
+    )
+    for name, errors in figures["errors_ms"].items():
+        print(f"  error of {name}: bias {errors['bias']}, p50 {errors['p50']}, p99 {errors['p99']} ms")
+    for name, key in {
+        "lag": "lag_ms",
+        "bare timer": "floor_ms",
+        "arrival stamp": "arrival_ms",
+        "sending": "send_lateness_ms",
+    }.items():
+        if figures[key]:  # continuous media have no chunks whose arrivals could be compared
+            print(f"  {name}: p50 {figures[key]['p50']}, p99 {figures[key]['p99']} ms", flush=True)
+    errors = figures["errors_ms"]
+    return float((errors.get("first_byte") or errors["voice_to_voice"])["p99"])
 
 
 def main() -> None:
-    p99 = {}
-    for sessions in AIMS_MS:
-        turns = 60 if sessions == 1 else 400
-        figures = run(calibrate(CalibrationPlan(sessions=sessions, turns=turns))).as_json()
-        print(f"{sessions} at a time, {figures['n']} turns, {figures['failed']} failed")
-        for name, errors in figures["errors_ms"].items():
-            print(f"  error of {name}: bias {errors['bias']}, p50 {errors['p50']}, p99 {errors['p99']} ms")
-        print(f"  lag: p50 {figures['lag_ms']['p50']}, p99 {figures['lag_ms']['p99']} ms")
-        p99[sessions] = figures["errors_ms"]["first_byte"]["p99"]
-    values = " and ".join(str(p99[sessions]) for sessions in AIMS_MS)
-    aims = " and ".join(f"<= {aim:g}" for aim in AIMS_MS.values())
-    print(f"calibration: {values} ms first_byte p99 at 1 and 50 sessions (aim {aims})")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("endpoints", nargs="*", help="clients to measure; by default, the built-in one")
+    parser.add_argument("--sessions", nargs="*", type=int, default=list(DEFAULT_SESSIONS))
+    parser.add_argument("--turns", type=int, help="turns of each; by default, 60, or 400 with many sessions")
+    asked = parser.parse_args()
+    plans = [replace(SHORT, endpoint=endpoint) for endpoint in asked.endpoints] or [CalibrationPlan()]
+    for plan in plans:
+        p99 = []
+        for sessions in asked.sessions:
+            turns = asked.turns or (60 if sessions == 1 else 400)
+            p99.append(measure(replace(plan, sessions=sessions, turns=turns)))
+        aims = " and ".join(f"<= {AIMS_MS.get(sessions, 5.0):g}" for sessions in asked.sessions)
+        values, numbers = (" and ".join(map(str, each)) for each in (p99, asked.sessions))
+        what = "first_byte" if plan.endpoint == CalibrationPlan().endpoint else plan.endpoint
+        print(f"calibration: {values} ms {what} p99 at {numbers} sessions (aim {aims})")
 
 
 if __name__ == "__main__":
