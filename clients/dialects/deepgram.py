@@ -37,6 +37,7 @@ from live_eval.clients.toolkit import (
     Fields,
     ResponseTracker,
     TrackedResponse,
+    UserTurns,
     given,
     merged,
     refuse_settings,
@@ -46,10 +47,8 @@ from live_eval.clients.toolkit import (
     websocket_url,
 )
 from live_eval.dialect import (
-    Committed,
     Dial,
     EndpointSettings,
-    InputTranscript,
     Output,
     ReplyText,
     SpeechStarted,
@@ -107,7 +106,7 @@ class DeepgramAgent(EventDialect):
         }
         self._replies = ResponseTracker()
         self._request_id: str | None = None
-        self._user_items = 0
+        self._turns = UserTurns()
         self._answered = False  # the current turn has had a reply
         self._drops = False  # drop audio: its reply was interrupted
 
@@ -142,9 +141,7 @@ class DeepgramAgent(EventDialect):
         self._drops = False
         if event.need_text("role") == "user":
             self._answered = False
-            self._user_items += 1
-            item_id = f"user_{self._user_items}"
-            return [Committed(item_id), InputTranscript(text, True, item_id)]
+            return self._turns.said(text)
         outputs: list[Output] = []
         last = self._replies.last()
         reply = last if last is not None and last.done and self._answered else self._reply(outputs)

@@ -35,6 +35,7 @@ from live_eval.clients.toolkit import (
     MalformedError,
     ResponseTracker,
     TrackedResponse,
+    UserTurns,
     given,
     merged,
     refuse_settings,
@@ -44,11 +45,9 @@ from live_eval.clients.toolkit import (
     websocket_url,
 )
 from live_eval.dialect import (
-    Committed,
     Dial,
     EndpointProblem,
     EndpointSettings,
-    InputTranscript,
     Output,
     ReplyAudio,
     ReplyText,
@@ -120,7 +119,7 @@ class HumeEvi(EventDialect):
         }
         self._replies = ResponseTracker()
         self._holders: dict[str, TrackedResponse] = {}  # replies by sentence ID
-        self._user_items = 0
+        self._turns = UserTurns()
         self._user_speaks = False
 
     def dial(self) -> Dial:
@@ -156,9 +155,7 @@ class HumeEvi(EventDialect):
                 outputs.append(SpeechStarted(event.child("time").integer("begin")))
             return outputs
         self._user_speaks = False
-        self._user_items += 1
-        item_id = f"user_{self._user_items}"
-        return [Committed(item_id), InputTranscript(text, True, item_id)]
+        return self._turns.said(text)
 
     def _on_interruption(self, event: Fields, at_ns: int) -> list[Output]:
         outputs: list[Output] = [] if self._user_speaks else [SpeechStarted()]

@@ -25,48 +25,39 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
 
-from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects._nova_sonic_errors import failure_kind
-from live_eval.clients.dialects._nova_sonic_prompt import OUTPUT_RATE_HZ, NovaPrompt, nova_dial
+from live_eval.clients.dialects._nova_sonic_prompt import NovaPrompt, nova_dial
+from live_eval.clients.dialects._nova_sonic_replies import NovaReplies
 from live_eval.clients.toolkit import (
     BaseDialect,
     Fields,
     Handler,
     MalformedError,
-    ResponseTracker,
+    UserTurns,
     parse_object,
 )
 from live_eval.dialect import (
-    Committed,
     Dial,
     EndpointSettings,
     InputTranscript,
     Message,
     Output,
     Reconnect,
-    ReplyAudioDone,
-    ReplyText,
-    ResponseDone,
-    ResponseStarted,
     SetTimer,
 )
 from live_eval.errors import FailureKind
-from live_eval.timing import ResponseStatus
-from live_eval.types import Usage
 
 __all__ = ["NovaSonic"]
 
 _SECOND_NS = 1_000_000_000
-_COMPLETE, _RENEW = "complete the reply", "renew the session"
+_RENEW = "renew the session"
 _RECENT_FRAMES = 150  # three seconds
-_CODEC = Codec(CodecName.PCM16, OUTPUT_RATE_HZ)
 _INTERRUPTED = re.compile(r'\s*\{\s*"interrupted"\s*:\s*true\s*\}\s*')
-_TOKENS = tuple((side, f"{kind}Tokens") for side in ("input", "output") for kind in ("speech", "text"))
 _CHECK_KEY = "check the AWS credentials, and that they may use this model in this region"
 
 
@@ -106,15 +97,10 @@ class NovaSonic(BaseDialect):
             "usageEvent": self._on_usage,
             "toolUse": self._on_tool_use,
         }
-        self._replies = ResponseTracker()
+        self._replies = NovaReplies(partial(self._prompt.remember, "ASSISTANT"))
         self._content = _Content()
-        self._planned: list[str] = []  # the texts of the last reply
-        self._spoken: list[str] = []
-        self._ending = False  # whether the audio of the active reply has ended
-        self._drops = False  # whether content belongs to a reply that was interrupted
         self._heard: list[str] = []  # the user's words since the last reply began
-        self._user_items = 0
-        self._tokens = dict.fromkeys(_TOKENS, 0)
+        self._turns = UserTurns()
         self._opened_ns = 0
         self._moving = False  # whether a new connection has been requested
         self._recent: deque[bytes] = deque(maxlen=_RECENT_FRAMES)
@@ -160,7 +146,7 @@ class NovaSonic(BaseDialect):
         return (self._prompt.frame(pcm),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        return self._finished(at_ns) if name == _COMPLETE else self._renew(at_ns)
+        return self._finished(at_ns) if name == NovaReplies.TIMER else self._renew(at_ns)
 
     def finish(self, at_ns: int) -> Sequence[Output]:
         farewell = () if self._moving or self.over else self._prompt.end()
@@ -177,42 +163,33 @@ class NovaSonic(BaseDialect):
     def _on_content_start(self, event: Fields, at_ns: int) -> list[Output]:
         stage = _stage(event.text("additionalModelFields"))
         self._content = _Content(event.need_text("type"), event.text("role") or "", stage)
-        begins = stage == "SPECULATIVE" or (self._content.kind == "AUDIO" and not self._drops)
-        if self._content.role != "ASSISTANT" or not begins:
+        begins = stage == "SPECULATIVE" or (self._content.kind == "AUDIO" and not self._replies.drops)
+        if self._content.role != "ASSISTANT" or not begins or self._replies.unfinished:
             return []
-        if self._replies.active is not None and not self._ending:
-            return []
-        outputs = self._completed()
-        self._drops, self._planned, self._spoken = False, [], []
+        outputs = self._replies.complete()
         self._recent.clear()
         if self._heard:
-            item, text = self._user_item(), " ".join(self._heard)
-            self._heard, self._user_items = [], self._user_items + 1
+            text, self._heard = " ".join(self._heard), []
             self._prompt.remember("USER", text)
-            outputs += [Committed(item), InputTranscript(text, True, item)]
-        return [*outputs, ResponseStarted(self._replies.begin().response_id)]
+            outputs += self._turns.said(text)
+        return [*outputs, self._replies.begin()]
 
     def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
         text = event.need_text("content").strip()
         if _INTERRUPTED.fullmatch(text):
-            return self._interrupted(at_ns)
+            return self._replies.interrupt(at_ns)
         if not text:
             return []
         if self._content.role == "USER":
             self._heard.append(text)
-            return [InputTranscript(f"{text} ", False, self._user_item())]
+            return [InputTranscript(f"{text} ", False, self._turns.next)]
         if self._content.stage == "FINAL":
-            self._spoken.append(text)
+            self._replies.spoken(text)
             return []
-        reply = self._replies.active
-        if reply is None or self._drops:
-            return []
-        self._planned.append(text)
-        return [ReplyText(reply.response_id, f"{text} ")]
+        return self._replies.planned(text)
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
-        pcm = event.need_samples("content")
-        return self._replies.hear(pcm, _CODEC, at_ns) if pcm and not self._drops else []
+        return self._replies.hear(event.need_samples("content"), at_ns)
 
     def _on_content_end(self, event: Fields, at_ns: int) -> list[Output]:
         ended, self._content = self._content, _Content()
@@ -220,19 +197,13 @@ class NovaSonic(BaseDialect):
         if ended.role != "ASSISTANT":
             return []
         if reason == "INTERRUPTED":
-            return self._interrupted(at_ns)
-        reply = self._replies.active
-        if ended.kind == "AUDIO" and reason == "END_TURN" and reply is not None:
-            self._ending = True
-            due_ns = max(at_ns, reply.plays_until_ns) + _SECOND_NS
-            return [ReplyAudioDone(reply.response_id), SetTimer(_COMPLETE, due_ns)]
-        whole = self._ending and len(self._spoken) >= len(self._planned)
-        return self._finished(at_ns) if ended.stage == "FINAL" and whole else []
+            return self._replies.interrupt(at_ns)
+        if ended.kind == "AUDIO" and reason == "END_TURN":
+            return self._replies.audio_ended(at_ns)
+        return self._finished(at_ns) if ended.stage == "FINAL" and self._replies.all_spoken else []
 
     def _on_usage(self, event: Fields, at_ns: int) -> list[Output]:
-        delta = event.child("details").child("delta")
-        for each in self._tokens:
-            self._tokens[each] += delta.child(each[0]).integer(each[1]) or 0
+        self._replies.count(event.child("details").child("delta"))
         return []
 
     def _on_tool_use(self, event: Fields, at_ns: int) -> list[Output]:
@@ -245,72 +216,26 @@ class NovaSonic(BaseDialect):
         hint = f"; {_CHECK_KEY}" if kind is FailureKind.AUTHENTICATION else ""
         return [self.fatal(kind, f"the endpoint ended the session: {name}: {text}{hint}", name)]
 
-    # -- Replies -----------------------------------------------------------------------------------------
+    # -- Renewal -----------------------------------------------------------------------------------------
 
     def _finished(self, at_ns: int) -> list[Output]:
         """Complete the active reply, and renew an old session."""
-        outputs = self._completed()
+        outputs = self._replies.complete()
         due = bool(outputs) and at_ns - self._opened_ns >= self.renew_ns
         return [*outputs, *(self._renew(at_ns) if due else ())]
-
-    def _completed(self) -> list[Output]:
-        reply = self._replies.active
-        if reply is None:
-            return []
-        self._ending = False
-        self._replies.end(reply)
-        whole = 0 < len(self._planned) <= len(self._spoken)
-        text = " ".join(self._spoken if whole else self._planned)
-        if text:
-            self._prompt.remember("ASSISTANT", text)
-        done = ResponseDone(reply.response_id, ResponseStatus.COMPLETED, usage=self._usage())
-        spoken = [ReplyText(reply.response_id, text, final=True)] if whole else []
-        return [*spoken, done, SetTimer(_COMPLETE, None)]
-
-    def _interrupted(self, at_ns: int) -> list[Output]:
-        """Stop the reply that is audible, and drop its late content."""
-        self._drops, self._ending = True, False
-        reply = self._replies.audible(at_ns)
-        if reply is None:
-            return []
-        outputs: list[Output] = [SetTimer(_COMPLETE, None)]
-        text = " ".join(self._spoken)
-        if text:
-            outputs.append(ReplyText(reply.response_id, text, final=True))
-            if not reply.done:
-                self._prompt.remember("ASSISTANT", text)
-        for output in self._replies.interrupt(at_ns, "INTERRUPTED"):
-            if isinstance(output, ResponseDone):
-                output = replace(output, usage=self._usage())
-            outputs.append(output)
-        return outputs
-
-    def _usage(self) -> Usage | None:
-        """Return the tokens counted since the last reply."""
-        heard, read, spoken, written = self._tokens.values()
-        self._tokens = dict.fromkeys(_TOKENS, 0)
-        counted = heard or read or spoken or written
-        return Usage(heard + read, spoken + written, heard, spoken) if counted else None
 
     def _renew(self, at_ns: int) -> list[Output]:
         """Replace the session; a reply that is still arriving is cut off."""
         if self._moving or self.over:
             return []
-        reply, outputs = self._replies.active, list[Output]()
-        if reply is not None:
-            self._replies.end(reply)
-            outputs.append(ResponseDone(reply.response_id, ResponseStatus.CANCELLED, "session renewed"))
-        outputs += self._prompt.end()
+        outputs = [*self._replies.cut_off("session renewed"), *self._prompt.end()]
         self._moving, self._waiting = True, list(self._recent)
-        self._content, self._heard, self._ending, self._drops = _Content(), [], False, False
+        self._content, self._heard = _Content(), []
         text = (
             f"the session is renewed after {(at_ns - self._opened_ns) // _SECOND_NS} s, since it ends after "
             "8 minutes: the new one receives the conversation as text"
         )
-        return [*outputs, SetTimer(_COMPLETE, None), self.warning(text), Reconnect()]
-
-    def _user_item(self) -> str:
-        return f"user_{self._user_items + 1}"
+        return [*outputs, self.warning(text), Reconnect()]
 
 
 def _stage(fields: str | None) -> str:

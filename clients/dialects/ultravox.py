@@ -34,6 +34,7 @@ from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
     ResponseTracker,
+    UserTurns,
     given,
     http_url,
     merged,
@@ -43,7 +44,6 @@ from live_eval.clients.toolkit import (
     stored_agent,
 )
 from live_eval.dialect import (
-    Committed,
     Dial,
     EndpointSettings,
     InputTranscript,
@@ -95,7 +95,7 @@ class Ultravox(EventDialect):
             "client_tool_invocation": lambda event, _: [self.tool_called(event.text("toolName"), "call")],
         }
         self._replies = ResponseTracker()
-        self._user_items = 0
+        self._turns = UserTurns()
         self._accepted = False  # whether the current turn was accepted
         self._transcribed = True  # whether the last accepted turn has its transcript
         self._drops = False  # whether audio belongs to a reply that was cut off
@@ -140,7 +140,7 @@ class Ultravox(EventDialect):
             # the transcript of the last accepted turn may arrive after its reply
             outputs = self._accept() if self._transcribed else []
             self._transcribed = True
-            return [*outputs, InputTranscript(text, True, f"user_{self._user_items}")]
+            return [*outputs, InputTranscript(text, True, self._turns.last)]
         if self._drops:
             return []
         outputs = []
@@ -163,8 +163,7 @@ class Ultravox(EventDialect):
         if self._accepted:
             return []
         self._accepted, self._transcribed = True, False
-        self._user_items += 1
-        return [Committed(f"user_{self._user_items}")]
+        return self._turns.accept()
 
 
 def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:

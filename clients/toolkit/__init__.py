@@ -46,6 +46,7 @@ from live_eval.clients.toolkit._settings import (
     websocket_url,
 )
 from live_eval.clients.toolkit._unmarked import UnmarkedReplies
+from live_eval.clients.toolkit._user_turns import UserTurns
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
 from live_eval.text.mappings import merged
 
@@ -63,6 +64,7 @@ __all__ = [
     "TrackedResponse",
     "Truncation",
     "UnmarkedReplies",
+    "UserTurns",
     "WebRtcBot",
     "bearer_header",
     "check_extra",
