@@ -32,6 +32,7 @@ __all__ = [
     "ClientSpec",
     "Emulation",
     "Plugin",
+    "Trial",
     "client",
     "default_judges",
     "find_plugins",
@@ -63,6 +64,27 @@ class Emulation:
     lossy_input: bool = False
     exclusive: bool = False
     calibrates: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Third-party programs that a client was tried with, and what it was never tried with.
+
+    Args:
+        servers: Third-party agents or servers that the client talked to.
+        clients: Third-party clients that talked to the reference endpoint's emulation.
+        untried: What the client was never tried with; empty if nothing.
+    """
+
+    servers: str = ""
+    clients: str = ""
+    untried: str = "the vendor's service"
+
+    @property
+    def strangers(self) -> str:
+        """The third-party programs; empty if there are none."""
+        with_emulation = f"{self.clients} (as client of the built-in endpoint)" if self.clients else ""
+        return "; ".join(filter(None, (self.servers, with_emulation)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +125,7 @@ class ClientSpec:
         limits: Other limits, for users.
         docs_url: URL of the vendor's documentation.
         verified: Date of the last test against the vendor's service, or None.
+        trial: What the client was tried with.
         launch: ``"module:function"`` that starts the service for a run without a base URL: called with the
             data set's folder and the log folder, it returns an asynchronous context manager of the base URL.
             None if the service cannot be started.
@@ -142,6 +165,7 @@ class ClientSpec:
     limits: str = ""
     docs_url: str = ""
     verified: str | None = None
+    trial: Trial = Trial()
     launch: str | None = None
     emulation: Emulation | None = None
 

@@ -22,6 +22,8 @@ _COLUMNS = {
     "rates": "kHz in, out",
     "turn_modes": "turns",
     "key_variable": "API key",
+    "strangers": "tried with",
+    "untried": "never tried with",
 }
 _DETAILS = {
     "name": "endpoint",
@@ -43,6 +45,8 @@ _DETAILS = {
     "key_variable": "API key",
     "missing": "missing here",
     "verified": "tested with the vendor",
+    "strangers": "tried with",
+    "untried": "never tried with",
     "docs_url": "documentation",
 }
 
@@ -92,6 +96,8 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         "histories": [history.value for history in spec.histories],
         "comparable": spec.transport_kind is not TransportKind.HTTP,
         "verified": spec.verified or False,
+        "strangers": spec.trial.strangers,
+        "untried": spec.trial.untried,
     }
 
 

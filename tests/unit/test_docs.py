@@ -15,6 +15,7 @@ from live_eval.cli import COMMANDS, cli
 from live_eval.cli._assertions import parse_assertions
 from live_eval.cli._help import CommandGroup
 from live_eval.data import echomind, manifest, questions
+from tests.support.bundled import SPECS
 from tests.support.documentation import DOCS, PAGES, ROOT, blocks, calls, shell_lines, without_blocks
 from tests.support.plugin_flags import plugin_flags
 
@@ -98,6 +99,15 @@ def test_a_page_ends_with_one_newline_and_has_no_double_blank_lines(page: Path) 
 def test_the_reference_lists_every_command() -> None:
     text = (ROOT / "docs/reference/commands.md").read_text("utf-8")
     assert [name for name in COMMANDS if f"`live-eval {name}`" not in text] == []
+
+
+def test_the_reference_shows_what_each_endpoint_was_tried_with() -> None:
+    page = (DOCS / "reference/endpoints.md").read_text("utf-8")
+    section = page.partition("## What each was tried with\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if "|" in line]
+    listed = {name.strip("`"): cells for name, *cells in rows[-len(SPECS) :]}
+    trials = {spec.name: spec.trial for spec in SPECS.values()}
+    assert listed == {name: [each.servers, each.clients, each.untried] for name, each in trials.items()}
 
 
 def test_pytest_has_the_flags_of_its_commands() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,15 @@ def test_a_narrow_table_breaks_no_word(
     print_table(console(width=width), table)
     printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert printed == [" ".join(line.split()) for line in lines]
+
+
+def test_an_endpoint_is_shown_with_what_it_was_tried_with() -> None:
+    shown = CliRunner().invoke(cli, ["endpoints", "twilio"]).output
+    rows = [re.split(r"\s{2,}", line) for line in shown.splitlines() if "tried with" in line]
+    assert rows == [
+        ["tried with", "pipecat 1.14; streamdouble 0.3 (as client of the built-in endpoint)"],
+        ["never tried with", "a call by Twilio"],
+    ]
 
 
 def test_an_endpoint_is_shown_with_the_histories_that_it_accepts() -> None:
