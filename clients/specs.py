@@ -15,6 +15,7 @@ __all__ = [
     "AZURE",
     "DEEPGRAM",
     "ELEVENLABS",
+    "ELEVENLABS_WEBRTC",
     "EXOTEL",
     "FASTRTC_WEBRTC",
     "GEMINI_LIVE",
@@ -371,6 +372,24 @@ ELEVENLABS = _websocket(
     docs_url="https://elevenlabs.io/docs/agents-platform/api-reference/agents-platform/websocket",
     trial=Trial(clients="elevenlabs 2.78", untried="ElevenLabs' service"),
     emulation=Emulation(base_path="/v1"),
+)
+
+ELEVENLABS_WEBRTC = _webrtc(
+    name="elevenlabs-webrtc",
+    title="ElevenLabs Agents over WebRTC",
+    dialect=f"{_DIALECTS}.elevenlabs_webrtc:ElevenLabsWebRtc",
+    transport="live_eval.clients.transports.livekit:LiveKitTransport",
+    base_url="https://api.elevenlabs.io/v1",
+    transcription_model=ELEVENLABS.transcription_model,
+    key_variable=ELEVENLABS.key_variable,
+    packages=("livekit",),
+    extra="livekit",
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    limits="needs the extra livekit; endpoint.extra.agent_id names the agent, which sets model, voice and "
+    "prompt; a LiveKit room, in which replies are detected by their energy",
+    docs_url="https://elevenlabs.io/docs/agents-platform/libraries/web-sockets",
+    trial=Trial(untried="ElevenLabs' service"),
+    emulation=Emulation(base_path="/v1", lossy_input=True),
 )
 
 ASSEMBLYAI = _websocket(

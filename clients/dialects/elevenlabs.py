@@ -28,52 +28,41 @@ There are no manual turns, incomplete responses, usage or rate-limit messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from live_eval.audio import Codec, CodecName, StreamResampler, encode
+from live_eval.clients.dialects._elevenlabs_events import (
+    ADDRESS_OPTIONS,
+    IGNORED,
+    PATH,
+    ElevenLabsEvents,
+    address_query,
+    initiation,
+)
 from live_eval.clients.toolkit import (
     RATES_HZ,
-    EventDialect,
     Fields,
     UnmarkedReplies,
-    given,
     http_url,
-    merged,
     refuse_settings,
     send_audio,
     send_json,
     websocket_url,
 )
-from live_eval.dialect import (
-    Committed,
-    Dial,
-    EndpointProblem,
-    EndpointSettings,
-    InputTranscript,
-    Lookup,
-    Output,
-    SpeechStarted,
-)
-from live_eval.errors import FailureKind, UsageError
+from live_eval.dialect import Dial, EndpointProblem, EndpointSettings, Lookup, Output
+from live_eval.errors import FailureKind
 
 __all__ = ["ElevenLabsAgent"]
 
 _DEFAULT = "pcm_16000"
 _CODEC = Codec(CodecName.PCM16, 16_000)
-_PATH = "convai/conversation"
-_QUERY = ("agent_id", "environment")
 _PCM = re.compile(r"pcm_(\d{4,6})", re.ASCII)
-_EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
-_OVERRIDE = re.compile("override", re.IGNORECASE)
-_ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
 
 
-class ElevenLabsAgent(EventDialect):
+class ElevenLabsAgent(ElevenLabsEvents):
     """A `Dialect` that tracks the state of one session.
 
     Raises:
@@ -83,56 +72,39 @@ class ElevenLabsAgent(EventDialect):
     needs_continuous_input = True
     before_ready = frozenset({"conversation_initiation_metadata", "ping", "error", "client_error"})
     audio_fields = ("audio_base_64", "user_audio_chunk")
-    ignored = frozenset(
-        {
-            "agent_chat_response_part",
-            "agent_tool_request",
-            "agent_tool_response",
-            "context_usage",
-            "guardrail_triggered",
-            "internal_turn_probability",
-            "vad_score",
-        }
-    )
+    ignored = IGNORED
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        query = {name: _text(name, settings.extra[name]) for name in _QUERY if name in settings.extra}
-        self._url = websocket_url(settings.base_url, _PATH, query)
-        self._signer = http_url(settings.base_url, f"{_PATH}/get-signed-url", query)
-        laid_over = {name: value for name, value in settings.extra.items() if name not in _QUERY}
-        self._asked = merged(_asked(settings), laid_over)
+        query = address_query(settings)
+        self._url = websocket_url(settings.base_url, PATH, query)
+        self._signer = http_url(settings.base_url, f"{PATH}/get-signed-url", query)
+        refuse_settings(settings, turn_mode="the agent's turn model ends turns; remove this setting")
+        self._initiation = initiation(settings)
+        self._replies = UnmarkedReplies()
         self.handlers = {
+            **self.events,
             "conversation_initiation_metadata": self._on_metadata,
             "audio": self._on_audio,
             "agent_response": self._on_response,
             "agent_response_complete": lambda event, at_ns: self._replies.over(),
             "agent_response_correction": self._on_correction,
             "interruption": self._on_interruption,
-            "user_transcript": self._on_transcript,
-            "tentative_user_transcript": self._on_tentative,
-            "ping": self._on_ping,
-            "client_tool_call": self._on_tool_call,
-            "error": self._on_error,
-            "client_error": self._on_error,
         }
-        self._replies = UnmarkedReplies()
         self._input = self._output = _CODEC
         self._resampler: StreamResampler | None = None
         self._interrupted_at = -1  # audio up to this event ID is dropped
-        self._user_items = 0
-        self._user_speaks = False
 
     def dial(self) -> Dial:
         key = self.settings.key
         if key is None:
             return Dial(self._url)
-        read = partial(self.address_in, field="signed_url", public=_QUERY)
+        read = partial(self.address_in, field="signed_url", public=ADDRESS_OPTIONS)
         lookup = Lookup(None, 'JSON with "signed_url"', read)
         return Dial(self._signer, {"xi-api-key": key.reveal()}, lookup=lookup)
 
     def opened(self, at_ns: int) -> Sequence[Output]:
-        return (send_json({"type": "conversation_initiation_client_data", **self._asked}),)
+        return (send_json(self._initiation),)
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         if self._resampler is not None:
@@ -145,14 +117,10 @@ class ElevenLabsAgent(EventDialect):
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         when = "in the conversation" if self.ready else "before the conversation began"
         problem = self.ended(self.closed_text(when, code, reason))
-        text = problem.message
-        if not self.ready and "agent_id" not in self.settings.extra:
-            text += "; endpoint.extra.agent_id names the agent"
-        if _EXPIRED.search(text):
-            return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
-        if not self.ready and _OVERRIDE.search(text):
-            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
-        return replace(problem, message=text)
+        return self.with_advice(problem, named="agent_id" in self.settings.extra)
+
+    def answer(self, message: Mapping[str, object]) -> Output:
+        return send_json(message)
 
     # -- Endpoint messages -------------------------------------------------------------------------------
 
@@ -195,36 +163,7 @@ class ElevenLabsAgent(EventDialect):
         dropped = event.child("interruption_event").integer("event_id")
         if dropped is not None:
             self._interrupted_at = max(self._interrupted_at, dropped)
-        started = [] if self._user_speaks else [SpeechStarted()]
-        self._user_speaks = True
-        return [*started, *self._replies.interrupted(at_ns, "interruption")]
-
-    def _on_tentative(self, event: Fields, at_ns: int) -> list[Output]:
-        found = event.child("tentative_user_transcription_event")
-        if self._user_speaks or not (found.text("user_transcript") or "").strip():
-            return []
-        self._user_speaks = True
-        return [SpeechStarted()]
-
-    def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
-        text = event.child("user_transcription_event").need_text("user_transcript").strip()
-        self._user_speaks = False
-        self._user_items += 1
-        item_id = f"user_{self._user_items}"
-        return [Committed(item_id), InputTranscript(text, True, item_id)]
-
-    def _on_ping(self, event: Fields, at_ns: int) -> list[Output]:
-        return [send_json({"type": "pong", "event_id": event.child("ping_event").integer("event_id")})]
-
-    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
-        return [self.tool_called(event.child("client_tool_call").text("tool_name"))]
-
-    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
-        found = event.child("error_event")
-        said = (found.text(name) for name in ("error_type", "message", "reason", "debug_message"))
-        self.last_error = self.clean(": ".join(filter(None, said))) or "an error without details"
-        code = found.integer("code")
-        return [self.warning(self.last_error, None if code is None else str(code))]
+        return [*self.user_began(), *self._replies.interrupted(at_ns, "interruption")]
 
 
 def _codec_of(name: str) -> Codec | None:
@@ -234,25 +173,3 @@ def _codec_of(name: str) -> Codec | None:
     pcm = _PCM.fullmatch(name)
     rate_hz = int(pcm[1]) if pcm is not None else 0
     return Codec(CodecName.PCM16, rate_hz) if rate_hz in RATES_HZ else None
-
-
-def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the fields of the first message, without the user's ``extra``."""
-    refuse_settings(
-        settings,
-        modality="ElevenLabs agents speak; text output is not supported",
-        turn_mode="the agent's turn model ends turns; remove this setting",
-        turn_detection="the agent's configuration sets the turn model; remove this setting",
-        max_output_tokens="the agent's configuration limits replies; remove this setting",
-    )
-    prompt = given(prompt=settings.instructions, llm=settings.model)
-    agent = given(prompt=prompt or None, language=settings.language)
-    voice = given(voice_id=settings.voice)
-    override = given(agent=agent or None, tts=voice or None)
-    return given(conversation_config_override=override or None)
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
-    return value

@@ -23,6 +23,7 @@ from live_eval.clients.toolkit._dialect import (
     WebRtcBot,
     send_audio,
     send_json,
+    text_in,
 )
 from live_eval.clients.toolkit._messages import (
     Fields,
@@ -81,6 +82,7 @@ __all__ = [
     "send_audio",
     "send_json",
     "stored_agent",
+    "text_in",
     "wav_header",
     "wav_rate_hz",
     "websocket_url",

@@ -64,6 +64,21 @@ def send_audio(before: str, data: bytes, after: str = '"}') -> Send:
     return Send(before + pybase64.b64encode_as_string(data) + after)
 
 
+def text_in(body: str, field: str) -> str:
+    """Return a text in the response to a `Lookup`.
+
+    Raises:
+        ValueError: The body is not a JSON object with a string in `field`.
+    """
+    try:
+        text = orjson.loads(body)[field]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise ValueError(f"got {len(body)} invalid characters") from None
+    if not isinstance(text, str):
+        raise ValueError(f"got {type(text).__name__} as {field}")
+    return text
+
+
 class BaseDialect:
     """Base class whose methods do nothing by default; a subclass implements at least `dial` and `received`.
 
@@ -185,12 +200,7 @@ class BaseDialect:
         Raises:
             ValueError: The body is not a JSON object with a string in `field`.
         """
-        try:
-            url = orjson.loads(body)[field]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"got {len(body)} invalid characters") from None
-        if not isinstance(url, str):
-            raise ValueError(f"got {type(url).__name__} as {field}")
+        url = text_in(body, field)
         self.secrets |= {value for name, value in parse_qsl(urlsplit(url).query) if name not in public}
         return Dial(url)
 

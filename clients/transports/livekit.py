@@ -18,6 +18,7 @@ import orjson
 from aiortc import RTCDataChannel, RTCPeerConnection
 
 from live_eval.clients.transports._http_errors import Address
+from live_eval.clients.transports._lookup import look_up
 from live_eval.clients.transports._webrtc_signalling import Answer, AnswerCheck, configuration
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clients.transports.websocket import WebSocketTransport
@@ -46,8 +47,9 @@ _SILENT = ("pong", "pong_resp", "refresh_token")
 class LiveKitTransport(WebRtcTransport):
     """A `Transport` over a participant's connection to a LiveKit server.
 
-    The steps in `setup_ns` are those of `WebSocketTransport`, then ``join`` (until the server has described
-    the room), and those of `WebRtcTransport` for the connection that publishes.
+    The steps in `setup_ns` are ``webhook`` (the request of a `Lookup`), those of `WebSocketTransport`, then
+    ``join`` (until the server has described the room), and those of `WebRtcTransport` for the connection that
+    publishes.
 
     Args:
         clock: Clock for arrival timestamps.
@@ -83,6 +85,8 @@ class LiveKitTransport(WebRtcTransport):
         Raises:
             ConnectError: The connection could not be opened.
         """
+        if dial.lookup is not None:
+            dial = replace(await self._found(dial, timeout_s), signalling=dial.signalling)
         self._timeout_s = timeout_s
         signed = dial.signed(self._clock.wall_ns()) if dial.signed is not None else {}
         try:
@@ -90,6 +94,17 @@ class LiveKitTransport(WebRtcTransport):
         except TransportClosedError as error:
             why = f"the server closed the connection before the room was joined: {error.reason}"
             raise Address(dial, self.schemes).failure(FailureKind.CLOSED, why) from None
+
+    async def _found(self, dial: Dial, timeout_s: float) -> Dial:
+        """Return the address of the room and the token for it."""
+        self._step_ns = self._clock.now_ns()
+        try:
+            async with asyncio.timeout(timeout_s):
+                found = await look_up(dial, self._clock, timeout_s)
+        except TimeoutError as error:
+            raise Address(dial, ("https", "http")).unreachable(error, timeout_s) from None
+        self._stepped("webhook")
+        return found
 
     async def send(self, message: Message) -> None:
         """Send a signal over the WebSocket, or a packet on the data channel.

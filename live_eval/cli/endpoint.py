@@ -203,7 +203,7 @@ def command(
     assemblyai, deepgram, elevenlabs    ws://127.0.0.1:8765/v1
     ultravox                            ws://127.0.0.1:8765/api
     gemini-live, moshi                  ws://127.0.0.1:8765
-    openai-webrtc                       http://127.0.0.1:8765/v1
+    openai-webrtc, elevenlabs-webrtc    http://127.0.0.1:8765/v1
     pipecat-webrtc, fastrtc-webrtc      http://127.0.0.1:8765
     livekit                             http://127.0.0.1:8765
     twilio                              ws://127.0.0.1:8765/media-stream

@@ -117,6 +117,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
     # A lossy codec, or frames that are not sent in separate messages.
     **dict.fromkeys(
         (
+            "elevenlabs_webrtc",
             "exotel",
             "fastrtc_webrtc",
             "livekit",

@@ -70,6 +70,12 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.RATE_LIMIT: "none is documented",
         Situation.INCOMPLETE: "it never says so",
     },
+    "elevenlabs_webrtc": {
+        Situation.MANUAL_TURN: "its turn model is always on",
+        Situation.RATE_LIMIT: "none is documented",
+        Situation.CANCELLED: NO_TURN_EVENTS,
+        Situation.INCOMPLETE: NO_TURN_EVENTS,
+    },
     "assemblyai": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",

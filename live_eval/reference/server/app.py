@@ -53,7 +53,7 @@ from live_eval.reference.server.authentication import (
     refused,
 )
 from live_eval.reference.server.host import SessionHost
-from live_eval.reference.server.rooms import LiveKitRooms
+from live_eval.reference.server.rooms import ELEVENLABS_CLAIMS, LiveKitRooms
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.site import StampedSite, accept_socket
 
@@ -232,6 +232,7 @@ class Endpoint:
         app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[self.connections.middleware])
         app.router.add_get("/healthz", self._health)
         app.router.add_get(f"{_CONVERSATION}/get-signed-url", self._signed_url)
+        app.router.add_get(f"{_CONVERSATION}/token", self._room_token)
         app.router.add_post(_CALLS, self._create_call)
         app.router.add_post("/api/agents/{agent}/calls", self._create_call)
         for path, routes in groupby(ROUTES, lambda route: route.path):
@@ -262,6 +263,13 @@ class Endpoint:
         except RefusedError as error:
             return refused(error)
         return web.json_response({"signed_url": _websocket_url(request, _CONVERSATION, signature)})
+
+    async def _room_token(self, request: web.Request) -> web.Response:
+        """Return a token for the room of a conversation with an ElevenLabs agent."""
+        try:
+            return web.json_response({"token": self.host.room_token(request, ELEVENLABS_CLAIMS)})
+        except RefusedError as error:
+            return refused(error)
 
     async def _create_call(self, request: web.Request) -> web.Response:
         """Create an Ultravox call, and return the address to join it."""

@@ -22,6 +22,7 @@ __all__ = [
     "authenticate",
     "conversation_signature",
     "refused",
+    "room_token",
 ]
 
 KEY_PARAMETER = "key"
@@ -86,6 +87,14 @@ def conversation_signature(token: Secret) -> str:
     return hmac.new(token.reveal().encode(), SIGNATURE_PARAMETER.encode(), hashlib.sha256).hexdigest()
 
 
+def room_token(token: Secret | None, claims: Mapping[str, object]) -> str:
+    """Return a LiveKit token (RFC 7519, HMAC-SHA256) with these claims, signed with the endpoint's token."""
+    parts = ({"alg": "HS256", "typ": "JWT"}, claims)
+    signed = b".".join(base64.urlsafe_b64encode(orjson.dumps(part)).rstrip(b"=") for part in parts)
+    secret = token.reveal().encode() if token is not None else b""
+    return b".".join((signed, _signature(signed, secret))).decode()
+
+
 def refused(refusal: RefusedError) -> web.Response:
     """Return a refusal as an HTTP response."""
     kind = "requests" if refusal.status == 429 else "invalid_request_error"
@@ -109,8 +118,11 @@ def _is_signed(request: web.Request, token: bytes) -> bool:
 def _is_signed_token(given: str, secret: bytes) -> bool:
     """Return whether a value is one of LiveKit's tokens (RFC 7519), signed with the token as the secret."""
     signed, _, signature = given.encode(errors="surrogatepass").rpartition(b".")
-    digest = base64.urlsafe_b64encode(hmac.digest(secret, signed, hashlib.sha256)).rstrip(b"=")
-    return hmac.compare_digest(signature, digest)
+    return hmac.compare_digest(signature, _signature(signed, secret))
+
+
+def _signature(signed: bytes, secret: bytes) -> bytes:
+    return base64.urlsafe_b64encode(hmac.digest(secret, signed, hashlib.sha256)).rstrip(b"=")
 
 
 def _presented(request: web.Request) -> list[str]:

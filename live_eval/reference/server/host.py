@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import replace
 
 from aiohttp import WSCloseCode, web
@@ -25,6 +25,7 @@ from live_eval.reference.server.authentication import (
     RefusedError,
     authenticate,
     conversation_signature,
+    room_token,
 )
 from live_eval.reference.server.client_session import Channel, ServerSession, packer
 from live_eval.reference.server.output_buffer import SessionAudio
@@ -121,6 +122,11 @@ class SessionHost:
         """Return the URL parameters that admit the holder of a signed URL, or raise `RefusedError`."""
         authenticate(request, self._token)
         return {} if self._token is None else {SIGNATURE_PARAMETER: conversation_signature(self._token)}
+
+    def room_token(self, request: web.Request, claims: Mapping[str, object]) -> str:
+        """Return a token that admits its holder to a room, or raise `RefusedError`."""
+        authenticate(request, self._token)
+        return room_token(self._token, claims)
 
     async def begin(
         self, request: web.Request, settings: ReferenceSettings

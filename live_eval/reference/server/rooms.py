@@ -24,6 +24,7 @@ from live_eval.errors import PluginError
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import FaultScript
 from live_eval.reference.faults.injection import DeltaFaults
+from live_eval.reference.protocols.elevenlabs_room import ElevenLabsRoomProtocol
 from live_eval.reference.protocols.livekit import (
     AGENT_SID,
     AGENT_TRACK,
@@ -31,6 +32,7 @@ from live_eval.reference.protocols.livekit import (
     LiveKitProtocol,
     agent,
 )
+from live_eval.reference.protocols.protocol import ServerProtocol
 from live_eval.reference.server.authentication import TOKEN_PARAMETER, RefusedError, refused
 from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.output_buffer import SessionAudio
@@ -45,7 +47,7 @@ from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
 from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
 from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
-__all__ = ["LiveKitRooms", "RoomParticipant", "claims_of"]
+__all__ = ["ELEVENLABS_CLAIMS", "LiveKitRooms", "RoomParticipant", "claims_of"]
 
 _PATH = "/rtc"
 # Every parameter of LiveKit's clients; all others are settings of the endpoint.
@@ -83,6 +85,14 @@ _CLOSE_TIMEOUT_S = 2.0
 _PING_INTERVAL_S, _PING_TIMEOUT_S = 5, 15
 _OPUS = "audio/opus"
 _IDENTITY, _ROOM = "client", "room"
+
+
+ELEVENLABS_CLAIMS: Mapping[str, Any] = {
+    "sub": "elevenlabs-client",
+    "metadata": "ElevenLabs Agents",
+    "video": {"roomJoin": True, "room": "conversation"},
+}
+"""Claims of the tokens for conversations with an ElevenLabs agent."""
 
 
 class LiveKitRooms:
@@ -128,7 +138,10 @@ class LiveKitRooms:
         identity = str(claims.get("sub") or _IDENTITY)
         participant = RoomParticipant(channel, modules, self._host.clock, settings.faults, identity)
         name = _dispatched(claims)
-        protocol = LiveKitProtocol(self._host.engine(settings, LIVEKIT_CONFIG), identity, name)
+        engine = self._host.engine(settings, LIVEKIT_CONFIG)
+        protocol: ServerProtocol = LiveKitProtocol(engine, identity, name)
+        if ELEVENLABS_CLAIMS.items() <= claims.items():
+            protocol = ElevenLabsRoomProtocol(engine)
         self._open.add(participant)
         try:
             # A client may be measuring at any time, and garbage collection would disturb it.

@@ -1,0 +1,150 @@
+"""What ElevenLabs Agents send and accept in the same form over WebSocket and WebRTC.
+
+Message shapes follow ElevenLabs' SDKs; see `live_eval.clients.dialects.elevenlabs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from live_eval.clients.toolkit import (
+    EventDialect,
+    Fields,
+    Handler,
+    UserTurns,
+    given,
+    merged,
+    refuse_settings,
+)
+from live_eval.dialect import EndpointProblem, EndpointSettings, Output, SpeechStarted
+from live_eval.errors import FailureKind, UsageError
+
+__all__ = ["ADDRESS_OPTIONS", "IGNORED", "PATH", "ElevenLabsEvents", "address_query", "initiation"]
+
+PATH = "convai/conversation"
+IGNORED = frozenset(
+    {
+        "agent_chat_response_part",
+        "agent_tool_request",
+        "agent_tool_response",
+        "context_usage",
+        "guardrail_triggered",
+        "internal_turn_probability",
+        "vad_score",
+    }
+)
+"""Events that need no handling."""
+ADDRESS_OPTIONS = ("agent_id", "environment")
+"""Fields of ``endpoint.extra`` that are part of the address."""
+
+_EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
+_OVERRIDE = re.compile("override", re.IGNORECASE)
+_NO_AGENT = "endpoint.extra.agent_id names the agent"
+_ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
+
+
+class ElevenLabsEvents(EventDialect):
+    """Handlers of the events that only transcripts and the agent's state need; a subclass sends messages."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._turns = UserTurns()
+        self._user_speaks = False
+        self.events: dict[str, Handler] = {
+            "user_transcript": self._on_transcript,
+            "tentative_user_transcript": self._on_tentative,
+            "ping": self._on_ping,
+            "client_tool_call": self._on_tool_call,
+            "error": self._on_error,
+            "client_error": self._on_error,
+        }
+        """Handlers by type."""
+
+    def answer(self, message: Mapping[str, object]) -> Output:
+        """Return the output that sends a message."""
+        raise NotImplementedError
+
+    def user_began(self) -> list[Output]:
+        """Return the start of the user's speech, if it was not reported yet."""
+        started: list[Output] = [] if self._user_speaks else [SpeechStarted()]
+        self._user_speaks = True
+        return started
+
+    def _on_tentative(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("tentative_user_transcription_event")
+        return self.user_began() if (found.text("user_transcript") or "").strip() else []
+
+    def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
+        text = event.child("user_transcription_event").need_text("user_transcript").strip()
+        self._user_speaks = False
+        return self._turns.said(text)
+
+    def _on_ping(self, event: Fields, at_ns: int) -> list[Output]:
+        pong = {"type": "pong", "event_id": event.child("ping_event").integer("event_id")}
+        return [self.answer(pong)]
+
+    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
+        return [self.tool_called(event.child("client_tool_call").text("tool_name"))]
+
+    def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("error_event")
+        said = (found.text(name) for name in ("error_type", "message", "reason", "debug_message"))
+        self.last_error = self.clean(": ".join(filter(None, said))) or "an error without details"
+        code = found.integer("code")
+        return [self.warning(self.last_error, None if code is None else str(code))]
+
+    def with_advice(self, problem: EndpointProblem, *, named: bool) -> EndpointProblem:
+        """Return the problem for the end of a conversation, with what to do.
+
+        Args:
+            named: Whether the settings name an agent.
+        """
+        text = problem.message
+        if not self.ready and not named:
+            text += f"; {_NO_AGENT}"
+        if _EXPIRED.search(text):
+            return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
+        if not self.ready and _OVERRIDE.search(text):
+            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
+        return replace(problem, message=text)
+
+
+def address_query(settings: EndpointSettings) -> dict[str, str]:
+    """Return the query parameters of the address.
+
+    Raises:
+        UsageError: One of them is not text.
+    """
+    found = {name: settings.extra[name] for name in ADDRESS_OPTIONS if name in settings.extra}
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
+    return found
+
+
+def initiation(settings: EndpointSettings, options: Collection[str] = ()) -> dict[str, Any]:
+    """Return the client's first message, with the user's ``extra`` merged over it.
+
+    Args:
+        options: Fields of ``extra``, in addition to `ADDRESS_OPTIONS`, that are not part of the message.
+
+    Raises:
+        UsageError: ElevenLabs does not support these settings.
+    """
+    refuse_settings(
+        settings,
+        modality="ElevenLabs agents speak; text output is not supported",
+        turn_detection="the agent's configuration sets the turn model; remove this setting",
+        max_output_tokens="the agent's configuration limits replies; remove this setting",
+    )
+    prompt = given(prompt=settings.instructions, llm=settings.model)
+    agent = given(prompt=prompt or None, language=settings.language)
+    voice = given(voice_id=settings.voice)
+    override = given(agent=agent or None, tts=voice or None)
+    others = (*ADDRESS_OPTIONS, *options)
+    extra = {name: value for name, value in settings.extra.items() if name not in others}
+    asked = merged(given(conversation_config_override=override or None), extra)
+    return {"type": "conversation_initiation_client_data", **asked}

@@ -1,0 +1,151 @@
+"""ElevenLabs Agents over WebRTC: a LiveKit room, with ElevenLabs' events as data packets.
+
+Source: ``packages/client/src/utils/WebRTCConnection.ts`` of elevenlabs/packages, which joins with LiveKit's
+SDK. Behaviour and decisions, beyond those of `live_eval.clients.dialects.elevenlabs` and
+`live_eval.clients.dialects.livekit`:
+
+* ``convai/conversation/token`` returns a token for a room; a public agent's needs no key. The room is at
+  ``wss://livekit.rtc.elevenlabs.io``, or ``endpoint.extra.livekit_url``; for other hosts than ElevenLabs', at
+  the host of the base URL.
+* The first message is sent as a reliable data packet once the microphone is published. Events arrive as data
+  packets without a topic.
+* The session is ready when the conversation has begun and the agent's voice is subscribed to.
+* The agent's audio is a track, so replies are detected by their energy; ``audio`` events have only times of
+  characters. An ``interruption`` stops the reply: the server drops its audio.
+* ``agent_response_correction`` is not used: the reply's text is what ``agent_response`` contained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+import pybase64
+
+from live_eval.clients.dialects._elevenlabs_events import (
+    IGNORED,
+    PATH,
+    ElevenLabsEvents,
+    address_query,
+    initiation,
+)
+from live_eval.clients.dialects.livekit import LiveKitAgent
+from live_eval.clients.toolkit import Fields, MalformedError, http_url, parse_object, send_json, text_in
+from live_eval.dialect import Dial, EndpointSettings, Lookup, Message, Output, StreamInterrupted, StreamText
+from live_eval.errors import UsageError
+
+__all__ = ["ElevenLabsWebRtc"]
+
+_ROOMS = "wss://livekit.rtc.elevenlabs.io"
+_HOSTS = "elevenlabs.io"
+_OPTION = "livekit_url"
+_IGNORED = IGNORED | {"audio", "agent_response_complete", "agent_response_correction"}
+
+
+class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
+    """A `Dialect` that tracks the state of one session.
+
+    Raises:
+        UsageError: ElevenLabs does not support these settings, or an address is not a URL.
+    """
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        query = address_query(settings)
+        self._tokens = http_url(settings.base_url, f"{PATH}/token", query)
+        super().__init__(replace(settings, base_url=_rooms(settings), extra={}))
+        self._has_agent = "agent_id" in query
+        self._initiation = initiation(settings, (_OPTION,))
+        self._conversation: str | None = None
+        self.events |= {
+            "conversation_initiation_metadata": self._on_metadata,
+            "agent_response": self._on_response,
+            "interruption": lambda event, at_ns: [*self.user_began(), StreamInterrupted()],
+        }
+        self.handlers["user"] = self._on_packet
+
+    def dial(self) -> Dial:
+        key = self.settings.key
+        headers = {"xi-api-key": key.reveal()} if key is not None else {}
+        lookup = Lookup(None, 'JSON with "token"', self._room_in)
+        return replace(super().dial(), url=self._tokens, headers=headers, signed=None, lookup=lookup)
+
+    def opened(self, at_ns: int) -> Sequence[Output]:
+        return (*super().opened(at_ns), self.answer(self._initiation))
+
+    def answer(self, message: Mapping[str, object]) -> Output:
+        payload = pybase64.b64encode_as_string(orjson.dumps(message))
+        return send_json({"type": "user", "payload": payload})
+
+    def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
+        begun = self._conversation is not None and self._tracks
+        return super().become_ready(self._conversation, model) if begun else []
+
+    def redact(self, message: Message) -> dict[str, Any]:
+        return super().redact(_unpacked(message) if isinstance(message, str) else message)
+
+    def _room_in(self, body: str) -> Dial:
+        token = text_in(body, "token")
+        self.secrets.add(token)
+        return Dial(self._url, {"Authorization": f"Bearer {token}"})
+
+    # -- Endpoint messages -------------------------------------------------------------------------------
+
+    def _on_packet(self, packet: Fields, at_ns: int) -> list[Output]:
+        event = parse_object(packet.need_bytes("payload").decode(errors="replace"))
+        name = event.get("type")
+        if not isinstance(name, str):
+            raise MalformedError("user: expected a string in 'type'")
+        handler = self.events.get(name)
+        if handler is None:
+            return [] if name in _IGNORED else [self.unknown(name)]
+        return self.handled(handler, Fields(name, event), at_ns)
+
+    def _on_metadata(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("conversation_initiation_metadata_event")
+        self._conversation = found.text("conversation_id") or ""
+        return self.become_ready()
+
+    def _on_agent(self, agent: Fields, at_ns: int) -> list[Output]:
+        outputs = super()._on_agent(agent, at_ns)
+        return outputs if self.over else [*outputs, *self.become_ready()]
+
+    def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
+        self._user_speaks = False
+        self.last_error = None  # the agent recovered from the error
+        text = event.child("agent_response_event").need_text("agent_response").strip()
+        return [StreamText(f"{text} ")] if text else []
+
+    def _on_leave(self, event: Fields, at_ns: int) -> list[Output]:
+        if self.over:
+            return []
+        reason = event.text("reason") or "UNKNOWN_REASON"
+        problem = self.ended(f"the server ended the conversation ({reason})")
+        self.over = True
+        return [self.with_advice(problem, named=self._has_agent)]
+
+
+def _rooms(settings: EndpointSettings) -> str:
+    """Return the base URL of the rooms."""
+    url = settings.extra.get(_OPTION)
+    if url is not None:
+        if not isinstance(url, str):
+            raise UsageError(f"endpoint.extra.{_OPTION}: expected text, got {url!r}")
+        return url
+    parts = urlsplit(settings.base_url)
+    host = parts.hostname or ""
+    if host == _HOSTS or host.endswith(f".{_HOSTS}"):
+        return _ROOMS
+    return urlunsplit((parts.scheme, parts.netloc, "", parts.query, ""))
+
+
+def _unpacked(message: str) -> str:
+    """Return a message with the JSON in its packet, so that secrets are found in it."""
+    try:
+        packet = orjson.loads(message)
+        packet["payload"] = orjson.loads(pybase64.b64decode(packet["payload"], validate=True))
+    except (ValueError, KeyError, TypeError):
+        return message
+    return orjson.dumps(packet).decode()
