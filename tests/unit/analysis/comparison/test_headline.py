@@ -26,7 +26,8 @@ def told(shift: float, scripts: int = 20, cases: int | None = None) -> str:
 
 def test_a_difference_that_is_shown_is_named() -> None:
     found = re.fullmatch(
-        r"b is better in ves \(\+([\d.]+) \[\+([\d.]+) to \+([\d.]+)\]\); no difference is shown in 1 of 2 metrics\.",
+        r"b is better in ves \(\+([\d.]+) \[\+([\d.]+) to \+([\d.]+)\]\); "
+        r"no difference is shown in 1 of 2 metrics\.",
         told(2.0),
     )
     assert found is not None, told(2.0)
