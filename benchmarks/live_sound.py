@@ -78,6 +78,7 @@ class Watched:
         self.lost = [Xruns()] * endpoints
         self.scored_s: list[float] = []
         self.late_scores = self.missing_scores = 0
+        self.processors = ""
         self._ends_ns: dict[tuple[int, int], int] = {}
 
     def show(self, update: Update) -> None:
@@ -169,7 +170,9 @@ async def talk(
             watched = Watched(screen, endpoints)
             async with asyncio.TaskGroup() as tasks:
                 talking = tasks.create_task(converse(conversation, card, watched))
+                before = processor_s()
                 await speak(watched, minutes)
+                watched.processors = in_words(before, processor_s(), 60 * minutes)
                 conversation.stop()
                 await asyncio.sleep(SETTLES_S)
                 conversation.stop()  # skip the missing scores
@@ -185,10 +188,8 @@ def live_plan(base_url: str) -> Plan:
 def hold(folder: Path, minutes: float, endpoints: int, judges: Sequence[str]) -> Watched:
     """Run a conversation and print its measurements."""
     folder.mkdir()
-    before = processor_s()
     with open_sound_card() as card:
         watched, parties = run(talk(folder, card, minutes, endpoints, judges))
-    after = processor_s()
     thinking: list[float | None] = []
     speaking: list[float | None] = []
     lag_ms: list[float] = []
@@ -210,7 +211,7 @@ def hold(folder: Path, minutes: float, endpoints: int, judges: Sequence[str]) ->
         f"  waterfall after the reply {percentiles(watched.shown_ms)} ms\n"
         f'  "thinking" after the user\'s end {percentiles(thinking)} ms\n'
         f'  "speaking" after the reply\'s onset {percentiles(speaking)} ms\n'
-        f"  processors: {in_words(before, after, 60 * minutes)}",
+        f"  processors: {watched.processors}",
         flush=True,
     )
     if judges:
@@ -266,7 +267,8 @@ def main() -> None:
             for number, each in enumerate(conversations)
         ]
         error_ms = loop_error_ms(sound)
-    lost = sum(sum(dataclasses.astuple(xruns)) for each in held for xruns in each.lost)
+    # All endpoints of a conversation share its devices.
+    lost = sum(max(sum(dataclasses.astuple(xruns)) for xruns in each.lost) for each in held)
     print(f"live_sound: {lost} under- and overruns in {len(held) * given.minutes:g} minutes (aim 0)")
     print(
         f"device delay: {error_ms:+.1f} ms off a known difference of {LOOPS_MS[1] - LOOPS_MS[0]} ms (aim 5)"
