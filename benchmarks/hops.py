@@ -9,7 +9,7 @@ is the audible length of the answer here, minus that at the bot: silence that wa
 
 LiveKit's server cannot be installed here: `benchmarks/_relay_room.py` forwards packets unchanged between our
 client and pipecat's LiveKit transport. Differences are paired by recording, to WebSocket, with 95 % intervals
-over scripts. ``--busy N`` adds N processes that compute without pause.
+over recordings. ``--busy N`` adds N processes that compute without pause.
 
     python benchmarks/hops.py build/hops --python .venv-strangers/voice/bin/python
 """
@@ -148,7 +148,6 @@ def _compute() -> None:
 class Heard:
     """A turn over one hop: times in ms; word errors as a share, and scores."""
 
-    script: str
     values: Mapping[str, float]
     lag_ms: float
 
@@ -179,7 +178,6 @@ def _heard(
     lengths_ms = [audible_ms(sound) for sound in sounds]
     (wer_to_bot, ovrl_to_bot, p808_to_bot), (wer, ovrl, p808) = (score(sound, text) for sound in sounds)
     return Heard(
-        turn.case.script_id,
         {
             "voice_to_voice": latency / 1e6,
             "to_bot": (ends[0] - trace.voice_end_ns) / 1e6,
@@ -242,13 +240,12 @@ def show(folder: Path) -> None:
     costs: dict[str, dict[str, Estimate]] = {}
     for hop, turns in results.items():
         cases = sorted(base.keys() & turns.keys())
-        scripts = [base[case].script for case in cases]
         costs[hop] = {}
         print(f"\n{hop}, {len(cases)} pairs")
         for name in (*TIMES, *SOUND):
             digits = 0 if name in TIMES else 2
             here, there = ([each[case].values[name] for case in cases] for each in (turns, base))
-            costs[hop][name] = paired_difference(there, here, scripts)
+            costs[hop][name] = paired_difference(there, here, cases, drawn_as="recordings")
             mean, median = np.mean(here), np.median(here)
             cost = "" if hop == BASE else f"  difference {shown(costs[hop][name], digits)}"
             print(f"  {name:15} mean {mean:8.{digits}f}  p50 {median:8.{digits}f}{cost}")
