@@ -192,3 +192,57 @@ def ifeval_replies(count: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         }
         instruction = [*values][number % len(values)]
         yield reply, instruction, {**values[instruction], "language": None}
+
+
+_SAID: Mapping[str, tuple[str, ...]] = {
+    "en": (
+        *("I'll", "I will", "don't", "Dr. Lee", "doctor lee", "colour", "color", "gonna", "um", "[noise]"),
+        *(
+            "red",
+            "green",
+            "blue",
+            "5",
+            "five",
+            "twenty-one",
+            "21",
+            "$3.50",
+            "1,000",
+            "50%",
+            "(laughs)",
+            "café",
+        ),
+        *(",", ".", "!", "-", "’", "  "),
+    ),
+    "zh": (
+        *(
+            "我",
+            "有",
+            "苹果",
+            "今天",
+            "天气",
+            "很好",
+            "12个",
+            "十二个",
+            "3.5元",
+            "1,000元",
+            "50%的",
+            "百分之五十的",
+            "OK",
+            "ＯＫ",
+        ),
+        *("，", "。", "！", "、", "《", "-", " ", "  "),
+    ),
+}
+
+
+def repetitions(count: int, language: str) -> Iterator[tuple[str, str]]:
+    """Yield texts to repeat, each with what was said: with words left out, added, replaced or moved."""
+    draw = _Draws(f"repetition/{language}")
+    joint = " " if language == "en" else ""
+    for _ in range(count):
+        words = [draw.one(_SAID[language]) for _ in range(1 + draw.below(9))]
+        said = [*words]
+        for _ in range(draw.below(5)):
+            at, word = draw.below(len(said) + 1), draw.one(_SAID[language])
+            said[at : at + draw.below(3)] = [word] * draw.below(2)
+        yield joint.join(words), joint.join(said)
