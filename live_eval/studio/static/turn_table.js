@@ -187,10 +187,11 @@ export class TurnTable {
 
 /** Return an expression that selects slow turns of a run, with one of its cues, if it has any. */
 export function example(cues, latency = "voice_to_voice > 1200 and ") {
-  const cue = cues.find((name) => name !== "neutral") ?? cues[0];
+  const bare = /^[a-z_][a-z0-9_]*$/;
+  const cue = cues.find((name) => name !== "neutral" && bare.test(name)) ?? cues[0];
   if (cue === undefined) return latency && latency.replace(" and ", "");
   const quote = cue.includes('"') ? "'" : '"';
-  return `${latency}cue == ${/^[a-z_][a-z0-9_]*$/.test(cue) ? cue : quote + cue + quote}`;
+  return `${latency}cue == ${bare.test(cue) ? cue : quote + cue + quote}`;
 }
 
 /** The user's choices of columns to show or hide, by name. */
