@@ -11,6 +11,7 @@ from aiohttp import web
 from live_eval.analysis.comparison.headline import headline
 from live_eval.analysis.comparison.prompts import prompt_sensitivity
 from live_eval.analysis.comparison.run_comparison import compare_runs
+from live_eval.analysis.comparison.run_settings import settings_json, settings_that_differ
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.errors import UsageError
 from live_eval.studio.answers import answer
@@ -56,7 +57,7 @@ def _paths(request: web.Request) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=8)
 def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...]) -> dict[str, Any]:
-    """Return a comparison's values, or the reason why the runs cannot be compared.
+    """Return a comparison's values, or why the runs cannot be compared and which settings differ.
 
     A refusal is an answer, not an HTTP error, which browsers would print to the console.
     """
@@ -64,7 +65,16 @@ def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...
     try:
         compared = compare_runs(runs, common=common)
     except UsageError as error:
-        return {"refused": str(error)}
+        first, *others = runs
+        settings = [settings_that_differ(first.manifest, other.manifest) for other in others]
+        return {
+            "refused": str(error),
+            "first": first.name,
+            "comparisons": [
+                {"other": other.name, "differs": settings_json(differing)}
+                for other, differing in zip(others, settings, strict=True)
+            ],
+        }
     prompts = prompt_sensitivity(runs)
     return {
         **compared.as_json(),

@@ -9,7 +9,7 @@ from typing import Any
 
 from live_eval.analysis.comparison.boundaries import Boundaries, boundaries_of
 from live_eval.analysis.comparison.difference import Difference, Verdict, difference_of
-from live_eval.analysis.comparison.run_settings import Setting, settings_that_differ
+from live_eval.analysis.comparison.run_settings import Setting, settings_json, settings_that_differ
 from live_eval.analysis.comparison.series import CAPTURED, ComparedRun, Series, find_series
 from live_eval.analysis.statistics.intervals import OVER_SCRIPTS
 from live_eval.analysis.statistics.paired import flips_for, holm
@@ -76,9 +76,7 @@ class RunComparison:
         """Return the comparison as printed by ``live-eval compare --json``; its keys are stable."""
         return {
             "other": self.other,
-            "differs": {
-                setting.name: {"first": setting.first, "other": setting.other} for setting in self.settings
-            },
+            "differs": settings_json(self.settings),
             "metrics": {
                 name: {
                     **difference.as_json(),

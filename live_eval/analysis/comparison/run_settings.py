@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -16,6 +16,7 @@ __all__ = [
     "Setting",
     "prompt_names",
     "prompts_alone_differ",
+    "settings_json",
     "settings_that_differ",
     "states_cue",
 ]
@@ -56,6 +57,11 @@ def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> 
         yield Setting(_CONCURRENCY, *map(str, concurrency))
     if _prompt_hash(first) != _prompt_hash(other):
         yield Setting("prompt", *prompt_names((first, other)))
+
+
+def settings_json(settings: Iterable[Setting]) -> dict[str, dict[str, str]]:
+    """Return both values of each setting by name."""
+    return {setting.name: {"first": setting.first, "other": setting.other} for setting in settings}
 
 
 def _settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

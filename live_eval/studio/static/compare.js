@@ -46,24 +46,25 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
       location.hash = `#/compare/${ids.join("/")}?common=1`;
     };
     const again = !query.get("common") && button("Compare common cases", retry);
-    fill(values, problem({ message: answer.refused }), again);
+    const settings = answer.comparisons.map(({ other, differs }) => settingsTable(answer.first, other, differs, term));
+    fill(values, problem({ message: answer.refused }), again, settings);
     return;
   }
   const { first, comparisons, headlines, correction, estimator } = answer;
   fill(
     values,
     comparisons.map(({ other, differs }, index) => {
-      const settings = Object.entries(differs).map(([name, { first: one, other: two }]) => row(name, text(one), text(two)));
+      const settings = settingsTable(first, other, differs, term);
       return make(
         "div",
-        { class: settings.length ? "halves lead" : "lead" },
+        { class: settings ? "halves lead" : "lead" },
         make(
           "p",
           { class: "answer" },
           make("b", {}, `${other} compared with ${first}: `),
           headlines[index],
         ),
-        settings.length > 0 && table("Settings that differ", [{ label: ["setting", term("settings that differ", "setting")] }, first, other], settings),
+        settings,
       );
     }),
     make(
@@ -85,6 +86,12 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
       metricTable(each, [runs[0], runs[index + 1]], estimator, titleOf),
     ]),
   );
+}
+
+function settingsTable(first, other, differs, term) {
+  const rows = Object.entries(differs).map(([name, { first: one, other: two }]) => row(name, text(one), text(two)));
+  const heads = [{ label: ["setting", term("settings that differ", "setting")] }, first, other];
+  return rows.length > 0 && table("Settings that differ", heads, rows);
 }
 
 function metricTable({ metrics }, [first, other], estimator, titleOf) {

@@ -91,7 +91,11 @@ def apart(tmp_path: Path) -> Path:
 
 async def test_runs_of_different_cases_are_refused_without_an_error(apart: Path) -> None:
     async with studio(apart) as browser:
-        assert "cannot compare a and b: " in (await asked(browser, "/api/compare", "ab"))["refused"]
+        answer = await asked(browser, "/api/compare", "ab")
+        assert "cannot compare a and b: " in answer["refused"]
+        assert [(each["other"], list(each["differs"])) for each in answer["comparisons"]] == [
+            ("b", ["endpoint.name"])
+        ]
         found = await asked(browser, "/api/compare", "ab", common="1")
         assert found.get("first") == "a", found
 
