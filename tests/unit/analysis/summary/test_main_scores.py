@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from live_eval.analysis.summary.main_scores import MainScore
+from live_eval.analysis.summary.main_scores import MainScore, main_columns
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
 from live_eval.registry import judge
@@ -28,7 +28,9 @@ def main_of(path: Path, scores: Mapping[str, Mapping[str, float]], task: Task) -
             for name, values in scores.items():
                 store.put(name, judge(name).version, case.case_id, Scored(values))
         run.end(finished=True)
-    found = summary_of(path).main_scores
+    summary = summary_of(path)
+    found = summary.main_scores
+    assert main_columns(summary.table, summary.turns) == tuple(each.column for each in found)
     return found[0] if found else None
 
 
