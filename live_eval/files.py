@@ -141,13 +141,16 @@ def _bounded(file: BinaryIO, path: Path, most_bytes: int) -> bytes:
     raise OSError(errno.EFBIG, f"larger than the limit of {most_bytes} bytes", str(path))
 
 
-def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BYTES) -> str:
+def read_text(
+    path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BYTES, errors: str = "strict"
+) -> str:
     """Read a UTF-8 file, without a byte order mark.
 
     Args:
         path: The file.
         links: Whether the user chose the path; it may then be a file of any type; see `read_regular`.
         most_bytes: Maximum size of the content.
+        errors: What to do with invalid bytes; see `codecs`.
 
     Raises:
         DataError: The file is too large, cannot be read or is not UTF-8; the message contains the invalid
@@ -156,7 +159,7 @@ def read_text(path: Path, *, links: bool = False, most_bytes: int = _MAX_TEXT_BY
     try:
         with open(path, "rb") if links else open_regular(path) as file:
             data = _bounded(file, path, most_bytes)
-        return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig").read()
+        return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", errors=errors).read()
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: expected UTF-8, got an invalid byte at offset {error.start}: {error.reason}"

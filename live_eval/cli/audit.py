@@ -167,7 +167,10 @@ def _audit_published(
     check_named([registry.judge(judge)], options)
     print_judges_keys([judge], options)
     folder = benchmarks_folder() / spec.name
-    replies = rated_replies(recorded.root, language)
+    damaged: dict[str, str] = {}
+    replies = rated_replies(recorded.root, language, damaged)
+    for reason in damaged.values():
+        click.echo(f"left out: {reason}", err=True)
     report = audit_ratings(judge, replies, folder, options=options, limit=limit, seed=seed)
     if as_json:
         _options.print_json(report)

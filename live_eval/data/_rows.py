@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Anchor, Cue, SpeechBoundaries, SpeechKind, SpokenPart, Variant
 
 __all__ = [
+    "DamagedLine",
     "FieldMap",
     "Row",
     "field_names",
     "inside",
     "parse_json",
     "read_entries",
+    "read_json_lines",
     "relative_name",
     "speech_boundaries",
     "unique",
@@ -135,6 +138,7 @@ class Row:
         self._record = record
         self._variant = variant
         self._where = where
+        self._no_object = False
         self.problems: list[str] = []
         self.lacks_recording = False
 
@@ -144,9 +148,9 @@ class Row:
         return "; ".join(self.problems) or None
 
     def complain(self, message: str) -> None:
-        """Add a problem, unless already recorded."""
+        """Add a problem, unless already recorded or the entry is not an object."""
         problem = f"{self._where}: {message}"
-        if problem not in self.problems:
+        if problem not in self.problems and not self._no_object:
             self.problems.append(problem)
 
     def text(self, name: str) -> str | None:
@@ -164,6 +168,12 @@ class Row:
     def value(self, name: str) -> Any:
         """Return a field unchanged, or None if it is missing, null or blank."""
         return self._fields.find(self._record, name, self._variant)
+
+    def complain_no_object(self, entry: Any) -> None:
+        """Record as a problem that the entry is not an object."""
+        wrong = f"{self._where}: expected an object, got {entry!r:.80}"
+        self.problems = [entry.reason if isinstance(entry, DamagedLine) else wrong]
+        self._no_object = True
 
     def complain_absent(self, name: str, what: str) -> None:
         """Record a missing field as a problem, with the attempted spellings and the entry's fields."""
@@ -276,18 +286,28 @@ def read_entries(path: Path) -> list[Any]:
     return content
 
 
-def read_json_lines(path: Path, where: str = "") -> Iterator[tuple[int, Any]]:
-    """Yield the number and the value of each line of a file with one JSON value per line.
+@dataclass(frozen=True, slots=True)
+class DamagedLine:
+    """A line of a file that is not JSON, with the reason."""
 
-    Args:
-        where: How errors name the file; its path by default.
+    reason: str
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the number and the JSON value of each line of a file, or a `DamagedLine` for invalid JSON.
 
     Raises:
-        DataError: The file cannot be read, or a line is not JSON.
+        DataError: The file cannot be read.
     """
-    for number, line in enumerate(read_text(path, links=True).split("\n"), 1):
+    for number, line in enumerate(read_text(path, links=True, errors="surrogateescape").split("\n"), 1):
         if line.strip():
-            yield number, parse_json(line, where or str(path), line=number)
+            try:
+                line.encode()
+                yield number, parse_json(line, str(path), line=number)
+            except UnicodeEncodeError:
+                yield number, DamagedLine(f"{path}, line {number}: expected UTF-8, got an invalid byte")
+            except DataError as error:
+                yield number, DamagedLine(str(error))
 
 
 def speech_boundaries(marks: Mapping[str, Any]) -> SpeechBoundaries | None:

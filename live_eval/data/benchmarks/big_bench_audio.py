@@ -46,8 +46,7 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
     listed = root / spec.metadata
     if not os.path.isfile(listed):
         return None
-    first = next((line for line in read_text(listed, links=True).split("\n") if line.strip()), "")
-    if "official_answer" not in first:
+    if "official_answer" not in read_text(listed, links=True, errors="replace"):
         return None
     return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
 
@@ -55,7 +54,7 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
 def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     listed = root / spec.metadata
     fields = FieldMap(spec.fields, options.fields)
-    entries = list(read_json_lines(listed, listed.name))
+    entries = list(read_json_lines(listed))
     records = [entry for _, entry in entries if isinstance(entry, dict)]
     if not records:
         raise DataError(f"{listed}: expected an object per line, found none")
@@ -64,9 +63,9 @@ def _read(root: Path, part: str, spec: BenchmarkSpec, options: DataOptions) -> D
         case
         for number, entry in entries
         for case in _cases(number, entry, root, spec, fields, options)
-        if not part or case.topic == part
+        if not part or case.topic in (part, None)  # None: the line is damaged or has no category
     ]
-    if not cases:
+    if part and not any(case.topic == part for case in cases):
         raise DataError(f"{listed}: no item has the category {part}")
     found = Counter(case.topic for case in cases)
     counts = {category: found[category] for category in spec.parts if part in ("", category)}
@@ -78,10 +77,10 @@ def _cases(
 ) -> Iterator[Case]:
     where = f"{spec.metadata}, line {number}"
     row = Row(fields, entry if isinstance(entry, dict) else {}, Variant.TARGET, where)
-    if not isinstance(entry, dict):
-        row.complain(f"expected an object, got {entry!r:.80}")
     category, answer = row.text("category") or "", row.text("answer")
-    if category not in ANSWERS:
+    if not isinstance(entry, dict):
+        row.complain_no_object(entry)
+    elif category not in ANSWERS:
         row.complain(f"expected one of {', '.join(ANSWERS)} as category, got {category!r:.40}")
     elif answer is None or not _fits(answer, ANSWERS[category]):
         wanted = " or ".join(ANSWERS[category]) or "a whole number"

@@ -93,7 +93,7 @@ def _cases(
     number = where.rpartition(" ")[2]
     record = entry if isinstance(entry, dict) else {}
     whole = Row(fields, record, Variant.TARGET, where)
-    problem = "" if isinstance(entry, dict) else f"expected an object, got {entry!r:.80}"
+    problem = ""
     turns = whole.value("turns")
     if turns is not None and not (isinstance(turns, list) and all(isinstance(each, dict) for each in turns)):
         problem = f"expected a list of turns, got {turns!r:.80}"
@@ -106,6 +106,8 @@ def _cases(
     for index, turn in enumerate(rows):
         merged = _with_recording({**record, **turn}, spec, part, fields)
         row = Row(fields, merged, Variant.TARGET, f"{where}, turn {index + 1}" if turn else where)
+        if not isinstance(entry, dict):
+            row.complain_no_object(entry)
         if problem:
             row.complain(problem)
         audio = row.audio(*folders)

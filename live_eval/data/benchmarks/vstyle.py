@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from live_eval.data._rows import inside, read_json_lines
+from live_eval.data._rows import DamagedLine, inside, read_json_lines
 from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, find_parts
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.data.taxonomy import cue_of
@@ -57,17 +57,22 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
 
 def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:
     """Return a data set without cases, whose note counts the replies."""
-    count = len(rated_replies(root, selected))
+    damaged: dict[str, str] = {}
+    count = len(rated_replies(root, selected, damaged))
     note = f"{count} replies with people's ratings, for live-eval audit JUDGE --data {spec.name}"
-    return replace(benchmark_set(spec, root, selected, [], {}), notes=(note,))
+    return replace(benchmark_set(spec, root, selected, [], {}, damaged=damaged), notes=(note,))
 
 
-def rated_replies(root: Path, selected: str = "") -> list[RatedReply]:
+def rated_replies(root: Path, selected: str = "", damaged: dict[str, str] | None = None) -> list[RatedReply]:
     """Return the replies that people rated, in every language that is present, or in the selected one.
+
+    Args:
+        damaged: Lines that cannot be read are added, with reasons.
 
     Raises:
         DataError: No replies or no ratings are present, or a file cannot be read.
     """
+    damaged = {} if damaged is None else damaged
     found: list[RatedReply] = []
     shown = selected or "LANGUAGE"
     for language in [selected] if selected else _LANGUAGES:
@@ -77,12 +82,12 @@ def rated_replies(root: Path, selected: str = "") -> list[RatedReply]:
             continue
         ratings: dict[str, dict[str, float]] = {}
         for file in raters:
-            for key, row in _rows(file):
+            for key, row in _rows(file, damaged):
                 if (value := _rating(row.get("mos"))) is not None:
                     ratings.setdefault(key, {})[file.stem] = value
         model = root / _RESULTS / "model_eval_res" / f"{language}_res.jsonl"
-        published = {key: _rating(row.get("gemini_score")) for key, row in _rows(model)}
-        for key, row in _rows(listed):
+        published = {key: _rating(row.get("gemini_score")) for key, row in _rows(model, damaged)}
+        for key, row in _rows(listed, damaged):
             if key in ratings:
                 found.append(_reply(key, row, listed.parent, language, ratings[key], published.get(key)))
     if not found:
@@ -124,12 +129,14 @@ def _reply(
     )
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _rows(path: Path, damaged: dict[str, str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the rows that identify a reply, with its key; none if the file is missing."""
     if not os.path.isfile(path):
         return
-    for _, row in read_json_lines(path):
-        if isinstance(row, dict) and row.get("id") is not None and row.get("instruct_id") is not None:
+    for number, row in read_json_lines(path):
+        if isinstance(row, DamagedLine):
+            damaged[f"{path.parent.name}/{path.name}, line {number}"] = row.reason
+        elif isinstance(row, dict) and row.get("id") is not None and row.get("instruct_id") is not None:
             yield f"{row['id']}_{row['instruct_id']}", row
 
 

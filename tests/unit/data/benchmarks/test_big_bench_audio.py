@@ -67,11 +67,30 @@ def test_other_lists_are_not_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "metadata.jsonl").write_text('{"file_name": "a.wav"}\n')
     with pytest.raises(DataError):
         load(tmp_path)
-    broken = big_bench_audio(tmp_path / "bba")
-    with (broken / "metadata.jsonl").open("a") as file:
-        file.write("{official_answer\n")
-    with pytest.raises(DataError, match=r"metadata\.jsonl, line 5, column 2: invalid JSON"):
-        load(broken)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"id": 0, "file_na', "line {}, column 11: invalid JSON: Unterminated string starting at"),
+        (b'{"id": "\xff"}', "line {}: expected UTF-8, got an invalid byte"),
+        (b'{"id": 0}', "line {}: expected one of formal_fallacies, navigate, "),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_damaged_line_is_named_and_the_others_are_read(
+    tmp_path: Path, line: bytes, reason: str, place: int
+) -> None:
+    root = big_bench_audio(tmp_path / "bba")
+    listed = root / "metadata.jsonl"
+    lines = listed.read_bytes().splitlines()
+    lines[place] = line
+    listed.write_bytes(b"\n".join(lines))
+    data = load(root)
+    assert data.name == "big-bench-audio"
+    assert [case.problem is None for case in data.cases] == [number != place for number in range(4)]
+    assert f"metadata.jsonl, {reason.format(place + 1)}" in (data.cases[place].problem or "")
+    assert len(load(root / "web_of_lies").cases) == 2
 
 
 def test_fields_are_mapped(tmp_path: Path) -> None:

@@ -94,6 +94,17 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
         load(tmp_path / "UnderEmotion-en", DataOptions(fields={"text": "wrong"}))
 
 
+def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    uro(tmp_path, "Repeat", [row(), row()])
+    (listed,) = tmp_path.rglob("test.jsonl")
+    listed.write_text("{not JSON\n" + listed.read_text("utf-8"), "utf-8")
+    damaged, *others = load(tmp_path).cases
+    assert damaged.problem == (
+        f"{listed}, line 1, column 2: invalid JSON: Expecting property name enclosed in double quotes"
+    )
+    assert [case.problem for case in others] == [None, None]
+
+
 def test_sd_eval_is_read_in_its_layout(tmp_path: Path) -> None:
     item: dict[str, Any] = {
         "wav_path": "RAVDESS-Speech/Actor_01/03.wav",

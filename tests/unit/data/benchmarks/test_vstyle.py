@@ -43,6 +43,19 @@ def test_bad_rows_are_left_out_and_missing_files_named(tmp_path: Path) -> None:
         rated_replies(tmp_path / "elsewhere")
 
 
+@pytest.mark.parametrize(
+    ("file", "left"),
+    [("VStyle-responses/en/metadata.jsonl", 3), ("VStyle-eval-results/human_eval_res/en/p1.jsonl", 4)],
+)
+def test_damaged_lines_are_named_and_the_others_read(tmp_path: Path, file: str, left: int) -> None:
+    root = vstyle(tmp_path)
+    rows = (root / file).read_text("utf-8").splitlines()
+    (root / file).write_text("\n".join(["{not JSON", *rows[1:]]), "utf-8")
+    data = load(root)
+    assert data.notes[-1].startswith(f"{left} replies with people's ratings")
+    assert f"{root / file}, line 1, column 2: invalid JSON" in " ".join(data.omissions)
+
+
 def test_only_numbers_from_1_to_5_are_ratings(tmp_path: Path) -> None:
     root = vstyle(tmp_path)
     given = [0, 100, 10**400, True, "4.5"]
