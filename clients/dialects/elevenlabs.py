@@ -153,7 +153,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
     def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
         self._user_speaks = False
         text = event.child("agent_response_event").need_text("agent_response").strip()
-        return self._replies.text(text, final=True)
+        return self._replies.text(f"{text} " if text else "")
 
     def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("agent_response_correction_event")

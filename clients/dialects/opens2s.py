@@ -31,6 +31,7 @@ from live_eval.clients.toolkit import (
     Fields,
     MalformedError,
     RequestDialect,
+    TextSoFar,
     bearer_header,
     given,
     http_url,
@@ -46,7 +47,6 @@ from live_eval.dialect import (
     Output,
     ReplyAudio,
     ReplyAudioDone,
-    ReplyText,
     ResponseDone,
     ResponseStarted,
 )
@@ -83,7 +83,7 @@ class OpenS2S(RequestDialect):
         self._url = http_url(settings.base_url, "worker_generate_stream", {})
         body = given(model=settings.model, max_new_tokens=settings.max_output_tokens)
         self._body = merged(body, settings.extra)
-        self._said = ""
+        self._text = TextSoFar()
         self._speaks = False
 
     def dial(self) -> Dial:
@@ -113,12 +113,11 @@ class OpenS2S(RequestDialect):
             return [self.fatal(FailureKind.ENDPOINT_ERROR, said, str(code))]
         outputs: list[Output] = [] if self.begun else [ResponseStarted(_REPLY)]
         self.begun = True
-        if text and text != self._said:
-            self._said = text
-            outputs.append(ReplyText(_REPLY, text, final=True))
+        outputs += self._text.said(_REPLY, text)
         outputs += self._audio(event)
         if event.flag("finalize"):
             self.over = True
+            outputs += self._text.over(_REPLY)
             outputs += [ReplyAudioDone(_REPLY)] if self._speaks else []
             outputs.append(ResponseDone(_REPLY, ResponseStatus.COMPLETED))
         return outputs

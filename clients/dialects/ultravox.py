@@ -34,6 +34,7 @@ from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
     ResponseTracker,
+    TextSoFar,
     UserTurns,
     given,
     http_url,
@@ -49,7 +50,6 @@ from live_eval.dialect import (
     InputTranscript,
     Lookup,
     Output,
-    ReplyText,
     SpeechStarted,
 )
 from live_eval.errors import UsageError
@@ -95,6 +95,7 @@ class Ultravox(EventDialect):
             "client_tool_invocation": lambda event, _: [self.tool_called(event.text("toolName"), "call")],
         }
         self._replies = ResponseTracker()
+        self._text = TextSoFar()
         self._turns = UserTurns()
         self._accepted = False  # whether the current turn was accepted
         self._transcribed = True  # whether the last accepted turn has its transcript
@@ -147,9 +148,10 @@ class Ultravox(EventDialect):
         last = self._replies.last()
         ended = last is not None and last.done and not self._accepted
         reply = last if last is not None and ended else self._replies.current(outputs)
-        if text is not None:  # the text so far
-            return [*outputs, ReplyText(reply.response_id, text, final=True)]
-        return [*outputs, ReplyText(reply.response_id, delta)] if delta else outputs
+        if text is None:
+            return [*outputs, *self._text.added(reply.response_id, delta or "")]
+        say = self._text.over if final else self._text.said
+        return [*outputs, *say(reply.response_id, text)]
 
     def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
         self._accepted = False

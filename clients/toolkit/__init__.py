@@ -46,6 +46,7 @@ from live_eval.clients.toolkit._settings import (
     stored_agent,
     websocket_url,
 )
+from live_eval.clients.toolkit._text_so_far import TextSoFar
 from live_eval.clients.toolkit._unmarked import UnmarkedReplies
 from live_eval.clients.toolkit._user_turns import UserTurns
 from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
@@ -62,6 +63,7 @@ __all__ = [
     "PhoneLine",
     "RequestDialect",
     "ResponseTracker",
+    "TextSoFar",
     "TrackedResponse",
     "Truncation",
     "UnmarkedReplies",

@@ -25,7 +25,8 @@ class UnmarkedReplies:
 
     def __init__(self) -> None:
         self._replies = ResponseTracker()
-        self._unsaid: list[tuple[str, bool]] = []  # text that arrived before its audio
+        self._unsaid: list[str] = []  # text that arrived before its audio
+        self._said: tuple[str, list[str]] = ("", [])  # a reply and its texts
 
     def audio(self, data: bytes, codec: Codec, at_ns: int) -> list[Output]:
         """Add audio to the current reply, or start a reply."""
@@ -33,24 +34,27 @@ class UnmarkedReplies:
         reply = self._replies.current(outputs)
         reply.received(None, 0, samples_in(data, codec), codec.rate_hz, at_ns)
         outputs.append(ReplyAudio(reply.response_id, data, codec))
-        outputs += [ReplyText(reply.response_id, text, final) for text, final in self._unsaid]
+        outputs += [self._say(reply.response_id, text) for text in self._unsaid]
         self._unsaid.clear()
         return [*outputs, SetTimer(self.TIMER, reply.plays_until_ns + _OVER_NS)]
 
-    def text(self, text: str, *, final: bool = False) -> list[Output]:
+    def text(self, text: str) -> list[Output]:
         """Add text to the current reply or, if there is none, to the next one."""
         reply = self._replies.active
         if not text:
             return []
         if reply is None:
-            self._unsaid.append((text, final))
+            self._unsaid.append(text)
             return []
-        return [ReplyText(reply.response_id, text, final)]
+        return [self._say(reply.response_id, text)]
 
     def correct(self, text: str) -> list[Output]:
-        """Replace the text of the last reply with the part that was spoken."""
+        """Replace the last text of the last reply with the part that was spoken."""
         reply = self._replies.last()
-        return [] if reply is None else [ReplyText(reply.response_id, text, final=True)]
+        if reply is None:
+            return []
+        said = self._said[1][:-1] if self._said[0] == reply.response_id else []
+        return [ReplyText(reply.response_id, "".join((*said, text)).rstrip(), final=True)]
 
     def interrupted(self, at_ns: int, reason: str) -> list[Output]:
         """End the current reply because the endpoint stopped it; if fully played, it counts as complete."""
@@ -66,3 +70,9 @@ class UnmarkedReplies:
         """End the current reply as complete."""
         outputs = self._replies.complete()
         return [SetTimer(self.TIMER, None), *outputs] if outputs else []
+
+    def _say(self, response_id: str, text: str) -> ReplyText:
+        if self._said[0] != response_id:
+            self._said = (response_id, [])
+        self._said[1].append(text)
+        return ReplyText(response_id, text)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from live_eval.dialect import Committed, InputTranscript, Output
+from live_eval.dialect import Committed, InputTranscript, Output, SpeechStopped
 
 
 class UserTurns:
     """The user's turns of a session, named ``user_1``, ``user_2``, …
 
-    >>> UserTurns().said("Hello.")
-    [Committed(item_id='user_1'), InputTranscript(text='Hello.', final=True, item_id='user_1')]
+    Such an endpoint reports the end of the user's speech only by accepting the turn, so this is both.
+
+    >>> [type(output).__name__ for output in UserTurns().said("Hello.")]
+    ['SpeechStopped', 'Committed', 'InputTranscript']
     """
 
     def __init__(self) -> None:
@@ -28,7 +30,7 @@ class UserTurns:
     def accept(self) -> list[Output]:
         """Return the output for a turn that the endpoint accepted."""
         self._accepted += 1
-        return [Committed(self.last)]
+        return [SpeechStopped(item_id=self.last), Committed(self.last)]
 
     def said(self, text: str) -> list[Output]:
         """Return the outputs for a turn that the endpoint accepted with its transcript."""

@@ -27,6 +27,7 @@ from live_eval.dialect import (
     SessionReady,
     SetTimer,
     SpeechStarted,
+    SpeechStopped,
 )
 from live_eval.errors import FailureKind, UsageError
 from live_eval.timing import ResponseStatus
@@ -205,12 +206,13 @@ def test_an_agent_may_report_the_end() -> None:
 def test_text_belongs_to_the_reply_before_and_after_its_audio() -> None:
     endpoint = Endpoint()
     assert endpoint.say("agent_response", {"agent_response": "It is ten. "}) == []
-    assert ReplyText("reply_1", "It is ten.", final=True) in endpoint.audio(1)
+    assert ReplyText("reply_1", "It is ten. ") in endpoint.audio(1)
 
 
 def test_audio_up_to_the_interruption_is_dropped_and_the_text_corrected() -> None:
     endpoint = Endpoint()
     endpoint.audio(1, 0, PIECE * 100)
+    endpoint.say("agent_response", {"agent_response": "Well."})
     endpoint.say("agent_response", {"agent_response": "It is ten."})
     assert endpoint.say("interruption", {"event_id": 5}, 300) == [
         SpeechStarted(),
@@ -220,7 +222,7 @@ def test_audio_up_to_the_interruption_is_dropped_and_the_text_corrected() -> Non
     ]
     correction = {"original_agent_response": "It is ten.", "corrected_agent_response": "It is"}
     corrected = endpoint.say("agent_response_correction", correction)
-    assert corrected == [ReplyText("reply_1", "It is", final=True)]
+    assert corrected == [ReplyText("reply_1", "Well. It is", final=True)]
     assert endpoint.audio(4, 310) == []
     assert endpoint.audio(5, 320) == []
     assert endpoint.audio(6, 900)[0] == ResponseStarted("reply_2")
@@ -233,6 +235,7 @@ def test_transcripts_show_when_the_user_speaks() -> None:
     assert endpoint.say("tentative_user_transcript", tentative, name=name) == [SpeechStarted()]
     assert endpoint.say("tentative_user_transcript", tentative, name=name) == []
     assert endpoint.user("What time is it?") == [
+        SpeechStopped(item_id="user_1"),
         Committed("user_1"),
         InputTranscript("What time is it?", True, "user_1"),
     ]

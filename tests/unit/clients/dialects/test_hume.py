@@ -30,6 +30,7 @@ from live_eval.dialect import (
     Send,
     SessionReady,
     SpeechStarted,
+    SpeechStopped,
     UnknownEvent,
 )
 from live_eval.errors import FailureKind, UsageError
@@ -157,6 +158,7 @@ def test_speech_begins_with_the_first_interim_transcript_and_is_accepted_with_th
     assert endpoint.user("What", interim=True) == [SpeechStarted(320)]
     assert endpoint.user("What time", interim=True) == []
     assert endpoint.user("What time is it?") == [
+        SpeechStopped(item_id="user_1"),
         Committed("user_1"),
         InputTranscript("What time is it?", True, "user_1"),
     ]

@@ -94,7 +94,7 @@ def test_a_turn_is_accepted_when_the_reply_begins() -> None:
     endpoint = Endpoint()
     assert endpoint.heard("What time") == [InputTranscript("What time ", False, "user_1")]
     endpoint.heard("is it?")
-    (_, whole, *_) = endpoint.planned("Noon.")
+    _, _, whole, *_ = endpoint.planned("Noon.")
     assert whole == InputTranscript("What time is it?", True, "user_1")
 
 

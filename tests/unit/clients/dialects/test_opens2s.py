@@ -82,12 +82,13 @@ def test_what_the_worker_cannot_do_is_refused(settings: dict[str, Any], words: s
 
 def test_text_replaces_the_earlier_text_and_is_reported_once() -> None:
     endpoint = Endpoint()
-    assert endpoint.say("It") == [ResponseStarted("reply_1"), ReplyText("reply_1", "It", final=True)]
+    assert endpoint.say("It") == [ResponseStarted("reply_1"), ReplyText("reply_1", "It")]
     heard = ReplyAudio("reply_1", WAV, Codec(CodecName.WAV, 22_050))
     assert endpoint.say("It", AUDIO) == [heard]
     assert endpoint.say("It is", AUDIO, final=True) == [
-        ReplyText("reply_1", "It is", final=True),
+        ReplyText("reply_1", " is"),
         heard,
+        ReplyText("reply_1", "It is", final=True),
         ReplyAudioDone("reply_1"),
         ResponseDone("reply_1", ResponseStatus.COMPLETED),
     ]

@@ -22,6 +22,7 @@ from live_eval.dialect import (
     ResponseStarted,
     Send,
     SessionReady,
+    SpeechStopped,
 )
 from live_eval.errors import UsageError
 from live_eval.timing import ResponseStatus
@@ -148,17 +149,18 @@ def test_a_frame_is_sent_unchanged_and_the_call_is_hung_up() -> None:
 
 def test_a_transcript_belongs_to_its_turn_even_if_it_arrives_after_the_reply() -> None:
     endpoint = Endpoint()
-    assert endpoint.state("thinking") == [Committed("user_1")]
+    assert endpoint.state("thinking") == [SpeechStopped(item_id="user_1"), Committed("user_1")]
     endpoint.state("speaking")
     assert endpoint.audio() == [ResponseStarted("reply_1"), ReplyAudio("reply_1", PIECE, CODEC)]
     assert endpoint.state("listening")[-1] == ResponseDone("reply_1", ResponseStatus.COMPLETED)
     assert endpoint.transcript("agent", "Ten.") == [ReplyText("reply_1", "Ten.", final=True)]
     assert endpoint.transcript("user", "Which?") == [InputTranscript("Which?", True, "user_1")]
-    assert endpoint.state("thinking") == [Committed("user_2")]
+    assert endpoint.state("thinking") == [SpeechStopped(item_id="user_2"), Committed("user_2")]
 
 
 def test_a_turn_without_thinking_is_accepted_by_its_transcript() -> None:
     assert Endpoint().transcript("user", "Hi.") == [
+        SpeechStopped(item_id="user_1"),
         Committed("user_1"),
         InputTranscript("Hi.", True, "user_1"),
     ]
@@ -166,6 +168,19 @@ def test_a_turn_without_thinking_is_accepted_by_its_transcript() -> None:
 
 def test_a_turn_is_accepted_once_although_the_agent_thinks_twice() -> None:
     endpoint = Endpoint()
-    assert endpoint.state("thinking") == [Committed("user_1")]
+    assert endpoint.state("thinking") == [SpeechStopped(item_id="user_1"), Committed("user_1")]
     endpoint.say("client_tool_invocation", toolName="clock", invocationId="1", parameters={})
     assert endpoint.state("listening") == endpoint.state("thinking") == []
+
+
+def test_each_text_so_far_replaces_the_one_before() -> None:
+    endpoint = Endpoint()
+    for text in ("I", "I can", "I could"):
+        endpoint.say("transcript", role="agent", text=text, delta=None, final=False)
+    assert endpoint.transcript("agent", "I could help.") == [
+        ReplyText("reply_1", "I could help.", final=True)
+    ]
+    endpoint.say("transcript", role="agent", text=None, delta="It", final=False)
+    assert endpoint.say("transcript", role="agent", text="It is", delta=None, final=False) == [
+        ReplyText("reply_1", " is")
+    ]
