@@ -22,7 +22,17 @@ from live_eval.clients.toolkit import (
 from live_eval.dialect import EndpointProblem, EndpointSettings, Output, SpeechStarted
 from live_eval.errors import FailureKind, UsageError
 
-__all__ = ["ADDRESS_OPTIONS", "IGNORED", "PATH", "ElevenLabsEvents", "address_query", "initiation"]
+__all__ = [
+    "ADDRESS_OPTIONS",
+    "AGENT_ADVICE",
+    "BEFORE_READY",
+    "IGNORED",
+    "NO_AGENT",
+    "PATH",
+    "ElevenLabsEvents",
+    "address_query",
+    "initiation",
+]
 
 PATH = "convai/conversation"
 IGNORED = frozenset(
@@ -37,12 +47,17 @@ IGNORED = frozenset(
     }
 )
 """Events that need no handling."""
+NO_AGENT = "endpoint.extra.agent_id names the agent"
+AGENT_ADVICE = "check endpoint.extra.agent_id, and that the agent is at this address"
+"""What to do without an agent."""
+BEFORE_READY = frozenset({"conversation_initiation_metadata", "ping", "error", "client_error"})
+"""Events that may arrive before the conversation begins."""
 ADDRESS_OPTIONS = ("agent_id", "environment")
 """Fields of ``endpoint.extra`` that are part of the address."""
 
 _EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
 _OVERRIDE = re.compile("override", re.IGNORECASE)
-_NO_AGENT = "endpoint.extra.agent_id names the agent"
+_UNKNOWN_AGENT = re.compile(r"agent.{0,100}(?:does not exist|not.found)", re.IGNORECASE | re.DOTALL)
 _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
 
 
@@ -104,9 +119,11 @@ class ElevenLabsEvents(EventDialect):
         """
         text = problem.message
         if not self.ready and not named:
-            text += f"; {_NO_AGENT}"
+            text += f"; {NO_AGENT}"
         if _EXPIRED.search(text):
             return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
+        if not self.ready and named and _UNKNOWN_AGENT.search(text):
+            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {AGENT_ADVICE}", fatal=True)
         if not self.ready and _OVERRIDE.search(text):
             return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
         return replace(problem, message=text)

@@ -36,6 +36,7 @@ import numpy as np
 from live_eval.audio import Codec, CodecName, StreamResampler, encode
 from live_eval.clients.dialects._elevenlabs_events import (
     ADDRESS_OPTIONS,
+    BEFORE_READY,
     IGNORED,
     PATH,
     ElevenLabsEvents,
@@ -70,7 +71,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
     """
 
     needs_continuous_input = True
-    before_ready = frozenset({"conversation_initiation_metadata", "ping", "error", "client_error"})
+    before_ready = BEFORE_READY
     audio_fields = ("audio_base_64", "user_audio_chunk")
     ignored = IGNORED
 

@@ -5,8 +5,9 @@ SDK. Behaviour and decisions, beyond those of `live_eval.clients.dialects.eleven
 `live_eval.clients.dialects.livekit`:
 
 * ``convai/conversation/token`` returns a token for a room; a public agent's needs no key. The room is at
-  ``wss://livekit.rtc.elevenlabs.io``, or ``endpoint.extra.livekit_url``; for other hosts than ElevenLabs', at
-  the host of the base URL.
+  ``wss://livekit.rtc.elevenlabs.io`` (with data residency, ``livekit.rtc.eu.residency.elevenlabs.io`` or
+  ``livekit.rtc.in.residency.elevenlabs.io``), or ``endpoint.extra.livekit_url``; for other hosts than
+  ElevenLabs', at the host of the base URL.
 * The first message is sent as a reliable data packet once the microphone is published. Events arrive as data
   packets without a topic.
 * The session is ready when the conversation has begun and the agent's voice is subscribed to.
@@ -17,6 +18,7 @@ SDK. Behaviour and decisions, beyond those of `live_eval.clients.dialects.eleven
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +28,10 @@ import orjson
 import pybase64
 
 from live_eval.clients.dialects._elevenlabs_events import (
+    AGENT_ADVICE,
+    BEFORE_READY,
     IGNORED,
+    NO_AGENT,
     PATH,
     ElevenLabsEvents,
     address_query,
@@ -39,8 +44,8 @@ from live_eval.errors import UsageError
 
 __all__ = ["ElevenLabsWebRtc"]
 
-_ROOMS = "wss://livekit.rtc.elevenlabs.io"
 _HOSTS = "elevenlabs.io"
+_RESIDENCY = re.compile(r"(?:^|\.)((?:eu|in)\.residency\.elevenlabs\.io)$", re.ASCII)
 _OPTION = "livekit_url"
 _IGNORED = IGNORED | {"audio", "agent_response_complete", "agent_response_correction"}
 
@@ -51,6 +56,8 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
     Raises:
         UsageError: ElevenLabs does not support these settings, or an address is not a URL.
     """
+
+    log_advice = "see the conversation's history at ElevenLabs"
 
     def __init__(self, settings: EndpointSettings) -> None:
         query = address_query(settings)
@@ -79,6 +86,9 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
         payload = pybase64.b64encode_as_string(orjson.dumps(message))
         return send_json({"type": "user", "payload": payload})
 
+    def no_agent_advice(self) -> str:
+        return AGENT_ADVICE if self._has_agent else NO_AGENT
+
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
         begun = self._conversation is not None and self._tracks
         return super().become_ready(self._conversation, model) if begun else []
@@ -99,6 +109,8 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
         if not isinstance(name, str):
             raise MalformedError("user: expected a string in 'type'")
         handler = self.events.get(name)
+        if not self.ready and name not in BEFORE_READY:
+            return []
         if handler is None:
             return [] if name in _IGNORED else [self.unknown(name)]
         return self.handled(handler, Fields(name, event), at_ns)
@@ -137,7 +149,8 @@ def _rooms(settings: EndpointSettings) -> str:
     parts = urlsplit(settings.base_url)
     host = parts.hostname or ""
     if host == _HOSTS or host.endswith(f".{_HOSTS}"):
-        return _ROOMS
+        region = _RESIDENCY.search(host)
+        return f"wss://livekit.rtc.{region[1] if region else _HOSTS}"
     return urlunsplit((parts.scheme, parts.netloc, "", parts.query, ""))
 
 

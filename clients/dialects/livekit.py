@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from typing import ClassVar
 
 from live_eval.clients.dialects._livekit_text import TextStreams
 from live_eval.clients.dialects._livekit_token import access_token, is_token, participant_claims
@@ -92,6 +93,9 @@ class LiveKitAgent(EventDialect):
     ))
     # fmt: on
 
+    log_advice: ClassVar[str] = "read the log of its worker"
+    """What to do about an agent that failed."""
+
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._extra = check_extra(settings.extra, _OPTIONS)
@@ -137,13 +141,17 @@ class LiveKitAgent(EventDialect):
         wait = f"{self._wait_s:g} s"
         if self._agent is not None:
             state = f"was still {self._state!r}" if self._state else "had published no audio"
-            why = f"the agent {self._agent!r} {state} after {wait}: read its log"
-        elif named := self._extra.get("agent_name"):
-            why = f"no agent joined room {self._room!r} within {wait}: is a worker registered as {named!r}?"
+            why = f"the agent {self._agent!r} {state} after {wait}: {self.log_advice}"
         else:
-            what = "start its worker, or set endpoint.extra.agent_name if it has a name"
-            why = f"no agent joined room {self._room!r} within {wait}: {what}"
+            why = f"no agent joined room {self._room!r} within {wait}: {self.no_agent_advice()}"
         return (self.fatal(FailureKind.NO_SESSION, why),)
+
+    def no_agent_advice(self) -> str:
+        """Return what to do if no agent joins the room."""
+        named = self._extra.get("agent_name")
+        if named is not None:
+            return f"is a worker registered as {named!r}?"
+        return "start its worker, or set endpoint.extra.agent_name if it has a name"
 
     def finish(self, at_ns: int) -> Sequence[Output]:
         self.over = True
@@ -216,7 +224,7 @@ class LiveKitAgent(EventDialect):
             if self._rank < _AGENT and not self.ready:
                 return self._choose(None, _NOBODY)
             why = agent.text("disconnect_reason") or "no reason given"
-            text = f"the agent {self._agent!r} left the room ({why}): read the log of its worker"
+            text = f"the agent {self._agent!r} left the room ({why}): {self.log_advice}"
             return [] if self.over else [self.fatal(FailureKind.CLOSED, text)]
         outputs: list[Output] = []
         before, self._state = self._state, agent.child("attributes").text(_STATE) or self._state

@@ -71,9 +71,13 @@ def text_in(body: str, field: str) -> str:
         ValueError: The body is not a JSON object with a string in `field`.
     """
     try:
-        text = orjson.loads(body)[field]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise ValueError(f"got {len(body)} invalid characters") from None
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise ValueError(f"got {len(body)} characters that are not JSON") from None
+    if not isinstance(found, dict) or field not in found:
+        what = "an object without it" if isinstance(found, dict) else f"JSON of type {type(found).__name__}"
+        raise ValueError(f"got {what}")
+    text = found[field]
     if not isinstance(text, str):
         raise ValueError(f"got {type(text).__name__} as {field}")
     return text

@@ -282,3 +282,9 @@ def test_an_error_is_fatal_unless_the_agent_goes_on() -> None:
 
 def test_a_missing_agent_is_named_where_the_service_does_not_say_so() -> None:
     assert "endpoint.extra.agent_id" in Endpoint(ready=False, extra={}).close(1008, "").message
+
+
+def test_an_agent_that_does_not_exist() -> None:
+    closed = Endpoint(ready=False).close(1008, "The AI agent you are trying to reach does not exist.")
+    assert closed.kind is FailureKind.NO_SESSION
+    assert "check endpoint.extra.agent_id" in closed.message

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from live_eval.clients.dialects.elevenlabs_webrtc import ElevenLabsWebRtc
-from live_eval.dialect import Dial, EndpointSettings, Send
+from live_eval.dialect import Dial, EndpointProblem, EndpointSettings, Send, SetTimer
 from live_eval.errors import UsageError
 from live_eval.types import Secret, TurnMode
 
@@ -32,6 +32,16 @@ def room_of(client: ElevenLabsWebRtc, body: str) -> Dial:
     ("base_url", "extra", "room"),
     [
         (BASE, {}, "wss://livekit.rtc.elevenlabs.io"),
+        (
+            "https://api.eu.residency.elevenlabs.io/v1",
+            {},
+            "wss://livekit.rtc.eu.residency.elevenlabs.io",
+        ),
+        (
+            "https://api.in.residency.elevenlabs.io/v1",
+            {},
+            "wss://livekit.rtc.in.residency.elevenlabs.io",
+        ),
         ("http://127.0.0.1:8765/v1", {}, "ws://127.0.0.1:8765"),
         ("https://elevenlabs.io.example.org/v1", {}, "wss://elevenlabs.io.example.org"),
         (BASE, {"livekit_url": "wss://room.example.org"}, "wss://room.example.org"),
@@ -70,6 +80,18 @@ def test_a_response_without_a_token(body: str) -> None:
 def test_settings_that_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         dialect(**settings)
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"), [({"agent_id": "a1"}, "check endpoint.extra.agent_id"), ({}, "names the agent")]
+)
+def test_a_room_without_an_agent(extra: dict[str, str], said: str) -> None:
+    client = dialect(extra=extra)
+    (timer,) = [output for output in client.opened(0) if isinstance(output, SetTimer)]
+    (problem,) = client.timer(timer.name, 14)
+    assert isinstance(problem, EndpointProblem)
+    assert said in problem.message
+    assert "worker" not in problem.message
 
 
 def test_the_first_message_is_a_packet_with_the_overrides() -> None:

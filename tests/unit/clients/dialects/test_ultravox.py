@@ -75,8 +75,13 @@ def test_a_call_is_created_with_the_key_and_joined_without_it() -> None:
     (closed,) = endpoint.dialect.closed(1008, "the token s-123456 has expired", 0)
     assert isinstance(closed, EndpointProblem)
     assert "s-123456" not in closed.message
-    for body in ("no JSON", "[]", "{}", '{"joinUrl": 7}'):
-        with pytest.raises(ValueError, match="got"):
+    for body, said in (
+        ("no JSON", "7 characters that are not JSON"),
+        ("[]", "JSON of type list"),
+        ('{"callId": "1"}', "an object without it"),
+        ('{"joinUrl": 7}', "int as joinUrl"),
+    ):
+        with pytest.raises(ValueError, match=f"got {said}"):
             dial.lookup.read(body)
 
 
