@@ -8,8 +8,9 @@ endpoint: the agent is the participant of kind AGENT, and it reports that it lis
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -36,7 +37,7 @@ _GOING_AWAY = 1001
 class _Relay:
     """The rooms by name, each with the packets that wait for either participant."""
 
-    def __init__(self, dispatch: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, dispatch: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         self.connections = Connections(clock := SystemClock())
         self._dispatch = dispatch
         self._clock = clock
@@ -94,7 +95,7 @@ async def _forward(packets: asyncio.Queue[RtpPacket], to: RoomParticipant) -> No
 
 
 @asynccontextmanager
-async def relay_rooms(dispatch: Callable[[str], Awaitable[None]]) -> AsyncIterator[str]:
+async def relay_rooms(dispatch: Callable[[str], Coroutine[Any, Any, None]]) -> AsyncIterator[str]:
     """Serve rooms on this machine; the value is the address.
 
     Args:

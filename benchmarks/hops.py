@@ -28,6 +28,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import jiwer
@@ -161,11 +162,11 @@ def read(folder: Path, score: Scores) -> tuple[dict[str, Heard], int]:
     return found, len(turns)
 
 
-def _heard(
-    turn: TurnRecord, lines: Sequence[Mapping[str, object]], folder: Path, score: Scores
-) -> Heard | None:
+def _heard(turn: TurnRecord, lines: Sequence[Mapping[str, Any]], folder: Path, score: Scores) -> Heard | None:
     latency, trace = turn.timing.voice_to_voice.ns, turn.trace
-    if turn.failure is not None or latency is None or trace.voice_end_ns is None or turn.reply_file is None:
+    if turn.failure is not None or latency is None or turn.reply_file is None:
+        return None
+    if trace.t0_ns is None or trace.voice_end_ns is None:
         return None
     onset_ns = trace.voice_end_ns + latency
     during = [line for line in lines if trace.t0_ns < line["at_ns"] < onset_ns]
