@@ -48,8 +48,19 @@ def console(*, stderr: bool = False, width: int | None = None, highlight: bool =
 
     class SafeConsole(Console):
         def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-            for segment in super().render(renderable, options):
-                yield segment if segment.control else segment._replace(text=printable(segment.text))
+            for text, style, control in super().render(renderable, options):
+                # What is printed beside a bar comes with its colours and links; rich decodes them.
+                unlinked = style.update_link(None) if style and style.link else style
+                yield Segment(text if control else printable(text), unlinked, control)
+
+        @property
+        def file(self) -> IO[str]:
+            """The stream that keeps rich's control characters, also while rich redirects standard output."""
+            return raw(super().file)
+
+        @file.setter
+        def file(self, new: IO[str]) -> None:
+            self._file = new
 
     return SafeConsole(stderr=stderr, width=width, highlight=highlight)
 

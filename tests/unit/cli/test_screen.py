@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 import pytest
+from rich.live import Live
+from rich.text import Text
 
 from live_eval.cli import main
 from live_eval.cli._screen import console, raw, without_secrets
@@ -78,6 +80,23 @@ def test_rich_keeps_its_own_controls_and_passes_no_others(monkeypatch: pytest.Mo
     assert "\x1b[1m" in text
     assert set(CONTROLS.sub("", text)) >= set("abcd")
     assert not CONTROLS.findall(re.sub(r"\x1b\[[0-9;]*m", "", text))
+
+
+def test_a_bar_moves_and_what_is_printed_beside_it_has_no_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with without_secrets(), Live(console=console(), auto_refresh=False) as shown:
+        for number in range(3):
+            shown.update(Text(f"one\n{number} of 3"), refresh=True)
+        click.echo(f"beside it \x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\ {CLIPBOARD}\x9b2J")
+    text = terminal.getvalue()
+    assert "\ufffd[" not in text.partition("beside it")[0]
+    assert text.count("\r\x1b[2K\x1b[1A\x1b[2K") >= 2, "the cursor moves up to draw again"
+    assert "beside it link" in text
+    assert "\x1b]" not in text
+    assert "\x9b" not in text
 
 
 def test_data_keeps_its_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
