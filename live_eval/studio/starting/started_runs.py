@@ -26,6 +26,7 @@ _MOST_CHARACTERS = 2_000  # maximum length of a line
 _MOST_KEPT = 100
 _STOP_TIMEOUT_S = 10.0
 _KILL_TIMEOUT_S = 3.0
+_INTERRUPTED = 130  # exit status after Ctrl-C
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +61,7 @@ class StartedRun:
 
     def begin(self) -> None:
         """Start the command in the background."""
-        self.status, self.stopping = None, False
+        self.status, self.stopping, self.process = None, False, None
         self.lines.clear()
         self.task = asyncio.create_task(self._run())
 
@@ -79,6 +80,8 @@ class StartedRun:
             self.lines.append(f"cannot start live-eval: {error.strerror}")
             self.status = -1
             return
+        if self.stopping:  # asked while the process was being created
+            self._send(signal.SIGINT)
         assert self.process.stdout is not None
         while True:
             try:
@@ -90,14 +93,23 @@ class StartedRun:
             text = SECRETS.text(line.decode(errors="replace").rstrip()[:_MOST_CHARACTERS])
             if text:
                 self.lines.append(text)
-        self.status = await self.process.wait()
+        status = await self.process.wait()
+        # While it starts, Python does not handle the signal yet and is ended by it.
+        self.status = _INTERRUPTED if self.stopping and status == -signal.SIGINT else status
 
     def stop(self) -> None:
-        """Ask the command to end, which abandons the turns in progress; a second call ends it immediately."""
-        if self.process is not None and self.running:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(signal.SIGTERM if self.stopping else signal.SIGINT)
+        """Ask the command to end, which abandons the turns in progress; a second call ends it immediately.
+
+        If the process is still being created, it is asked as soon as it exists.
+        """
+        if self.running:
+            self._send(signal.SIGTERM if self.stopping else signal.SIGINT)
             self.stopping = True
+
+    def _send(self, asked: signal.Signals) -> None:
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(asked)
 
 
 class StartedRuns:
