@@ -9,10 +9,10 @@ from typing import Any
 
 from live_eval.errors import UsageError
 from live_eval.judges.text._choice import choose
+from live_eval.judges.text._declining import declined
 from live_eval.judges.text._final_answer import final_answer, final_number
 from live_eval.judges.text._ifeval import follows, variants, without_tags
 from live_eval.judges.text._repetition import error_rate, official_error_rate
-from live_eval.judges.text._reply import refused
 from live_eval.judges.text._said import says_nothing, what_was_said
 from live_eval.judges.text._voicebench import LETTERS, read_bbh, read_choice, read_refusal
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored
@@ -143,7 +143,7 @@ def _bbh(text: str, item: BenchmarkItem) -> _Reading:
 
 
 def _refusal(text: str, item: BenchmarkItem) -> _Reading:
-    theirs, mine = read_refusal(text), refused(text)
+    theirs, mine = read_refusal(text), declined(text)
     return _Reading(
         official=100.0 * theirs,
         official_parsed=True,
