@@ -160,7 +160,7 @@ def _notes(
 ) -> Iterator[str]:
     if published.rows:
         yield f"Published values: {published.source}."
-    rated = list(dict.fromkeys(part.part for part in used if part.rated is not None))
+    rated = list(dict.fromkeys(part.part for part in used if part.rated is not None and part.rated.n))
     models = sorted({model for entry in runs for model in _models(entry)})
     if rated:
         ours = f"by {' and '.join(models) or 'an unknown model'}, once per item at temperature 0"

@@ -63,6 +63,15 @@ def test_runs_are_above_the_published_rows(run: Path) -> None:
     assert latency.title == "Latency, ms"
 
 
+def test_runs_without_a_model_as_judge_have_no_note_on_its_judge(tmp_path: Path) -> None:
+    path = tmp_path / "unjudged"
+    with RunWriter.create(path, {}) as run:
+        run.commit(spoken_turn(case("commoneval", 0, ScoringRule.RATING), TurnPlan(reply_text="x")))
+    table, _ = build_benchmark_board([path], "voicebench").tables
+    assert table.rows[0].cells[1].value is None
+    assert not any("unknown model" in note or note.startswith("Different") for note in table.notes)
+
+
 def test_one_part_and_whole_parts(run: Path) -> None:
     table, latency = build_benchmark_board([run], "voicebench/mmsu").tables
     assert [column.title for column in table.columns] == ["mmsu"]
