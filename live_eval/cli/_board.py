@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 def print_board(board: Board) -> None:
     """Print the tables, with an interval and n below each run, then the runs and the notes."""
     from live_eval.report.cells import DIRECTIONS
-    from live_eval.report.leaderboard.entries import RUN_COLUMNS
 
     console = output_console()
     for table in board.tables:
@@ -42,7 +41,7 @@ def print_board(board: Board) -> None:
         console.print()
     console.print("Runs")
     for run in board.runs:
-        labelled = [f"{name} {cell}" for name, cell in zip(RUN_COLUMNS, run.cells, strict=True)]
+        labelled = [f"{name} {cell}" for name, cell in zip(board.run_columns, run.cells, strict=True)]
         console.print("; ".join(labelled), markup=False)
     console.print()
     for note in board.notes:

@@ -14,7 +14,13 @@ from live_eval.data.benchmarks.published import OVERALL, PublishedTable, publish
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeRole
 from live_eval.report.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, latency_table
-from live_eval.report.leaderboard.entries import Entry, Source, read_entries, sources_of
+from live_eval.report.leaderboard.entries import (
+    RUN_COLUMNS,
+    Entry,
+    Source,
+    read_entries,
+    sources_of,
+)
 from live_eval.types import ScoringRule
 
 __all__ = ["build_benchmark_board"]
@@ -51,10 +57,11 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
     return Board(
         subject=spec.title,
         tables=(*tables, latency_table(entries)),
-        runs=tuple(entry.run for entry in entries),
+        runs=tuple(replace(entry.run, differences=entry.conditions) for entry in entries),
         maps=(),
         plots=(),
         notes=(_NOTE, spec.licence_note(part), *filter(None, [spec.unverified])),
+        run_columns=(*RUN_COLUMNS[:-1], "special conditions"),
     )
 
 

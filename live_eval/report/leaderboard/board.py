@@ -25,6 +25,7 @@ from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.judging import LeaderboardTable
 from live_eval.report.glossary import defined_terms
 from live_eval.report.leaderboard.entries import (
+    RUN_COLUMNS,
     BoardRun,
     Chosen,
     Entry,
@@ -148,6 +149,7 @@ class Board:
         subject: Name of the benchmark.
         maps: Heat maps; only EchoMind has any.
         plots: Plots of levels against each other; only EchoMind has any.
+        run_columns: Headings of the run table.
     """
 
     subject: str
@@ -156,6 +158,7 @@ class Board:
     maps: tuple[HeatMap, ...]
     plots: tuple[LevelPlot, ...]
     notes: tuple[str, ...]
+    run_columns: tuple[str, ...] = RUN_COLUMNS
 
 
 PUBLISHED_NOTE = (
@@ -178,8 +181,9 @@ _SHORT_NOTE = (
 )
 _LATENCY_NOTE = (
     "Latencies cover all tasks and start at the measured end of the user's speech, as in live-eval show. "
-    "The paper publishes none. To compare endpoints under equal load, use live-eval latency."
+    "To compare endpoints under equal load, use live-eval latency."
 )
+_NONE_PUBLISHED = "The paper publishes no latencies."
 _LATENCIES = (("voice_to_voice", "p50"), ("voice_to_voice", "p95"), ("first_byte", "p50"))
 """The latency and percentile in each column."""
 _TABLES = (
@@ -200,9 +204,11 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         StoreError: A folder contains no run.
     """
     entries = read_entries(paths)
+    latencies = latency_table(entries)
+    latencies = replace(latencies, notes=(*latencies.notes, _NONE_PUBLISHED))
     return Board(
         subject="EchoMind",
-        tables=(*_paper_tables(entries, all_prompts=all_prompts), latency_table(entries)),
+        tables=(*_paper_tables(entries, all_prompts=all_prompts), latencies),
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),

@@ -21,7 +21,7 @@ from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
 from live_eval.recording import RunReader, ScoreReader, part_of
 from live_eval.redaction import host_of
-from live_eval.report.leaderboard.paper_protocol import differences_from_paper
+from live_eval.report.leaderboard.paper_protocol import differences_from_paper, special_conditions
 from live_eval.text.wording import counted
 from live_eval.types import Task
 
@@ -53,7 +53,7 @@ class BoardRun:
         source: Comma-separated kinds of data (``synthesis``, ``human``, ``manifest``, ``folder``).
         total: Number of turns, including failed turns.
         unfinished: Note on an incomplete run; empty if it has ended.
-        differences: Differences from the paper's protocol.
+        differences: Differences from the paper's protocol; for other benchmarks, the special conditions.
     """
 
     number: int
@@ -92,6 +92,7 @@ class Entry:
         model: Identity of the model and its data.
         prompt: Conversation prompt, with its hash if different prompts share a name.
         states_cue: Whether the prompt states the cue.
+        conditions: See `special_conditions`.
     """
 
     label: str
@@ -100,6 +101,7 @@ class Entry:
     data: str
     prompt: str
     states_cue: bool
+    conditions: tuple[str, ...]
     summary: RunSummary
 
     def turns(self, column: BoardColumn) -> list[Observation]:
@@ -202,6 +204,7 @@ def _entry(summary: RunSummary, manifest: Mapping[str, Any], number: int, folder
         data=known,
         prompt=prompt,
         states_cue=states_cue(manifest),
+        conditions=tuple(special_conditions(manifest)),
         summary=summary,
     )
 

@@ -12,7 +12,7 @@ from live_eval.recording import part_of
 from live_eval.run.prompts import PROMPTS
 from live_eval.types import Task
 
-__all__ = ["differences_from_paper"]
+__all__ = ["differences_from_paper", "special_conditions"]
 
 _SYNTHESIS = "synthesis"
 _PAPER_CASES: Mapping[Task, tuple[int, str]] = MappingProxyType(
@@ -42,7 +42,12 @@ def differences_from_paper(manifest: Mapping[str, Any], turns: Sequence[Observat
     conditions = conditions_of(manifest)
     if conditions.prompt is not None and conditions.prompt not in PROMPTS:
         yield "custom prompt"
-    if conditions.impairment:
-        yield f"impairment: {conditions.impairment}"
+    yield from special_conditions(manifest)
+
+
+def special_conditions(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a run's impairment and omitted judges, which matter for published values of any benchmark."""
+    if impairment := conditions_of(manifest).impairment:
+        yield f"impairment: {impairment}"
     if missing := part_of(manifest, "judges_left_out"):
         yield f"without {', '.join(sorted(missing))}"

@@ -12,7 +12,7 @@ from live_eval.analysis.leaderboard_columns import BoardColumn, TableColumn
 from live_eval.files import csv_line
 from live_eval.report.cells import DIRECTIONS
 from live_eval.report.leaderboard.board import Board, BoardCell, BoardTable, HeatMap
-from live_eval.report.leaderboard.entries import RUN_COLUMNS, BoardRun, Source
+from live_eval.report.leaderboard.entries import Source
 from live_eval.report.leaderboard.level_plots import LevelPlot
 from live_eval.report.leaderboard.paper import JUDGES
 from live_eval.report.pages import page_template
@@ -67,7 +67,7 @@ def _arrow(higher: bool) -> str:
 
 def _html(board: Board) -> str:
     page = page_template("leaderboard.html", figure=_figure, arrow=_arrow)
-    return page.render(board=board, run_columns=RUN_COLUMNS, heat=_heat, **board_helpers())
+    return page.render(board=board, heat=_heat, **board_helpers())
 
 
 def board_helpers() -> dict[str, Callable[[BoardCell], Any]]:
@@ -129,7 +129,7 @@ def _markdown(board: Board) -> str:
             _markdown_table(table),
             "\n".join(map(_markdown_note, table.notes)),
         ]
-    parts += ["## Runs", _markdown_runs(board.runs)]
+    parts += ["## Runs", _markdown_runs(board)]
     for heat_map in board.maps:
         parts += [f"## {heat_map.title}", _markdown_map(heat_map), *map(_markdown_note, heat_map.notes)]
     if board.plots:
@@ -158,9 +158,9 @@ def _markdown_cell(cell: BoardCell) -> str:
     return f"{figure}{_markdown_mark(cell.mark)}{extras}"
 
 
-def _markdown_runs(runs: tuple[BoardRun, ...]) -> str:
-    right = [column == "run" for column in RUN_COLUMNS]
-    return markdown_table(RUN_COLUMNS, right, ([*map(markdown_text, run.cells)] for run in runs))
+def _markdown_runs(board: Board) -> str:
+    right = [column == "run" for column in board.run_columns]
+    return markdown_table(board.run_columns, right, ([*map(markdown_text, run.cells)] for run in board.runs))
 
 
 def _markdown_map(heat_map: HeatMap) -> str:
@@ -427,7 +427,7 @@ def _latex_runs(board: Board) -> str:
         for number, *rest in (run.cells for run in board.runs)
     ]
     widths = "".join(f"p{{{width}\\linewidth}}" for width in _RUN_WIDTHS)
-    return _floating("Runs", RUN_COLUMNS, lines, board.notes, columns=f"r{widths}")
+    return _floating("Runs", board.run_columns, lines, board.notes, columns=f"r{widths}")
 
 
 def _latex_map(heat_map: HeatMap) -> Iterator[str]:

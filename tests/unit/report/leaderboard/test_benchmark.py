@@ -11,7 +11,7 @@ from live_eval.errors import UsageError
 from live_eval.judges.specs import BENCHMARK_MODEL, BENCHMARK_RULES
 from live_eval.judging import Scored
 from live_eval.recording import RunWriter, ScoreStore
-from live_eval.report.leaderboard import build_benchmark_board, render
+from live_eval.report.leaderboard import build_benchmark_board, build_board, render
 from live_eval.types import ScoringRule
 from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.analysis.summary.test_benchmark_parts import case
@@ -61,6 +61,19 @@ def test_runs_are_above_the_published_rows(run: Path) -> None:
     assert [column.title for column in others.columns] == ["mtbench"]
     assert others.title == "VoiceBench, published values not included"
     assert latency.title == "Latency, ms"
+
+
+def test_other_boards_have_nothing_about_the_paper_of_echomind(run: Path) -> None:
+    board = build_benchmark_board([run], "voicebench")
+    assert board.run_columns[-1] == "special conditions"
+    assert board.runs[0].cells[-1] == "none recorded"
+    for form in ("html", "md", "latex", "json"):
+        text = render(board, form)
+        assert "differences from the paper" not in text
+        assert "The paper publishes" not in text
+    echomind = render(build_board([run]), "html")
+    assert "differences from the paper" in echomind
+    assert "The paper publishes no latencies." in echomind
 
 
 def test_runs_without_a_model_as_judge_have_no_note_on_its_judge(tmp_path: Path) -> None:

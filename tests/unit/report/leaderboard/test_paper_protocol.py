@@ -7,7 +7,7 @@ from pathlib import Path
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run_summary import summarise
 from live_eval.recording import RunReader, ScoreReader
-from live_eval.report.leaderboard.paper_protocol import differences_from_paper
+from live_eval.report.leaderboard.paper_protocol import differences_from_paper, special_conditions
 from live_eval.types import Task
 from tests.unit.report.leaderboard.boards import written
 
@@ -40,6 +40,7 @@ def test_fewer_cases_a_prompt_an_impairment_and_missing_judges_are_named(tmp_pat
         "impairment: babble snr=5dB",
         "without utmos, ves",
     ]
+    assert list(special_conditions(manifest)) == ["impairment: babble snr=5dB", "without utmos, ves"]
 
 
 def test_other_recordings_are_named_instead_of_counted(tmp_path: Path) -> None:
