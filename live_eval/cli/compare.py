@@ -83,6 +83,8 @@ def command(
         click.echo()
         for line in prompts.in_words():
             click.echo(line)
+    for licence in compared.licences:
+        click.echo(licence)
 
 
 def _print_comparison(first: str, comparison: RunComparison) -> None:

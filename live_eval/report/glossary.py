@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from live_eval.analysis.licences import licence_of
 from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUSTERS, RESAMPLES
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.vocal_sounds import DEFINITIONS_OF_A_TURN, TITLES_OF_A_TURN
-from live_eval.recording import part_of, text_of
+from live_eval.recording import part_of
 from live_eval.timing import LAG_BOUND_NS
 
 __all__ = [
@@ -215,7 +216,7 @@ def licence_note(manifest: Mapping[str, Any]) -> str:
     """Return the licence note for a page that contains a run's recordings and texts."""
     if part_of(part_of(manifest, "config"), "data").get("path") == "sample":
         return "The recordings are the bundled sample, under the project's licence, Apache-2.0."
-    if licence := text_of(part_of(manifest, "data"), "licence"):
+    if licence := licence_of(manifest):
         return licence
     if part_of(manifest, "data").get("kind") == "echomind":
         return (

@@ -13,6 +13,7 @@ from live_eval.analysis.comparison.prompts import prompt_sensitivity
 from live_eval.analysis.comparison.run_comparison import compare_runs
 from live_eval.analysis.comparison.run_settings import settings_json, settings_that_differ
 from live_eval.analysis.comparison.series import read_runs
+from live_eval.analysis.licences import licences_of
 from live_eval.errors import UsageError
 from live_eval.studio.answers import answer
 from live_eval.studio.compared_turns import CaseQuery, compared_turns
@@ -69,6 +70,7 @@ def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...
         settings = [settings_that_differ(first.manifest, other.manifest) for other in others]
         return {
             "refused": str(error),
+            "licences": licences_of(run.manifest for run in runs),
             "first": first.name,
             "comparisons": [
                 {"other": other.name, "differs": settings_json(differing)}

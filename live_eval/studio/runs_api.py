@@ -15,6 +15,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from live_eval.analysis.comparison.series import compared_run
+from live_eval.analysis.licences import licence_of
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.run_summary import model_of
@@ -216,6 +217,7 @@ def folder_facts(folder: ListedFolder) -> dict[str, Any]:
         "endpoint": None,
         "model": None,
         "data": None,
+        "licence": "",
         "conditions": [],
         "note": "",
         "created": None,
@@ -277,6 +279,7 @@ def _run_facts(run: RunReader) -> dict[str, Any]:
         "endpoint": text_of(endpoint, "name"),
         "model": model_of(run),
         "data": text_of(part_of(run.manifest, "data"), "name"),
+        "licence": licence_of(run.manifest),
         "conditions": conditions_of(run.manifest).in_words,
         "created": run.started_at,
         "ended": run.ended_at,

@@ -11,6 +11,7 @@ from live_eval.analysis.comparison.boundaries import Boundaries, boundaries_of
 from live_eval.analysis.comparison.difference import Difference, Verdict, difference_of
 from live_eval.analysis.comparison.run_settings import Setting, settings_json, settings_that_differ
 from live_eval.analysis.comparison.series import CAPTURED, ComparedRun, Series, find_series
+from live_eval.analysis.licences import licences_of
 from live_eval.analysis.statistics.intervals import OVER_SCRIPTS
 from live_eval.analysis.statistics.paired import flips_for, holm
 from live_eval.analysis.summary.observations import TurnKey
@@ -95,12 +96,13 @@ class ComparedRuns:
     """Comparisons of runs with the first run.
 
     `tests` is the number of tests in Holm's correction: one per comparison and metric in which a script
-    differs.
+    differs. `licences` are notes on the licences of the runs' data.
     """
 
     first: str
     comparisons: tuple[RunComparison, ...]
     tests: int
+    licences: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparisons as printed by ``live-eval compare --json``; its keys are stable."""
@@ -109,6 +111,7 @@ class ComparedRuns:
             "estimator": OVER_SCRIPTS,
             "correction": {"method": "Holm", "tests": self.tests},
             "comparisons": [comparison.as_json() for comparison in self.comparisons],
+            "licences": list(self.licences),
         }
 
 
@@ -152,6 +155,7 @@ def compare_runs(
         first=first.name,
         comparisons=tuple(replace(each, notes=(*each.notes, *_on_flagged(each))) for each in comparisons),
         tests=tests,
+        licences=licences_of(run.manifest for run in runs),
     )
 
 

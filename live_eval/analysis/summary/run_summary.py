@@ -17,6 +17,7 @@ from live_eval.analysis.cue_sensitivity.sensitivity import (
     sensitivity_of,
 )
 from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greetings_of, summarise_greetings
+from live_eval.analysis.licences import licence_of
 from live_eval.analysis.run_conditions import RunConditions, conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.audits import AuditSummary, read_audits
@@ -386,7 +387,7 @@ def _run_facts(run: RunReader) -> RunFacts:
         calibration=kept_in(run.manifest),
         outages=outages_in_words(run.manifest.get("outages")),
         nodes=nodes_in_words(part_of(run.manifest, "machine").get("nodes")),
-        licence=text_of(data, "licence") or "",
+        licence=licence_of(run.manifest),
     )
 
 

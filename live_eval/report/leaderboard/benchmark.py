@@ -13,7 +13,14 @@ from live_eval.data.benchmarks import BenchmarkSpec, benchmark_named
 from live_eval.data.benchmarks.published import OVERALL, PublishedTable, published_tables
 from live_eval.errors import UsageError
 from live_eval.judging import JudgeRole
-from live_eval.report.leaderboard.board import Board, BoardCell, BoardRow, BoardTable, latency_table
+from live_eval.report.leaderboard.board import (
+    Board,
+    BoardCell,
+    BoardRow,
+    BoardTable,
+    latency_table,
+    licences_on_board,
+)
 from live_eval.report.leaderboard.entries import (
     RUN_COLUMNS,
     Entry,
@@ -60,7 +67,11 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
         runs=tuple(replace(entry.run, differences=entry.conditions) for entry in entries),
         maps=(),
         plots=(),
-        notes=(_NOTE, spec.licence_note(part), *filter(None, [spec.unverified])),
+        notes=(
+            _NOTE,
+            *dict.fromkeys([spec.licence_note(part), *licences_on_board(entries)]),
+            *([f"{spec.unverified}."] if spec.unverified else []),
+        ),
         run_columns=(*RUN_COLUMNS[:-1], "special conditions"),
     )
 

@@ -51,6 +51,7 @@ __all__ = [
     "build_board",
     "find_best",
     "latency_table",
+    "licences_on_board",
     "tables_with_runs",
 ]
 
@@ -204,6 +205,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         StoreError: A folder contains no run.
     """
     entries = read_entries(paths)
+    human = any("human" in entry.run.source for entry in entries)
     latencies = latency_table(entries)
     latencies = replace(latencies, notes=(*latencies.notes, _NONE_PUBLISHED))
     return Board(
@@ -212,7 +214,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),
-        notes=(*_NOTES, *([_HUMAN_NOTE] if any("human" in entry.run.source for entry in entries) else [])),
+        notes=(*_NOTES, *([_HUMAN_NOTE] if human else []), *licences_on_board(entries)),
     )
 
 
@@ -278,6 +280,11 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
         f"omitted, without values in this table: {', '.join(without)}" if without else "",
     ]
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
+
+
+def licences_on_board(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return the different licence notes of the runs' data."""
+    return tuple(dict.fromkeys(filter(None, (entry.summary.facts.licence for entry in entries))))
 
 
 def latency_table(entries: Sequence[Entry]) -> BoardTable:

@@ -41,13 +41,14 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
     if (!signal.aborted) fill(values, problem(error));
     return;
   }
+  const licences = answer.licences.map((licence) => make("p", { class: "note" }, licence));
   if (answer.refused) {
     const retry = () => {
       location.hash = `#/compare/${ids.join("/")}?common=1`;
     };
     const again = !query.get("common") && button("Compare common cases", retry);
     const settings = answer.comparisons.map(({ other, differs }) => settingsTable(answer.first, other, differs, term));
-    fill(values, problem({ message: answer.refused }), again, settings);
+    fill(values, problem({ message: answer.refused }), again, settings, licences);
     return;
   }
   const { first, comparisons, headlines, correction, estimator } = answer;
@@ -77,6 +78,7 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
       make("a", { href: `#/report?${ids.map((id) => `run=${id}`).join("&")}` }, "The report of these runs"),
       ".",
     ),
+    licences,
   );
   fill(
     after,

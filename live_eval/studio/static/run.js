@@ -120,6 +120,7 @@ function heading(folder, toTurns = null, page = null) {
       { class: "facts" },
       facts.map(([name, text], index) => [index ? " · " : "", `${name} `, make("b", {}, text)]),
     ),
+    folder.licence && make("p", { class: "note" }, folder.licence),
     toTurns &&
       make("p", { class: "ways" }, button("Turns", toTurns, { class: "link" }), make("a", { href: `#/report?run=${folder.id}` }, "Report")),
     page,

@@ -75,7 +75,11 @@ async def test_runs_are_compared_with_the_first(recordings: Path) -> None:
 def apart(tmp_path: Path) -> Path:
     """Two runs, of four cases and of one of them."""
     write_run(tmp_path / "a")
-    manifest = {"endpoint": {"name": "b"}, "turns": 1, "data": {"fingerprint": "f" * 64}}
+    manifest = {
+        "endpoint": {"name": "b"},
+        "turns": 1,
+        "data": {"fingerprint": "f" * 64, "licence": "Under L."},
+    }
     with RunWriter.create(tmp_path / "b", manifest) as writer:
         case = Case(
             case_id="id_0",
@@ -98,6 +102,9 @@ async def test_runs_of_different_cases_are_refused_without_an_error(apart: Path)
         ]
         found = await asked(browser, "/api/compare", "ab", common="1")
         assert found.get("first") == "a", found
+        assert answer["licences"] == found["licences"] == ["Under L."]
+        async with browser.get("/api/runs") as listed:
+            assert {row["name"]: row["licence"] for row in await listed.json()} == {"a": "", "b": "Under L."}
 
 
 async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:

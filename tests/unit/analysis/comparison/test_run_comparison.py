@@ -521,6 +521,18 @@ def test_differing_speech_boundaries_are_noted(
     assert told["n_turns"] == 9
 
 
+def test_the_licence_of_the_data_is_named(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        case = Case(case_id="a", script_id="a", variant=Variant.TARGET, audio_path=Path("a.wav"))
+        with RunWriter.create(folder, {"data": {"fingerprint": "f" * 64, "licence": "Under L."}}) as run:
+            run.commit(spoken_turn(case, TurnPlan()))
+            run.end()
+    assert compare_runs(read_runs(folders)).as_json()["licences"] == ["Under L."]
+    text = CliRunner().invoke(cli, ["compare", *map(str, folders)], catch_exceptions=False).stdout
+    assert text.splitlines()[-1] == "Under L."
+
+
 def test_a_run_named_twice_is_refused(run_folder: Path) -> None:
     with pytest.raises(UsageError, match="got a duplicate"):
         read_runs([run_folder, run_folder])

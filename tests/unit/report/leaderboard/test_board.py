@@ -260,3 +260,9 @@ def test_a_judge_of_your_own_fills_a_column(
     words = build_board([run]).tables[2]
     assert [column.title for column in words.columns][-2:] == ["C4", "Wit"]
     assert words.rows[0].cells[-1].value == 0.5
+
+
+def test_the_licences_of_the_data_are_named_once(tmp_path: Path) -> None:
+    data = {"name": "sd-eval", "licence": "Under L."}
+    runs = [written(tmp_path / name, manifest={"data": data}) for name in "ab"]
+    assert build_board([*runs, written(tmp_path / "c")]).notes.count("Under L.") == 1
