@@ -126,6 +126,12 @@ class DuplexCampaign(Campaign):
         plans = {CLEAN: self._launched}
         if IMPAIRED in self._order:
             plans[IMPAIRED] = make_plan(config)
+        if self._data is not None:
+            # the stimuli contain parts of the recordings
+            licence = self._data.licence
+            plans = {
+                name: replace(each, data=replace(each.data, licence=licence)) for name, each in plans.items()
+            }
         # Do not retry a trial without an answer, which would select trials by the endpoint's behaviour.
         return {name: replace(each, results=BEHAVIOUR) for name, each in plans.items()}
 
@@ -134,8 +140,7 @@ class DuplexCampaign(Campaign):
         notes = [note for plan in plans for note in plan.notes if note not in plan.data.notes]
         if self._data is not None:
             notes = [
-                self._data.licence,
-                *self._data.omissions,
+                *(self._data.notes if self._data.licence else self._data.omissions),
                 _unused(self._data, self._probes),
                 note_on_pauses(self._probes),
                 *notes,

@@ -13,6 +13,7 @@ from typing import Any
 from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.greeting_summary import GreetingSummary, greetings_of, summarise_greetings
 from live_eval.analysis.latency.drift import DriftCheck
+from live_eval.analysis.licences import licences_of
 from live_eval.analysis.metric_catalogue import DEFINITIONS
 from live_eval.analysis.metric_definition import MetricValue
 from live_eval.analysis.summary.run_summary import outages_in_words
@@ -56,12 +57,14 @@ class DuplexRecord:
         facts: Content of duplex.json.
         trials: All attempts at the trials, by run; empty for a run that has not begun.
         outages: Notes on the endpoint's outages, one for each run with outages.
+        licences: Notes on the licences of the recordings; empty for the user's own.
     """
 
     folder: Path
     facts: Mapping[str, Any]
     trials: Mapping[str, Sequence[TrialResult]]
     outages: Sequence[str] = ()
+    licences: Sequence[str] = ()
 
     def last(self, run: str) -> list[TrialResult]:
         """Return the last attempt at each trial of a run."""
@@ -96,13 +99,20 @@ def read_duplex(folder: Path) -> DuplexRecord:
         raise StoreError(f"{path}: duplicate run or trial")
     begun = [run for run in runs if (folder / run).is_dir() and not (folder / run).is_symlink()]
     trials = {run: read_trials(folder / run, listed) for run in begun}
-    outages = [f"{run}: {note}" for run in begun if (note := _outages(folder / run))]
-    return DuplexRecord(folder=folder, facts=facts, trials=trials, outages=outages)
+    manifests = {run: _manifest(folder / run) for run in begun}
+    outages = {run: outages_in_words(manifest.get("outages")) for run, manifest in manifests.items()}
+    return DuplexRecord(
+        folder=folder,
+        facts=facts,
+        trials=trials,
+        outages=[f"{run}: {note}" for run, note in outages.items() if note],
+        licences=[each.removesuffix(".") for each in licences_of(manifests.values())],
+    )
 
 
-def _outages(folder: Path) -> str:
+def _manifest(folder: Path) -> Mapping[str, Any]:
     with RunReader.open(folder) as run:
-        return outages_in_words(run.manifest.get("outages"))
+        return run.manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +259,7 @@ def compare_campaigns(first: DuplexRecord, second: DuplexRecord) -> DuplexCompar
     trials = [_in_listing_order(campaign.last(CLEAN)) for campaign in campaigns]
     return DuplexComparison(
         campaigns=campaigns,
-        notes=_other_words(*trials),
+        notes=[*dict.fromkeys([*first.licences, *second.licences]), *_other_words(*trials)],
         paired=differences(*trials),
         profiles=[endpoint_profile(each, LADDER) for each in trials],
     )

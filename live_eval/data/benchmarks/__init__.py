@@ -269,7 +269,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     data = placed.read(options)
     recorded = read_record(spec)
     licence = spec.licence_note(placed.part)
-    notes = [licence, *filter(None, [spec.unverified]), *data.omissions, *data.notes]
+    notes = [licence.removesuffix("."), *filter(None, [spec.unverified]), *data.omissions, *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
     if recorded is not None and recorded.root.resolve() == placed.root.resolve():

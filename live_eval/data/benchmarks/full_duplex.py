@@ -45,7 +45,10 @@ AFTER = Anchor.parse("reply_audible+300ms")
 """The start of an overlapping utterance: before the first pause or the end of most replies."""
 
 
-_NOTE = "for live-eval duplex; overlapping utterances begin 0.3 s after the reply becomes audible"
+_NOTE = (
+    "overlapping utterances begin 0.3 s after the reply becomes audible in live-eval duplex, not at the "
+    "benchmark's fixed times"
+)
 
 
 class _Utterance(NamedTuple):

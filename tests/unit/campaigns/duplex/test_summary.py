@@ -248,6 +248,8 @@ def test_a_comparison_notes_trials_with_different_recordings() -> None:
     one, two = campaign("o/one.flac"), campaign("t/two.flac")
     assert compare_campaigns(one, one).notes == []
     assert compare_campaigns(one, two).notes == ["the recordings differ in 1 of 2 pairs"]
+    licensed = replace(one, licences=["under L"])
+    assert compare_campaigns(licensed, licensed).notes == ["under L"]
 
 
 def test_a_campaign_is_not_compared_with_itself(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from live_eval.analysis.licences import licence_of
 from live_eval.analysis.turn_taking.outcomes import Rule, rule_of
 from live_eval.audio import read_audio
+from live_eval.campaigns.duplex.campaign import DuplexCampaign, DuplexPlan
 from live_eval.campaigns.duplex.probes import trials_of
 from live_eval.campaigns.duplex.probes.own_recordings import own_probe
 from live_eval.campaigns.duplex.stimuli import write_stimuli
@@ -16,7 +18,7 @@ from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.data.benchmarks.full_duplex import AFTER
 from live_eval.errors import DataError, TurnError, UsageError
 from live_eval.run.plan import make_plan
-from live_eval.run.run_file import RunConfig
+from live_eval.run.run_file import DataTable, RunConfig
 from live_eval.speech.boundaries import case_boundaries
 from live_eval.types import Case, SpeechKind
 from tests.support.benchmarks import SETS, recordings_below
@@ -179,3 +181,16 @@ def test_words_of_the_other_speaker_are_not_the_users(tmp_path: Path) -> None:
 def test_utterances_without_text_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "v1_5/user_backchannel/1", "input.wav", metadata=OVERLAP | {"context_text": " "})
     assert "utterances without text: 1; they are run" in load(tmp_path).notes
+
+
+def test_a_campaign_notes_the_licence_and_what_is_unverified(root: Path, tmp_path: Path) -> None:
+    config = RunConfig(data=DataTable(path=str(root)))
+    plan = DuplexPlan(config=config, probes=["own"], repeat=1, sentinel_turns=0)
+    campaign = DuplexCampaign(plan, tmp_path / "campaign")
+    licence, unverified, *others = campaign.notes
+    assert licence.endswith("may be used commercially")
+    assert unverified == FDB.unverified
+    assert any("0.3 s after the reply becomes audible" in each for each in others)
+    assert not any(each.endswith(".") for each in campaign.notes)
+    (planned,) = campaign._plans.values()
+    assert licence_of(planned.manifest()) == f"{licence}."
