@@ -90,6 +90,7 @@ def command(
     from live_eval.analysis.arena.outcome import run_arena, verdict_lines, write_verdicts
     from live_eval.analysis.arena.verdicts import ArenaPlan
     from live_eval.analysis.comparison.series import read_runs
+    from live_eval.analysis.licences import licences_of
     from live_eval.cli._progress import Bars
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
     from live_eval.run.run_file import JudgesTable
@@ -106,12 +107,13 @@ def command(
         check_named([registry.judge(judge)], options)
         print_judges_keys([judge], options)
     with Bars() as progress:
-        arena = run_arena(
-            read_runs(runs), plan, options, votes=votes, common=common, seed=seed, progress=progress
-        )
+        read = read_runs(runs)
+        arena = run_arena(read, plan, options, votes=votes, common=common, seed=seed, progress=progress)
     if output == _options.STDOUT:
         click.echo("".join(verdict_lines(arena)), nl=False)
         _exit(arena)
+    for licence in licences_of(run.manifest for run in read):
+        click.echo(licence, err=True)
     names = "-".join(Path(name).name for name in arena.runs)
     out = output or _FOLDER / f"arena-{names}.jsonl"
     write_verdicts(arena, out, links=output is not None)

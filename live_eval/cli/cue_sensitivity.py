@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,7 @@ def measured_sensitivity(
         UsageError: Comparison by meaning was requested, but is not possible.
     """
     from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
+    from live_eval.analysis.licences import licences_of
     from live_eval.analysis.summary.run_summary import unfinished
     from live_eval.judging import JudgeRole
     from live_eval.recording import RunReader, ScoreReader
@@ -75,7 +77,8 @@ def measured_sensitivity(
             no_embedder = f"{name} cannot run here: {error}"
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=no_embedder, seed=seed)
-        return found, unfinished(reader)
+        licences = [each.removesuffix(".") for each in licences_of([reader.manifest])]
+        return replace(found, notes=(*found.notes, *licences)), unfinished(reader)
 
 
 def _embedder(name: str) -> Embedder:

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from live_eval.analysis.licences import licence_of
 from live_eval.errors import UsageError
 from live_eval.export.arrow import needed, record_batches, turn_schema
 from live_eval.export.columns import ExportColumn
 from live_eval.export.table import ExportTable
 from live_eval.files import atomic_text, private_file, private_folder
 from live_eval.recording import own_bytes, part_of, text_of
+from live_eval.text.wording import markdown_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,12 +51,15 @@ tags:
 {turns} turns of a run of [live-eval](https://pypi.org/project/live-eval/), with {endpoint}, recorded on
 {started_at}. The run's manifest is JSON in the Parquet files' metadata, under `live_eval.run`.
 
-The audio of both sides contains the data set's recordings, under their licence.
+{licence}
 
 | column | type | meaning |
 |---|---|---|
 {columns}
 """
+
+
+_LICENCE = "The audio of both sides contains the data set's recordings, under their licence."
 
 
 def write_dataset(
@@ -160,6 +165,7 @@ def _card(table: ExportTable, turns: int) -> str:
         turns=turns,
         endpoint=" ".join(text for text in asked if text) or "an endpoint",
         started_at=run.started_at,
+        licence=" ".join(filter(None, [_LICENCE, markdown_text(licence_of(run.manifest))])),
         columns="\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in rows),
     )
 

@@ -64,6 +64,7 @@ def test_features_and_split_are_declared(run_folder: Path, tmp_path: Path) -> No
     assert "path: data/test-*.parquet" in card.split("---")[1]
     for name in parquet.read_schema(file).names:
         assert f"| `{name}` |" in card
+    assert "\nThe audio of both sides contains the data set's recordings, under their licence.\n" in card
 
 
 def test_many_turns_make_several_files(run_folder: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_run(path: Path, reply: Callable[[int], str], *, failed: int | None = None) -> Path:
-    with RunWriter.create(path, {"data": {"fingerprint": "f" * 64}}) as run:
+    with RunWriter.create(path, {"data": {"fingerprint": "f" * 64, "licence": "Under L."}}) as run:
         for number in range(SCRIPTS * len(VARIANTS)):
             script, variant = divmod(number, len(VARIANTS))
             case = Case(
@@ -294,7 +294,9 @@ def test_verdicts_are_kept_and_printed(runs: list[Path], tmp_path: Path) -> None
     }
     assert len(lines) == 1 + 20 + SCRIPTS
     assert {line["forward"] for line in lines if "forward" in line} == {1.0, -1.0}
-    text = CliRunner().invoke(cli, asked, catch_exceptions=False).stdout
+    printed = CliRunner().invoke(cli, asked, catch_exceptions=False)
+    text = printed.stdout
+    assert printed.stderr.splitlines().count("Under L.") == 1
     for words in (
         "short against long: won 5, tied 0, lost 15; win rate 0.250",
         "order: swapping the replies changed the verdict for 0 % of 20 pairs",

@@ -16,6 +16,7 @@ from live_eval.analysis.cue_sensitivity.measures import Measure, Reply
 from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.cli import cli
+from live_eval.cli.cue_sensitivity import measured_sensitivity
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Scored
@@ -139,7 +140,7 @@ def test_the_order_of_turns_does_not_matter(tmp_path: Path) -> None:
 
 def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    with RunWriter.create(path, {}) as run:
+    with RunWriter.create(path, {"data": {"licence": "Under L."}}) as run:
         for variant in Variant:
             case = Case(case_id=f"a/{variant}", script_id="a", variant=variant, audio_path=Path("x.wav"))
             heard = "I scream" if variant is Variant.TARGET else "Ice cream!"
@@ -148,6 +149,7 @@ def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         notes = " ".join(cue_sensitivity(reader, scores).notes)
     assert "in 1 of 1 scripts, the endpoint's transcripts of the recordings differ" in notes
+    assert measured_sensitivity(path, by_words=True)[0].notes[-1] == "Under L"
 
 
 def by_voice(case: Case) -> str:
