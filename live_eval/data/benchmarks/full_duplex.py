@@ -107,7 +107,7 @@ def _item(part: str, item: Path, name: str, spec: BenchmarkSpec) -> Iterator[Cas
     except DataError as error:
         problem = str(error)
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
-        problem = f"{item}: unexpected annotations: {type(error).__name__}: {error}"
+        problem = f"{item}: unexpected annotations: {_in_words(error)}"
     folder = item if item.is_dir() else item.parent
     for index, said in enumerate(utterances):
         cut = said.begin is not None and said.end is not None
@@ -135,6 +135,16 @@ def _item(part: str, item: Path, name: str, spec: BenchmarkSpec) -> Iterator[Cas
                 details={"excerpt": True} if cut else {},
             ),
         )
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"expected the field {error}, found none"
+    if isinstance(error, IndexError):
+        return "expected an entry in every list, got an empty list"
+    if isinstance(error, (AttributeError, TypeError)):
+        return f"expected another type of value ({error})"
+    return str(error)
 
 
 def _boundaries(begin: float | None, end: float | None) -> SpeechBoundaries:

@@ -100,7 +100,7 @@ def test_bad_annotations_are_named(tmp_path: Path) -> None:
         write(tmp_path / f"v1_5/user_backchannel/{name}", "input.wav", metadata=endless)
     problems = [case.problem or "" for case in load(tmp_path / "user_backchannel").cases]
     for words in (
-        "unexpected annotations: KeyError: 'timestamps'",
+        "unexpected annotations: expected the field 'timestamps', found none",
         "expected 0 <= begin < end",
         "metadata.json",
     ):
