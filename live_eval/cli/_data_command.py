@@ -162,7 +162,9 @@ def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
         size = "" if spec.megabytes is None else f", about {spec.megabytes:,} MB"
         click.echo(f"  all {len(parts)} parts{size}", err=True)
     with transfer_bars() as progress:
-        record = fetch_benchmark(spec, parts, again=again, progress=progress, planned=_announce)
+        record = fetch_benchmark(
+            spec, parts, split=part.partition("/")[2], again=again, progress=progress, planned=_announce
+        )
     click.echo(f"{spec.name}: {record.root}")
 
 

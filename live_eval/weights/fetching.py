@@ -137,7 +137,10 @@ def fetch_weights(
                     progress=progress or (lambda *_: None),
                     idle_s=idle_s,
                 )
-                download.fetch(expected, clock or SystemClock(), f"live-eval weights fetch {spec.name}")
+                again_hint = (
+                    f"if a new version was published, run live-eval weights fetch {spec.name} --again"
+                )
+                download.fetch(expected, clock or SystemClock(), again_hint)
                 download.part.replace(path)
             write_record(spec, {file.name: folder / file.name for file in spec.files})
     except Timeout:
@@ -217,13 +220,13 @@ class Download:
     instead: str = "live-eval weights add"
     error: type[LiveEvalError] = JudgeError
 
-    def fetch(self, expected: str | None, clock: Clock, command: str) -> None:
+    def fetch(self, expected: str | None, clock: Clock, hint: str) -> None:
         """Download the file, with retries, and check its hash.
 
         Args:
             expected: SHA-256 of the file. Without it, a partial download is never resumed.
             clock: Clock for the pauses between attempts.
-            command: The command that downloads a new version with ``--again``, for messages.
+            hint: What a wrong hash means and what to do, for messages.
 
         Raises:
             LiveEvalError: The download failed, of type `error`.
@@ -251,7 +254,7 @@ class Download:
             self.part.unlink()
             what = f"expected SHA-256 {wanted}, got {found}; the file was discarded"
             if expected is not None and self.file.sha256 is None:
-                what += f"; if a new version was published, run {command} --again"
+                what += f"; {hint}"
             raise self._problem(what)
 
     def _attempt(self, here: int) -> str | None:

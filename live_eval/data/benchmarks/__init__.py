@@ -28,6 +28,7 @@ from live_eval.files import atomic_text, read_text
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted, limited
 from live_eval.types import Case
+from live_eval.weights import file_sha256
 
 __all__ = [
     "BENCHMARKS",
@@ -266,19 +267,29 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
         raise UsageError(
             f"data.fields: the fields of {spec.title} cannot be mapped, got {', '.join(options.fields)}"
         )
-    data = placed.read(options)
     recorded = read_record(spec)
+    if recorded is not None and recorded.root.resolve() != placed.root.resolve():
+        recorded = None
+    try:
+        data = placed.read(options)
+    except DataError as error:
+        part = placed.part.partition("/")[0]
+        changed = [] if recorded is None else changed_files(recorded, [part] if part else list(spec.parts))
+        if not changed:
+            raise
+        again = f"live-eval data add {spec.name}{f'/{part}' if part else ''} --again restores"
+        raise DataError(f"{error}; {again} {limited(changed, ', ', _NAMED)}") from None
     licence = spec.licence_note(placed.part)
     notes = [licence.removesuffix("."), *filter(None, [spec.unverified]), *data.omissions, *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
-    if recorded is not None and recorded.root.resolve() == placed.root.resolve():
+    if recorded is not None:
         if recorded.revision not in ("", spec.revision):
             notes.append(
                 f"the files are of revision {recorded.revision[:12]}, and live-eval expects "
                 f"{spec.revision[:12]}: live-eval data add {spec.name} downloads it"
             )
-        changed = changed_files(recorded)
+        changed = changed_files(recorded, list(data.damaged))
         if changed:
             notes.append(
                 f"{len(changed)} of {len(recorded.files)} files differ from revision "
@@ -288,12 +299,19 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     return replace(data, notes=tuple(notes), licence=licence)
 
 
-def changed_files(recorded: RecordedBenchmark) -> list[str]:
-    """Return the downloaded files that are missing or have a different size."""
+def changed_files(recorded: RecordedBenchmark, damaged: Sequence[str] = ()) -> list[str]:
+    """Return the downloaded files that are missing or have a different size.
+
+    The hashes of files in the folders of `damaged` parts are compared, too.
+    """
     changed = []
-    for name, (size, _) in recorded.files.items():
+    for name, (size, sha256) in recorded.files.items():
         path = recorded.root / name
-        if not path.is_file() or path.stat().st_size != size:
+        if (
+            not path.is_file()
+            or path.stat().st_size != size
+            or (name.partition("/")[0] in damaged and file_sha256(path) != sha256)
+        ):
             changed.append(name)
     return changed
 

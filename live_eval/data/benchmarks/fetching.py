@@ -22,8 +22,11 @@ from live_eval.data.benchmarks import (
     read_record,
     write_record,
 )
+from live_eval.data.benchmarks.voicebench import splits_of
 from live_eval.errors import DataError, StoreLockedError, UsageError
 from live_eval.files import read_text
+from live_eval.redaction import mask_halves
+from live_eval.text.suggestions import did_you_mean
 from live_eval.weights import HUB, WeightsFile, file_sha256
 from live_eval.weights.fetching import MOST_REDIRECTS, Download, FetchProgress, published_at
 
@@ -55,6 +58,7 @@ def fetch_benchmark(
     spec: BenchmarkSpec,
     parts: Sequence[str],
     *,
+    split: str = "",
     again: bool = False,
     progress: FetchProgress | None = None,
     planned: Callable[[str, int, int], None] | None = None,
@@ -66,6 +70,7 @@ def fetch_benchmark(
 
     Args:
         parts: Names of the parts.
+        split: A split that the part must have.
         again: Whether to check the hashes of complete files and replace changed files.
         progress: Callback for received data.
         planned: Callback with each part, its number of files, and the number already downloaded.
@@ -76,7 +81,7 @@ def fetch_benchmark(
 
     Raises:
         DataError: The download failed, or a file has a wrong hash; the message contains the reason.
-        UsageError: The folder cannot be written, or ``HF_ENDPOINT`` is not a URL.
+        UsageError: The part has no such split, the folder cannot be written, or ``HF_ENDPOINT`` is not a URL.
         StoreLockedError: Another process is downloading the benchmark.
     """
     import requests
@@ -85,7 +90,8 @@ def fetch_benchmark(
     folder = files_folder(spec)
     session = requests.Session()
     session.max_redirects = MOST_REDIRECTS
-    door = _Door(spec, folder, session, progress or (lambda *_: None), clock or SystemClock())
+    name = f"{spec.name}/{parts[0]}" if len(parts) == 1 else spec.name
+    door = _Door(spec, name, folder, session, progress or (lambda *_: None), clock or SystemClock())
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{spec.name}.lock"), timeout=0):
@@ -93,7 +99,8 @@ def fetch_benchmark(
             for part in parts:
                 files = [] if again else _recorded_files(spec, record, part)
                 if not files or not all(_is_here(folder, file, record, check=False) for file in files):
-                    files = list(door.files_of(part))
+                    files = list(door.files_of(part, record))
+                _check_split(spec, part, split, [file.name for file in files])
                 wanted = [file for file in files if not _is_here(folder, file, record, check=again)]
                 if planned is not None:
                     planned(part, len(files), len(files) - len(wanted))
@@ -132,6 +139,15 @@ def _recorded_files(spec: BenchmarkSpec, record: RecordedBenchmark, part: str) -
     ]
 
 
+def _check_split(spec: BenchmarkSpec, part: str, split: str, files: Sequence[str]) -> None:
+    splits = splits_of([Path(name) for name in files])
+    if split and split not in splits:
+        raise UsageError(
+            f"{spec.name}/{part} has no split {split!r}{did_you_mean(split, splits)}; "
+            f"expected one of {', '.join(splits) or 'none'}"
+        )
+
+
 def _is_here(folder: Path, file: _Published, record: RecordedBenchmark, *, check: bool) -> bool:
     path = folder / file.name
     if not path.is_file():
@@ -154,22 +170,23 @@ def _facts(path: Path, file: _Published, record: RecordedBenchmark) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class _Door:
-    """Download the files of one benchmark."""
+    """Download the files of one benchmark; `name` is the benchmark or part that the user named."""
 
     spec: BenchmarkSpec
+    name: str
     folder: Path
     session: requests.Session
     progress: FetchProgress
     clock: Clock
 
-    def files_of(self, part: str) -> Iterator[_Published]:
+    def files_of(self, part: str, record: RecordedBenchmark) -> Iterator[_Published]:
         """Yield the files of a part.
 
         Raises:
             DataError: The list cannot be downloaded, or is not a list of files.
         """
         if self.spec.metadata:
-            yield from self._files_in_metadata()
+            yield from self._files_in_metadata(record)
             return
         where = f"{HUB}/api/datasets/{self.spec.repository}/tree/{self.spec.revision}/{part}"
         listed = self._read(where, f".{part or 'files'}.json")
@@ -179,13 +196,15 @@ class _Door:
             if isinstance(entry, dict) and entry.get("type") == "file"
         ]
         if not found:
-            raise DataError(f"{where}: expected the files of {self.spec.title}'s part {part}, found none")
+            raise DataError(
+                f"{_asked(where)}: expected the files of {self.spec.title}'s part {part}, found none"
+            )
         yield from found
 
-    def _files_in_metadata(self) -> Iterator[_Published]:
+    def _files_in_metadata(self, record: RecordedBenchmark) -> Iterator[_Published]:
         name = self.spec.metadata
         path = self.folder / name
-        if not path.is_file():
+        if not _is_here(self.folder, _Published(name), record, check=True):
             self.fetch(_Published(name), path, most_bytes=_MOST_LIST_BYTES)
         yield _Published(name)
         for line in read_text(path).splitlines():
@@ -208,11 +227,11 @@ class _Door:
         finally:
             part.unlink(missing_ok=True)
         if not isinstance(listed, list):
-            raise DataError(f"{url}: expected a list of files, got something else")
+            raise DataError(f"{_asked(url)}: expected a list of files, got something else")
         for entry in listed:
             stated = entry.get("path") if isinstance(entry, dict) else None
             if not _stays_inside(stated):
-                raise DataError(f"{url}: the path {stated!r:.80} is outside the benchmark's folder")
+                raise DataError(f"{_asked(url)}: the path {stated!r:.80} is outside the benchmark's folder")
         return listed
 
     def fetch(self, file: _Published, path: Path, *, most_bytes: int) -> None:
@@ -224,7 +243,7 @@ class _Door:
         if file.size is not None and part.stat().st_size != file.size:
             found = part.stat().st_size
             part.unlink()
-            raise DataError(f"{url}: expected {file.size} bytes, got {found}, which were discarded")
+            raise DataError(f"{_asked(url)}: expected {file.size} bytes, got {found}, which were discarded")
         part.replace(path)
 
     def _download(self, file: WeightsFile, part: Path, most_bytes: int, sha256: str | None) -> None:
@@ -238,7 +257,17 @@ class _Door:
             what=f"a file of {self.spec.title}",
             instead=f"live-eval data add {self.spec.name} --path FOLDER",
             error=DataError,
-        ).fetch(sha256, self.clock, f"live-eval data add {self.spec.name}")
+        ).fetch(
+            sha256,
+            self.clock,
+            f"the publisher's file differs from that of the pinned revision {self.spec.revision[:12]}; to "
+            f"try again, run live-eval data add {self.name}",
+        )
+
+
+def _asked(url: str) -> str:
+    """Return the URL that was requested, which may be a mirror's, for messages."""
+    return mask_halves(published_at(WeightsFile(name="", url=url)))
 
 
 def _stays_inside(name: object) -> bool:

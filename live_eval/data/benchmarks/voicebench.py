@@ -24,7 +24,7 @@ from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["complete_tables", "find", "tables_in"]
+__all__ = ["complete_tables", "find", "splits_of", "tables_in"]
 
 _AUDIO = "audio"
 _TEST = "test"
@@ -70,6 +70,11 @@ def tables_in(folder: Path) -> list[Path]:
     if not os.path.isdir(folder):
         return []
     return sorted(path for path in folder.glob(f"*{TABLE_SUFFIX}") if _SHARD.fullmatch(path.stem))
+
+
+def splits_of(tables: Sequence[Path]) -> list[str]:
+    """Return the splits of tables, by their names."""
+    return list(dict.fromkeys(found["split"] for path in tables if (found := _SHARD.fullmatch(path.stem))))
 
 
 def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) -> DataSet:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import live_eval.cli._data_command  # noqa: F401  # imported before a test replaces BENCHMARKS
 from live_eval.cli.data import command
 from live_eval.clock import SystemClock
 from live_eval.data import load, locate
@@ -128,7 +129,11 @@ def test_a_complete_file_of_an_incomplete_part_is_kept(hub: Publisher) -> None:
     second = "wildvoice/test-00001-of-00002.parquet"
     content = hub.files.pop(f"{FILES}/{second}")
     hub.files[f"{FILES}/{second}"] = b"<html>" + content[6:]
-    with pytest.raises(DataError, match=f"{second}: expected SHA-256 .* the file was discarded"):
+    differs = (
+        f"{second}: expected SHA-256 .* the file was discarded; the publisher's file differs from that of "
+        "the pinned revision b02edcef1330; to try again, run live-eval data add voicebench/wildvoice$"
+    )
+    with pytest.raises(DataError, match=differs):
         fetch_benchmark(SPEC, ["wildvoice"])
     assert (files_folder(SPEC) / "wildvoice/test-00000-of-00002.parquet").is_file()
     hub.files[f"{FILES}/{second}"] = content
@@ -148,6 +153,25 @@ def test_a_changed_file_is_noted_and_restored(hub: Publisher) -> None:
     assert "files differ from revision b02edcef1330" in " ".join(load(locate("voicebench/advbench")).notes)
     assert add("voicebench/advbench").exit_code == 0
     assert path.read_bytes() == content
+
+
+def test_an_unknown_split_is_refused_before_its_part_is_downloaded(hub: Publisher) -> None:
+    found = add("voicebench/advbench/nolaw")
+    assert str(found.exception) == "voicebench/advbench has no split 'nolaw'; expected one of test"
+    assert paths(hub) == ["/advbench"]
+    assert add("voicebench/advbench/test").exit_code == 0
+
+
+def test_a_damaged_download_is_restored_by_again(hub: Publisher) -> None:
+    add("voicebench/advbench")
+    path = files_folder(SPEC) / ADVBENCH
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(
+        DataError, match=f"live-eval data add voicebench/advbench --again restores {ADVBENCH}$"
+    ):
+        load(locate("voicebench/advbench"))
+    assert add("voicebench/advbench", "--again").exit_code == 0
+    assert len(load(locate("voicebench/advbench")).cases) == 20
 
 
 def test_offline(hub: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +197,7 @@ def test_offline(hub: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_list_that_cannot_be_used(hub: Publisher, content: bytes, message: str) -> None:
     hub.files[f"{TREE}/advbench"] = content
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=f"^{hub.address}/.*{message}"):
         fetch_benchmark(SPEC, ["advbench"])
     assert [path.name for path in files_folder(SPEC).iterdir()] == []
 
