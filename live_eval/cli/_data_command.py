@@ -21,6 +21,7 @@ from live_eval.data.benchmarks import (
     benchmark_named,
     changed_files,
     find_benchmark,
+    found_parts,
     read_record,
     write_record,
 )
@@ -76,21 +77,44 @@ def list_command(as_json: bool) -> None:
     shown = (
         rows
         if as_json
-        else [{key: "unknown" if row[key] is None else row[key] for key in _LISTED} for row in rows]
+        else [
+            {
+                **{key: "unknown" if row[key] is None else row[key] for key in _LISTED},
+                "items": _items_in_words(row, row["items"]),
+                "here": _presence(row),
+            }
+            for row in rows
+        ]
     )
     print_listing(shown, _LISTED, as_json=as_json)
     for row in rows if not as_json else ():
-        parts = [f"{name} {part['items']:,} ({part['about']})" for name, part in row["parts"].items()]
+        parts = [
+            f"{name} {_items_in_words(row, part['items'])} ({part['about']})"
+            for name, part in row["parts"].items()
+        ]
         click.echo(f"\n{row['name']}: {row['title']}, {row['source']}\n  {'; '.join(parts)}")
         if row["problem"] or row["path"]:
             click.echo(f"  {row['problem'] or row['path']}")
 
 
+def _items_in_words(row: Mapping[str, Any], items: int) -> str:
+    return f"{items:,}" if row["items_verified"] else f"{items:,} unverified"
+
+
+def _presence(row: Mapping[str, Any]) -> str:
+    parts = [part["here"] for part in row["parts"].values()]
+    if not row["here"]:
+        return "no"
+    return "yes" if all(parts) else f"{sum(parts)} of {len(parts)} parts"
+
+
 def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
     recorded: RecordedBenchmark | None = None
     problem: str | None = None
+    parts_here: list[str] = []
     try:
         recorded = read_record(spec)
+        parts_here = [] if recorded is None else found_parts(spec, recorded)
         if recorded is not None and (changed := changed_files(recorded)):
             problem = f"{recorded.root}: {len(changed)} of {len(recorded.files)} files are missing or changed"
     except DataError as error:
@@ -101,6 +125,7 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
         "source": spec.source,
         "revision": spec.revision,
         "items": spec.items,
+        "items_verified": spec.counted,
         "megabytes": spec.megabytes,
         "licence": spec.licence_of(),
         "commercial_use": _permission(spec),
@@ -111,6 +136,7 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
                 "about": part.about,
                 "licence": spec.licence_of(name),
                 "commercial_use": _permission(spec, name),
+                "here": name in parts_here,
             }
             for name, part in spec.parts.items()
         },

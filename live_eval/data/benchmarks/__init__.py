@@ -44,6 +44,7 @@ __all__ = [
     "changed_files",
     "find_benchmark",
     "find_parts",
+    "found_parts",
     "load_benchmark",
     "locate_benchmark",
     "read_parts",
@@ -248,11 +249,21 @@ def locate_benchmark(name: str) -> Path | None:
 def find_benchmark(path: Path) -> PlacedBenchmark | None:
     """Return the benchmark whose layout matches a path, or None."""
     for spec in BENCHMARKS.values():
-        module, _, function = spec.loader.partition(":")
-        placed: PlacedBenchmark | None = getattr(importlib.import_module(module), function)(path, spec)
-        if placed is not None:
+        if (placed := _placed(path, spec)) is not None:
             return placed
     return None
+
+
+def _placed(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
+    module, _, function = spec.loader.partition(":")
+    placed: PlacedBenchmark | None = getattr(importlib.import_module(module), function)(path, spec)
+    return placed
+
+
+def found_parts(spec: BenchmarkSpec, recorded: RecordedBenchmark) -> list[str]:
+    """Return the parts in the recorded folder; of a download, those that are complete."""
+    complete = recorded.parts if recorded.revision else tuple(spec.parts)
+    return [name for name in spec.parts if name in complete and _placed(recorded.root / name, spec)]
 
 
 def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:

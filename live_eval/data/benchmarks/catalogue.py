@@ -286,6 +286,7 @@ def _vstyle() -> BenchmarkSpec:
         ),
         loader="live_eval.data.benchmarks.vstyle:find",
         rated=True,
+        counted=False,
         unverified="VStyle's published replies and ratings were not seen; their fields are those that its "
         "code reads, the folders those of its examples. The layout of its instructions' recordings and the "
         "numbers of items are unverified",

@@ -58,6 +58,7 @@ class BenchmarkSpec:
         fields: The benchmark's names of live-eval's fields, each with the spellings to try in order.
         recording: Path of a recording next to its part's file, for items without the field ``audio``; the
             fields ``{id}`` and ``{turn}`` and the file's name without suffix, ``{file}``, are replaced.
+        counted: Whether the published numbers of items are verified.
         unverified: A sentence about what could not be verified in the published data; empty if nothing.
         by_hand: Instructions for getting the files by hand; empty if they are downloaded.
         paper: Paper to cite.
@@ -77,6 +78,7 @@ class BenchmarkSpec:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recording: str = ""
     rated: bool = False
+    counted: bool = True
     unverified: str = ""
     by_hand: str = ""
     paper: str

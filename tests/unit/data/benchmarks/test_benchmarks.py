@@ -62,6 +62,8 @@ def test_unknown_sizes_are_shown_and_an_unknown_licence_is_no_permission() -> No
     assert rows["vstyle"]["megabytes"] is None
     lines = runner.invoke(command, ["list"], env={"COLUMNS": "200"}).stdout.splitlines()
     assert any(line.startswith("uro-bench ") and "unknown" in line for line in lines)
+    assert any(line.startswith("vstyle ") and "3,000 unverified" in line for line in lines)
+    assert not rows["vstyle"]["items_verified"]
 
 
 def test_a_part_can_have_another_licence(tmp_path: Path) -> None:
@@ -178,8 +180,9 @@ def test_add_records_a_copy_and_list_shows_it(here: Path) -> None:
     assert added.exit_code == 0, added.output
     assert "licence: Apache-2.0" in added.stderr
     assert added.stdout == f"voicebench: {here}\n"
-    listed = runner.invoke(command, ["list"])
+    listed = runner.invoke(command, ["list"], env={"COLUMNS": "200"})
     assert str(here) in listed.stdout
+    assert "1 of 11 parts" in listed.stdout
     assert "advbench 520 (harmful requests)" in listed.stdout
 
 
