@@ -36,14 +36,14 @@ class Ballot:
             places.discard(place)
 
     def vote(self, winner: int | None) -> Voted:
-        """Vote on the latest turn with at least two replies.
+        """Vote on the latest turn, if it has at least two replies.
 
         Args:
             winner: Place of the endpoint with the best reply; None for a tie. A missing reply cannot win.
         """
-        complete = [number for number, (_, places) in self._cases.items() if len(places) > 1]
-        number = max(complete, default=None)
-        if number is not None and (winner is None or winner in self._cases[number][1]):
+        number = max(self._cases, default=None)
+        replies = self._cases[number][1] if number is not None else ()
+        if number is not None and len(replies) > 1 and (winner is None or winner in replies):
             self._votes[number] = winner
         else:
             number = None

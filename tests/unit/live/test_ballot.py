@@ -48,6 +48,17 @@ def test_votes_are_read_by_arena(tmp_path: Path) -> None:
     ]
 
 
+def test_a_turn_with_one_reply_takes_no_vote_and_keeps_the_last_one() -> None:
+    ballot = Ballot(["a", "b"])
+    for place in (0, 1):
+        ballot.replied(place, turn(1))
+    assert ballot.vote(0).number == 1
+    ballot.replied(0, turn(2))  # the other endpoint is gone
+    assert ballot.vote(1).number is None
+    assert ballot.vote(None).number is None
+    assert [row.case_id for row in ballot.rows()] == ["turn-0001"]
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         Ballot(["a", "b"]).write(tmp_path / "missing" / "votes.csv")
