@@ -211,9 +211,13 @@ def _waterfall(turn: LatencyMeasured) -> Text | Table:
 
 
 def latency_bar(ns: int, begin_ns: int = 0) -> Text:
-    """Return the bar, on the common scale, of a latency that begins at `begin_ns`; empty for 0 or less."""
+    """Return the bar, on the common scale, of a latency that begins at `begin_ns`; empty for 0 or less.
+
+    A bar that the scale cuts ends in an arrow.
+    """
     at, end = (min(_BAR - 1, each * _BAR // _SCALE_NS) for each in (begin_ns, begin_ns + ns))
-    return Text(" " * at) + Text("█" * max(1, end - at) if ns > 0 else "", style="blue")
+    bar = "█" * max(1, end - at) if ns > 0 else ""
+    return Text(" " * at) + Text(f"{bar[:-1]}▶" if bar and begin_ns + ns > _SCALE_NS else bar, style="blue")
 
 
 def _take(asked: TakeAsked, checked: TakeChecked | None) -> list[Text]:

@@ -46,6 +46,7 @@ export class VoiceToVoice {
   /** Show that the user is waiting for a reply, with the time as heard in the room. */
   waits(ms) {
     this.element.toggleAttribute("data-waits", true);
+    this.bar.removeAttribute("data-beyond");
     fill(this.large, make("small", {}, "waiting …"));
     this.bar.style.width = `${share(ms)}%`;
   }
@@ -59,6 +60,7 @@ export class VoiceToVoice {
 
   clear() {
     this.element.removeAttribute("data-waits");
+    this.bar.removeAttribute("data-beyond");
     fill(this.large, "–");
     this.bar.style.width = 0;
   }

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from live_eval.errors import FailureKind
 from live_eval.live.lines import Lines, in_words
-from live_eval.live.screen import LiveScreen
+from live_eval.live.screen import LiveScreen, latency_bar
 from live_eval.live.updates import (
     AudioSide,
     EchoDetected,
@@ -221,3 +221,8 @@ def rendered(screen: LiveScreen) -> str:
     with console.capture() as captured:
         console.print(screen.render())
     return captured.get()
+
+
+def test_a_bar_that_the_scale_cuts_ends_in_an_arrow() -> None:
+    assert [latency_bar(ns).plain[-1] for ns in (2_900_000_000, 3_560_000_000)] == ["█", "▶"]
+    assert latency_bar(0, 4_000_000_000).plain.strip() == ""
