@@ -9,7 +9,7 @@ from typing import Any
 
 from live_eval.analysis.statistics.intervals import interval_json, paired_difference
 from live_eval.analysis.summary.latencies import is_certain_only
-from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
+from live_eval.analysis.summary.vocal_sounds import FROM_LAST_SOUND, TITLES_OF_A_TURN
 from live_eval.errors import UsageError
 from live_eval.studio.turn_filter import FilterError
 from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
@@ -43,7 +43,8 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
 
     The difference of a case is the last run's value minus the first run's or, for more than two runs, the
     range of their values. Cases without a difference are last. For invalid expressions, see
-    `RunIndex.select`.
+    `RunIndex.select`. As in the heat map, voice to voice of a chosen cue that is a vocal sound is from the
+    last sound; `metric` in the answer is the metric used, and `asked` the query's.
 
     Raises:
         UsageError: The metric or the order is unknown.
@@ -62,20 +63,20 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         matching = {row["turn_id"] for run in runs for row in run.matching(query.turns)}
     except FilterError as error:
         invalid = str(error)
-    found = [
-        _case([each.get(turn_id) for each in rows], turn_id, query.metric)
-        for turn_id in cases
-        if turn_id in matching
-    ]
+    listed = [turn_id for turn_id in cases if turn_id in matching]
+    metric = _used(rows, listed, query.metric, latencies) if "cue" in query.turns.choices else query.metric
+    found = [_case([each.get(turn_id) for each in rows], turn_id, metric) for turn_id in listed]
     found = _sorted(found, query.order)
     heard = [name for name in latencies if name.startswith("voice_to_voice")]
-    means = _means(rows, found, query, (*heard, *(column.name for column in scores[:_MEANS])))
+    means = _means(rows, found, query, metric, (*heard, *(column.name for column in scores[:_MEANS])))
     first = query.turns.offset
     return {
         "total": len(cases),
         "matching": len(found),
         "offset": first,
-        "metric": query.metric,
+        "with_difference": sum(case["difference"] is not None for case in found),
+        "metric": metric,
+        "asked": query.metric,
         "metrics": [
             {"name": name, "heading": TITLES_OF_A_TURN[name], "unit": "ms", "higher_is_better": False}
             for name in latencies
@@ -93,17 +94,34 @@ def _means(
     rows: Sequence[Mapping[str, ListedTurn]],
     cases: Sequence[Mapping[str, Any]],
     query: CaseQuery,
+    metric: str,
     main: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Return each run's means over the cases with a value in every run."""
     if "cue" in query.turns.choices:
-        shown = dict.fromkeys((query.metric, *main))
-        return [{"metric": metric, **_mean(rows, cases, metric)} for metric in shown]
+        return [{"metric": name, **_mean(rows, cases, name)} for name in dict.fromkeys((metric, *main))]
     by_cue: dict[str, list[Mapping[str, Any]]] = {}
     for case in cases:
         if case["cue"] is not None:
             by_cue.setdefault(case["cue"], []).append(case)
-    return [{"cue": cue, **_mean(rows, each, query.metric)} for cue, each in by_cue.items()]
+    used = {
+        cue: _used(rows, [case["turn_id"] for case in each], metric, main) for cue, each in by_cue.items()
+    }
+    return [{"cue": cue, "metric": used[cue], **_mean(rows, each, used[cue])} for cue, each in by_cue.items()]
+
+
+def _used(
+    rows: Sequence[Mapping[str, ListedTurn]], turn_ids: Sequence[str], metric: str, main: Sequence[str]
+) -> str:
+    """Return the metric used for the cases of one cue.
+
+    Voice to voice of a vocal sound is from the last sound, because its end of speech is often uncertain.
+    """
+    if metric != "voice_to_voice" or FROM_LAST_SOUND not in main:
+        return metric
+    turns = (turn for turn_id in turn_ids for each in rows if (turn := each.get(turn_id)) is not None)
+    known = any(turn.number("latency_ms", FROM_LAST_SOUND) is not None for turn in turns)
+    return FROM_LAST_SOUND if known else metric
 
 
 def _mean(

@@ -24,6 +24,7 @@ from live_eval.types import Case, SpeechBoundaries
 
 __all__ = [
     "DEFINITIONS_OF_A_TURN",
+    "FROM_LAST_SOUND",
     "TITLES_OF_A_TURN",
     "VOCAL_SOUND_TITLES",
     "has_vocal_sound",
@@ -32,11 +33,12 @@ __all__ = [
     "vocal_sound_milliseconds",
 ]
 
-_FROM_LAST_SOUND = "voice_to_voice_from_last_sound"
+FROM_LAST_SOUND = "voice_to_voice_from_last_sound"
+"""The name of the latency from the last sound."""
 VOCAL_SOUND_TITLES: Mapping[str, str] = MappingProxyType(
     {
         "voice_to_voice_from_last_word": "voice to voice from last word",
-        _FROM_LAST_SOUND: "voice to voice from last sound",
+        FROM_LAST_SOUND: "voice to voice from last sound",
     }
 )
 TITLES_OF_A_TURN: Mapping[str, str] = MappingProxyType({**LATENCY_TITLES, **VOCAL_SOUND_TITLES})
@@ -47,7 +49,7 @@ DEFINITIONS_OF_A_TURN: Mapping[str, str] = MappingProxyType(
         **LATENCY_DEFINITIONS,
         "voice_to_voice_from_last_word": f"{_OF_SOUNDS} from the end of the last word to the first audible "
         "sample of the reply, also if the end of speech is uncertain",
-        _FROM_LAST_SOUND: f"{_OF_SOUNDS} voice to voice, also if the end of speech is uncertain",
+        FROM_LAST_SOUND: f"{_OF_SOUNDS} voice to voice, also if the end of speech is uncertain",
     }
 )
 """The definitions of the same latencies."""
@@ -89,7 +91,7 @@ def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySum
 def vocal_sound_milliseconds(turn: Observation, name: str) -> float | None:
     """Return one of the two latencies of a turn by name, or None."""
     since_sound = turn.milliseconds("voice_to_voice") if has_vocal_sound(turn) else None
-    after_word_ns = 0 if name == _FROM_LAST_SOUND else _after_last_word_ns(turn.boundaries)
+    after_word_ns = 0 if name == FROM_LAST_SOUND else _after_last_word_ns(turn.boundaries)
     return None if since_sound is None or after_word_ns is None else since_sound + after_word_ns / 1e6
 
 

@@ -2,7 +2,7 @@
 import { path, read, withQuery } from "./api.js";
 import { example, turnLink } from "./turn_table.js";
 import { announce, badge, button, choice, figure, fill, make, problem, row, search, table } from "./web/elements.js";
-import { NONE, milliseconds, number, score, words } from "./web/format.js";
+import { NONE, counted, milliseconds, number, score, words } from "./web/format.js";
 import { answerAnywhere } from "./web/keys.js";
 import { Listing, filters } from "./web/listing.js";
 import { headingOf } from "./web/scores.js";
@@ -113,10 +113,10 @@ export class ByEar {
     history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common"), align: this.align === "onset" ? null : this.align, case: this.open }));
   }
 
-  draw({ rows, metric, metrics, cues, means, invalid }) {
+  draw({ rows, metric, asked, metrics, cues, means, invalid, matching, with_difference: compared }) {
     Object.assign(this, { cases: rows, metrics });
-    this.metric = metrics.find(({ name }) => name === metric);
-    this.drawChoices(metrics, cues);
+    this.metric = metrics.find(({ name }) => name === metric); // of a vocal sound, from the last sound
+    this.drawChoices(metrics, cues, asked);
     this.drawMeans(means);
     const heads = [
       "case",
@@ -125,8 +125,15 @@ export class ByEar {
       { label: "difference", figure: true },
     ];
     const title = `${this.title} of each case; a case plays its replies`;
+    const lacking = matching - compared;
+    const why =
+      this.metric.unit === "ms"
+        ? "a turn failed or was not run, or its end of speech is uncertain (choose a vocal sound as the cue to compare from the last sound)"
+        : "a turn failed, was not run or has no score";
     fill(
       this.frame,
+      lacking > 0 &&
+        make("p", { class: "note" }, `${counted(lacking, "case")} of ${matching} cannot be compared by ${this.title}: ${why}.`),
       rows.length
         ? table(title, heads, rows.map((one) => this.row(one)), { id: "cases", class: "cards" })
         : invalid
@@ -146,20 +153,24 @@ export class ByEar {
       { label: margin ? "difference [95 % interval]" : "difference", figure: true },
       { label: "n", figure: true },
     ];
-    const rows = means.filter(({ n }) => cue || n > 0).map(({ metric = this.metric.name, cue: of, n, means: values, difference, interval }) => {
+    const absent = cue ? [] : means.filter(({ n }) => n === 0).map(({ cue: of }) => of);
+    const rows = means.filter(({ n }) => cue || n > 0).map(({ metric, cue: of, n, means: values, difference, interval }) => {
       const score = this.metrics.find(({ name }) => name === metric);
       const shown = (value) => this.show(value, score);
-      const name = cue ? headingOf(score) : this.choosing(of);
+      const other = metric !== this.metric.name && make("small", {}, ` ${headingOf(score)}`);
+      const name = cue ? headingOf(score) : [this.choosing(of), other];
       const range = interval && make("small", {}, ` [${interval.map((end) => number(end, score.unit === "ms" ? 0 : 2)).join(", ")}]`);
       return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));
     });
     const of = cue ? `Means of ${cue}` : `Mean ${this.title} by cue`;
     const title = `${of}, over the cases with a value in every run`;
     const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means", class: "cards" });
-    if (cue || !shown) fill(this.means, shown);
+    const missing =
+      absent.length > 0 && make("p", { class: "note" }, `Without a case that has a value in every run: ${absent.join(", ")}.`);
+    if (cue || !shown) fill(this.means, shown, missing);
     else {
       const open = this.means.querySelector("details")?.open ?? rows.length <= MOST_CUES;
-      fill(this.means, make("details", { class: "block", open }, make("summary", {}, `By cue (${rows.length})`), shown));
+      fill(this.means, make("details", { class: "block", open }, make("summary", {}, `By cue (${rows.length})`), shown, missing));
     }
   }
 
@@ -178,7 +189,7 @@ export class ByEar {
     return this.metric.heading;
   }
 
-  drawChoices(metrics, cues) {
+  drawChoices(metrics, cues, asked) {
     const made = JSON.stringify([metrics, cues]);
     if (made === this.offered) return;
     this.offered = made;
@@ -187,7 +198,7 @@ export class ByEar {
     fill(
       this.measure,
       (cues.length > 1 || this.asked.cue) && choice("Cue", "cue", [["", "all"], ...cues], this.asked.cue),
-      choice("Difference in", "metric", named, this.metric.name),
+      choice("Difference in", "metric", named, asked),
       choice("Order", "order", this.runs.length === 2 ? [...ORDERS, ...ORDERS_OF_TWO] : ORDERS, this.asked.order || "size"),
     );
   }
