@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from live_eval.audio.parquet import TABLE_SUFFIX, TableRow, rows_of
@@ -22,9 +23,49 @@ from live_eval.data._rows import FieldMap, Row
 from live_eval.data.benchmarks import BenchmarkSpec, PlacedBenchmark, benchmark_set, read_parts
 from live_eval.data.dataset import DataOptions, DataSet
 from live_eval.errors import DataError
+from live_eval.text.wording import limited
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["complete_tables", "find", "splits_of", "tables_in"]
+__all__ = ["ANSWERS", "BBH_TASKS", "INSTRUCTIONS", "complete_tables", "find", "splits_of", "tables_in"]
+
+ANSWERS: Mapping[ScoringRule, tuple[str, ...]] = MappingProxyType(
+    {ScoringRule.CHOICE: ("A", "B", "C", "D"), ScoringRule.BBH: ("yes", "no", "(a)", "(b)")}
+)
+"""Reference answers that a rule can score, in any case."""
+
+BBH_TASKS = ("sports_understanding", "hyperbaton", "navigate", "web_of_lies")
+"""The tasks of bbh, one of which is in the ID of each item."""
+
+INSTRUCTIONS = frozenset(
+    {
+        "change_case:capital_word_frequency",
+        "change_case:english_capital",
+        "change_case:english_lowercase",
+        "combination:repeat_prompt",
+        "combination:two_responses",
+        "detectable_content:number_placeholders",
+        "detectable_content:postscript",
+        "detectable_format:constrained_response",
+        "detectable_format:json_format",
+        "detectable_format:multiple_sections",
+        "detectable_format:number_bullet_lists",
+        "detectable_format:number_highlighted_sections",
+        "detectable_format:title",
+        "keywords:existence",
+        "keywords:forbidden_words",
+        "keywords:frequency",
+        "keywords:letter_frequency",
+        "language:response_language",
+        "length_constraints:nth_paragraph_first_word",
+        "length_constraints:number_paragraphs",
+        "length_constraints:number_sentences",
+        "length_constraints:number_words",
+        "punctuation:no_comma",
+        "startend:end_checker",
+        "startend:quotation",
+    }
+)
+"""The instructions of ifeval that the rules can check."""
 
 _AUDIO = "audio"
 _TEST = "test"
@@ -164,6 +205,8 @@ def _case(
     answer = read.text("answer")
     if rule in _ANSWERED and answer is None:
         read.complain_absent("answer", "a reference answer")
+    elif (known := ANSWERS.get(rule)) and answer and answer.lower() not in map(str.lower, known):
+        read.complain(f"expected {', '.join(known[:-1])} or {known[-1]} as the reference, got {answer!r:.40}")
     details: dict[str, Any] = {}
     if rule is ScoringRule.CHOICE:
         details["options"] = _options(text or "")
@@ -171,10 +214,13 @@ def _case(
         details["id"] = read.text("id")
         if details["id"] is None:
             read.complain_absent("id", "the task's ID")
+        elif not any(task in details["id"] for task in BBH_TASKS):
+            read.complain(
+                f"expected an ID that contains one of {', '.join(BBH_TASKS)}, got {details['id']!r:.80}"
+            )
     elif rule is ScoringRule.INSTRUCTIONS:
         details |= {name: record.get(name) for name in ("key", "instruction_id_list", "kwargs")}
-        if not isinstance(details["instruction_id_list"], list) or not isinstance(details["kwargs"], list):
-            read.complain("expected lists as instruction_id_list and kwargs")
+        _check_instructions(read, details["instruction_id_list"], details["kwargs"])
     name = shard.part if shard.split == _TEST else f"{shard.part}/{shard.split}"
     return Case(
         case_id=f"{name}/{number}",
@@ -189,6 +235,19 @@ def _case(
         problem=read.problem,
         item=BenchmarkItem(benchmark=spec.name, part=shard.part, rule=rule, answer=answer, details=details),
     )
+
+
+def _check_instructions(read: Row, names: Any, values: Any) -> None:
+    """Record instructions that no rule can check as problems."""
+    if not isinstance(names, list) or not isinstance(values, list):
+        read.complain("expected lists as instruction_id_list and kwargs")
+        return
+    if not names or len(names) != len(values):
+        read.complain(f"expected instructions with a value each, got {len(names)} and {len(values)} values")
+    if unknown := [name for name in names if not _is_text(name) or name not in INSTRUCTIONS]:
+        read.complain(f"unknown instruction {limited([f'{name!r:.60}' for name in unknown], ', ', _NAMED)}")
+    if not all(value is None or isinstance(value, dict) for value in values):
+        read.complain("expected kwargs to be a list of objects")
 
 
 def _is_text(value: Any) -> bool:

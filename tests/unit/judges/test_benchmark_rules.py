@@ -1,8 +1,10 @@
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from live_eval.data.benchmarks.voicebench import ANSWERS, BBH_TASKS
 from live_eval.judges.benchmark_rules import BenchmarkRules
 from live_eval.judges.specs import BENCHMARK_RULES
 from live_eval.judging import Failed, JudgedTurn, Judgement, Scored, Unscored, check_judgement
@@ -155,3 +157,10 @@ def test_instructions_by_the_official_rule() -> None:
 def test_a_case_without_an_item() -> None:
     case = Case(case_id="x", script_id="x", variant=Variant.TARGET, audio_path=Path(), task=Task.BENCHMARK)
     assert isinstance(judged(JudgedTurn(turn_id="t", case=case, reply_text="x")), Unscored)
+
+
+def test_data_check_accepts_the_references_that_have_a_rule() -> None:
+    for answer in ANSWERS[ScoringRule.CHOICE]:
+        assert isinstance(judged(turn("A reply.", ScoringRule.CHOICE, answer)), Scored)
+    for answer, task in product(ANSWERS[ScoringRule.BBH], BBH_TASKS):
+        assert isinstance(judged(turn("A reply.", ScoringRule.BBH, answer, id=f"{task}_1")), Scored)

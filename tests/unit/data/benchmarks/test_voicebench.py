@@ -84,6 +84,30 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
     assert "expected a reference answer" in keyless.problem
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "problem"),
+    [
+        ("openbookqa", {"reference": "E"}, "expected A, B, C or D as the reference, got 'E'"),
+        ("mmsu", {"reference": "stones"}, "expected A, B, C or D as the reference, got 'stones'"),
+        ("bbh", {"reference": "maybe"}, "expected yes, no, (a) or (b) as the reference, got 'maybe'"),
+        ("bbh", {"id": "snarks_1"}, "expected an ID that contains one of sports_understanding"),
+        ("ifeval", {"instruction_id_list": ["nope:what"]}, "unknown instruction 'nope:what'"),
+        ("ifeval", {"instruction_id_list": ["punctuation:no_comma"] * 2}, "got 2 and 1 values"),
+        ("ifeval", {"kwargs": ["x"]}, "expected kwargs to be a list of objects"),
+    ],
+)
+def test_items_that_no_rule_can_score_are_named(
+    tmp_path: Path, name: str, changes: dict[str, Any], problem: str
+) -> None:
+    split = {"mmsu": "law"}.get(name, "test")
+    folder = voicebench_part(tmp_path, name, [VOICEBENCH_ROWS[name] | changes], split=split)
+    report = check(part(folder))
+    assert not report.ok
+    (case,) = report.dataset.cases
+    assert case.problem is not None
+    assert problem in case.problem
+
+
 def test_fields_are_mapped(tmp_path: Path) -> None:
     rows = [{"question": "Where is Lima?", "reference": "Peru"}]
     folder = voicebench_part(tmp_path, "sd-qa", rows, split="usa")

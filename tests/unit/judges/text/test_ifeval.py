@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from live_eval.data.benchmarks.voicebench import INSTRUCTIONS
 from live_eval.judges.text._ifeval import RULES, follows, variants, without_tags
 from tests.support.replies import ifeval_replies
 
@@ -123,3 +124,7 @@ def test_instructions(reply: str, instruction: str, values: dict[str, Any], expe
 def test_unusable_instructions(instruction: str, values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         follows("Some reply.", instruction, values)
+
+
+def test_data_check_accepts_the_instructions_that_have_a_rule() -> None:
+    assert set(RULES) == INSTRUCTIONS
