@@ -92,7 +92,7 @@ OPENAI_BETA = replace(
     dialect=f"{_DIALECTS}.openai_realtime_beta:OpenAIRealtimeBeta",
     model="gpt-4o-realtime-preview",
     voice="alloy",
-    trial=Trial(clients="openai 1.109", untried="any vendor's server"),
+    trial=Trial(clients="openai 1.109 by hand", untried="any vendor's server"),
 )
 
 OPENAI_WEBRTC = _webrtc(
@@ -319,7 +319,7 @@ MOSHI = _websocket(
     limits="full duplex: replies are detected by their energy; the Python server runs one session at a "
     "time, without a time limit; the server sets model and voice; no instructions; audio only",
     docs_url="https://github.com/kyutai-labs/moshi",
-    trial=Trial(clients="Kyutai's sphn", untried="a running Moshi"),
+    trial=Trial(clients="Kyutai's sphn by hand", untried="a running Moshi"),
     emulation=Emulation(lossy_input=True, exclusive=True),
 )
 
@@ -405,7 +405,7 @@ ASSEMBLYAI = _websocket(
     greets=False,
     limits="endpoint.extra.agent_id selects a stored agent",
     docs_url="https://www.assemblyai.com/docs/voice-agents/voice-agent-api",
-    trial=Trial(clients="AssemblyAI's cli", untried="AssemblyAI's service"),
+    trial=Trial(clients="AssemblyAI's cli by hand", untried="AssemblyAI's service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -516,7 +516,7 @@ LIVEKIT = _webrtc(
     "change the audio before its model; endpoint.extra.agent_name dispatches a named agent",
     docs_url="https://docs.livekit.io/agents",
     trial=Trial(
-        servers="pipecat 1.14 through a relay",
+        servers="pipecat 1.14 through a relay, by hand",
         clients="livekit 1.1",
         untried="LiveKit's server, livekit-agents",
     ),

@@ -70,6 +70,8 @@ class Emulation:
 class Trial:
     """Third-party programs that a client was tried with, and what it was never tried with.
 
+    Programs "by hand" are in no test.
+
     Args:
         servers: Third-party agents or servers that the client talked to.
         clients: Third-party clients that talked to the reference endpoint's emulation.

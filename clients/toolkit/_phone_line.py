@@ -15,7 +15,7 @@ from live_eval.audio.codecs import samples_in
 from live_eval.audio.pcm import encode
 from live_eval.clients.toolkit._dialect import EventDialect, send_json
 from live_eval.clients.toolkit._messages import Fields, MalformedError
-from live_eval.clients.toolkit._settings import check_extra, refuse_settings, websocket_url
+from live_eval.clients.toolkit._settings import check_extra, refuse_settings, websocket_url, with_digits
 from live_eval.dialect import (
     Close,
     Dial,
@@ -230,12 +230,14 @@ class PhoneLine(EventDialect):
 
 def _checked(extra: Mapping[str, Any], options: Sequence[str]) -> Mapping[str, Any]:
     """Return the options of a call; raise `UsageError` for an unknown or invalid one."""
-    check_extra(extra, options, ("parameters",))
-    given = extra.get("parameters", {})
+    checked = dict(check_extra(extra, options, ("parameters",)))
+    given = checked.get("parameters", {})
+    if isinstance(given, Mapping):
+        given = checked["parameters"] = with_digits(given)
     if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
         raise UsageError(f"endpoint.extra.parameters: expected an object with text values, got {given!r}")
-    if not _DIGITS.fullmatch(extra.get("dtmf", "")):
+    if not _DIGITS.fullmatch(checked.get("dtmf", "")):
         raise UsageError(
-            f"endpoint.extra.dtmf: expected keys (0-9, *, #) and w for a pause, got {extra['dtmf']!r}"
+            f"endpoint.extra.dtmf: expected keys (0-9, *, #) and w for a pause, got {checked['dtmf']!r}"
         )
-    return extra
+    return checked

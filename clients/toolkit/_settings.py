@@ -147,15 +147,26 @@ def check_extra(
 ) -> Mapping[str, Any]:
     """Return ``endpoint.extra`` if it contains only these options, which are text except for `objects`.
 
+    An integer is the text of its digits.
+
     Raises:
         UsageError: It contains another option or another value.
     """
     for name, value in extra.items():
         if name not in options:
             raise UsageError(f"endpoint.extra.{name}: unknown option; expected one of {', '.join(options)}")
-        if name not in objects and not (isinstance(value, str) and value):
+        if name not in objects and not (_is_integer(value) or (isinstance(value, str) and value)):
             raise UsageError(f"endpoint.extra.{name}: expected text, got {value!r}")
-    return extra
+    return with_digits(extra)
+
+
+def with_digits(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return these values with each integer as the text of its digits."""
+    return {name: str(value) if _is_integer(value) else value for name, value in values.items()}
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ the models would slow down ``--help``.
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ PANELS = {
 }
 """The tables of the run file, with the headings of their flags in ``--help-all``."""
 
+_NESTED = ("endpoint.extra", "endpoint.turn_detection")
 _COMMON = (
     "endpoint.base_url",
     "endpoint.model",
@@ -207,7 +209,8 @@ def _parsed(key: str, value: Any, before: dict[str, Any]) -> Any:
         case "on_off":
             return value == "on"
         case "pairs":
-            return {**before.get(key.partition(".")[2], {}), **parse_pairs(FLAGS[key], value)}
+            given, pairs = before.get(key.partition(".")[2], {}), parse_pairs(FLAGS[key], value)
+            return {**given, **pairs} if key not in _NESTED else _nested(FLAGS[key], given, pairs)
         case "specs":
             return list(value)
         case "list":
@@ -218,6 +221,26 @@ def _parsed(key: str, value: Any, before: dict[str, Any]) -> Any:
             return parts
         case _:
             return value
+
+
+def _nested(flag: str, given: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with these pairs, whose names may be paths such as ``agent.language``.
+
+    Raises:
+        UsageError: A part of a path is empty, or its parent is not an object.
+    """
+    settings = copy.deepcopy(dict(given))
+    for name, value in pairs.items():
+        *parents, last = name.split(".")
+        if not all((*parents, last)):
+            raise UsageError(f"{flag} {name}=…: expected KEY=VALUE or OBJECT.KEY=VALUE")
+        place = settings
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise UsageError(f"{flag} {name}=…: {parent} has another value already")
+        place[last] = value
+    return settings
 
 
 def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
@@ -232,7 +255,9 @@ def parse_pairs(flag: str, items: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise UsageError(f"{flag} {item}: expected KEY=VALUE")
         try:
-            pairs[name] = tomllib.loads(f"value = {text}")["value"]
+            value = tomllib.loads(f"value = {text}")["value"]
+            # A telephone number or the keys 12# are not numbers.
+            pairs[name] = text if type(value) is int and str(value) != text.strip() else value
         except tomllib.TOMLDecodeError:
             pairs[name] = text
             # Vendors document settings as JSON. Secret fields are recognised only in parsed JSON.

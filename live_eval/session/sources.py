@@ -32,6 +32,7 @@ from live_eval.timing import ResponseStatus
 __all__ = ["Messages", "Stream", "Track"]
 
 # Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
+_STOPPED = "the endpoint stopped it"
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
 # An event that is lost three times arrives within 7 s (RFC 9260, 6.3.1).
@@ -241,6 +242,7 @@ class Stream(Messages):
             response = self._responses.last
             if response is not None and response.chunks and response.done_ns is None:
                 response.interrupted_ns = response.interrupted_ns or at_ns
+                response.reason = _STOPPED
                 # As on a track, the endpoint controls playout, so audio after an interruption is heard.
                 response.first_audio_ns = response.first_audio_ns or response.arrivals[0]
 
@@ -313,6 +315,8 @@ class Stream(Messages):
             response.done_ns = stretch.ended_ns
             response.reason = self._cut_off(stretch)
             cut = bool(response.reason)
+            if response.interrupted_ns is not None:
+                response.reason = response.reason or _STOPPED
             response.status = ResponseStatus.CANCELLED if cut else ResponseStatus.COMPLETED
         self._say()
 

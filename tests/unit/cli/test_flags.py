@@ -11,7 +11,7 @@ from live_eval.cli import _flags, _options, audit, data
 from live_eval.cli._flag_table import flag_table
 from live_eval.cli._flags import FLAGS, configured, parse_pairs
 from live_eval.cli.run import command
-from live_eval.errors import RunFileError
+from live_eval.errors import RunFileError, UsageError
 from live_eval.redaction.secret_settings import public_settings
 from live_eval.run.run_file import RunConfig
 
@@ -53,6 +53,24 @@ def test_json_in_a_setting_is_parsed() -> None:
     pairs = parse_pairs("--extra", [f"tools={tools}", "note={not json", "n=5", 'inline={ a = "b" }'])
     assert pairs == {"tools": json.loads(tools), "note": "{not json", "n": 5, "inline": {"a": "b"}}
     assert "canary" not in str(public_settings(pairs))
+
+
+def test_a_dotted_name_is_a_path_in_the_settings() -> None:
+    given = {"endpoint": {"name": "twilio", "extra": {"parameters": {"a": "1"}}}}
+    named = configured(given, {"endpoint__extra": ("parameters.b=x", "parameters.c.d=2")})
+    assert named.endpoint.extra == {"parameters": {"a": "1", "b": "x", "c": {"d": 2}}}
+    assert given["endpoint"]["extra"] == {"parameters": {"a": "1"}}
+    for wrong, words in (
+        ("parameters.=x", "expected KEY=VALUE"),
+        ("parameters.a.b=x", "a has another value"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            configured(given, {"endpoint__extra": (wrong,)})
+
+
+def test_telephone_numbers_and_keys_stay_text() -> None:
+    pairs = parse_pairs("--extra", ["to=+15551234567", "dtmf=12#", "n=-5"])
+    assert pairs == {"to": "+15551234567", "dtmf": "12#", "n": -5}
 
 
 def test_durations_in_flags_have_units() -> None:

@@ -373,6 +373,7 @@ def test_a_stream_that_reports_an_interruption_is_heard_until_its_last_sound() -
     record = response.record
     assert (record.interrupted_ns, record.audio_began_ns) == (2_400 * MS, int(record.chunk_arrival_ns[0]))
     assert play(record).heard_samples == record.chunk_samples.sum()
+    assert record.reason == "the endpoint stopped it"
 
 
 def test_a_greeting_before_an_unanswered_turn_is_named() -> None:

@@ -120,7 +120,7 @@ def test_no_key_sends_no_token() -> None:
             {"extra": {"agent": "x"}},
             "endpoint.extra.agent: unknown option; expected one of agent_identity, agent_metadata",
         ),
-        ({"extra": {"agent_name": 7}}, "endpoint.extra.agent_name: expected text"),
+        ({"extra": {"agent_name": True}}, "endpoint.extra.agent_name: expected text"),
         ({"extra": {"room": ""}}, "endpoint.extra.room: expected text"),
     ],
 )

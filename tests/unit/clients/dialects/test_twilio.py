@@ -195,9 +195,9 @@ def test_the_last_message_is_stop() -> None:
         ({"modality": Modality.TEXT}, "audio only"),
         ({"voice": "Kore"}, "own voice"),
         ({"extra": {"dtmf": "12a"}}, "expected keys"),
-        ({"extra": {"parameters": {"a": 1}}}, "text values"),
+        ({"extra": {"parameters": {"a": True}}}, "text values"),
         ({"extra": {"callSid": "CA1"}}, "expected one of account_sid"),
-        ({"extra": {"call_sid": 1}}, "expected text"),
+        ({"extra": {"call_sid": True}}, "expected text"),
     ],
 )
 def test_settings_that_a_phone_line_does_not_have(settings: dict[str, Any], words: str) -> None:

@@ -64,7 +64,7 @@ def test_a_checkpoint_of_plivo() -> None:
 
 
 def test_vonage_carries_binary_audio_and_echoes_notifications() -> None:
-    line = Vonage(EndpointSettings(base_url=URL, extra={"parameters": {"caller": "+1"}, "dtmf": "7"}))
+    line = Vonage(EndpointSettings(base_url=URL, extra={"parameters": {"caller": "+1"}, "dtmf": 7}))
     (connected,) = sent(line.opened(0))
     assert connected == {
         "event": "websocket:connected",
