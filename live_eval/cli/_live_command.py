@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from live_eval.cli import _options
+from live_eval.cli._errors import print_notes
 from live_eval.cli._performance import print_outcome
 from live_eval.cli._progress import RunProgress
 from live_eval.cli._screen import console
@@ -96,6 +97,7 @@ def live_command(
     if scripts is not None:
         performed = PerformedSet(takes or folder.with_name(f"{folder.name}-takes"))
         planned = _Planned(plan=plan_performance(config.with_data(scripts), performed), performed=performed)
+        print_notes(planned.plan.notes)
         find_device(list_devices(), microphone, AudioSide.USER)
         if not _consents(planned.plan, performed, consent):
             click.echo("Nothing is recorded or sent without consent.")

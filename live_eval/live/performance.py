@@ -53,7 +53,7 @@ def plan_performance(
 ) -> Plan:
     """Plan a performance of a data set's scripts, whose recordings need not exist.
 
-    Each take is run twice.
+    Each take is run twice. The limit of cases counts only those that a person can perform.
 
     Args:
         scripts: Maximum number of scripts; the first ones are used.
@@ -63,8 +63,10 @@ def plan_performance(
         UsageError: No script can be performed by a person, or the settings are invalid.
         DataError: The data set cannot be read.
     """
-    written = make_plan(config, needs_recordings=False, has_flags=has_flags)
+    whole = config.model_copy(update={"data": config.data.model_copy(update={"limit": None})})
+    written = make_plan(whole, needs_recordings=False, has_flags=has_flags)
     chosen, notes = performable(job.case for job in written.jobs)
+    chosen = chosen[: config.data.limit]
     wanted = list(dict.fromkeys(case.script_id for case in chosen))[:scripts]
     chosen = [case for case in chosen if case.script_id in wanted]
     if not chosen:

@@ -261,3 +261,8 @@ def test_scripts_need_no_recordings_but_a_cue_that_a_voice_can_perform(tmp_path:
     assert plan.data.root == scripts  # an endpoint that is launched answers these scripts
     assert plan.config.data.path == str(tmp_path / "takes")
     assert not (tmp_path / "takes").exists()
+    both = [entry, entry | {"case_id": "sighs", "spoken_info": "sigh sound"}]
+    scripts.write_text(json.dumps(both))
+    one = settings.model_copy(update={"data": settings.data.model_copy(update={"limit": 1})})
+    limited = plan_performance(one, PerformedSet(tmp_path / "takes"))
+    assert {job.case.script_id for job in limited.jobs} == {"sighs"}
