@@ -225,7 +225,7 @@ def test_a_licence_that_forbids_commercial_use_is_confirmed(
     assert hub.asked == []
     assert add("voicebench/advbench", "--noncommercial").exit_code == 0
     note = load(locate("voicebench/advbench")).notes[0]
-    assert note.endswith("neither they nor results with them may be used commercially.")
+    assert note.endswith("neither they nor results with them may be used commercially")
 
 
 def test_a_benchmark_that_users_assemble(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def test_the_items_are_read(tmp_path: Path) -> None:
     assert (first.case_id, first.topic, first.text) == ("formal_fallacies/0", "formal_fallacies", None)
     assert (first.task, first.item.rule) == (Task.BENCHMARK, ScoringRule.FINAL_ANSWER)
     assert (first.item.answer, first.item.details) == ("valid", {"answers": ["valid", "invalid"]})
-    assert data.notes[0].endswith("under MIT.")
+    assert data.notes[0].endswith("under MIT")
     assert "navigate 2 of 250" in data.notes[-1]
 
 

@@ -23,7 +23,7 @@ def test_all_eleven_parts_are_read(tmp_path: Path) -> None:
         assert case.item is not None
         assert (case.task, case.source) == (Task.BENCHMARK, "voicebench")
         assert case.item.rule is spec.parts[case.item.part].rule
-    assert data.notes[0] == "The recordings and reference texts are VoiceBench's, under Apache-2.0."
+    assert data.notes[0] == "The recordings and reference texts are VoiceBench's, under Apache-2.0"
     assert "alpacaeval 2 of 199" in data.notes[-1]
     assert data.licence.endswith("under Apache-2.0.")
 
