@@ -22,6 +22,7 @@ from live_eval.data.benchmarks import (
     changed_files,
     find_benchmark,
     found_parts,
+    lists_of,
     read_record,
     write_record,
 )
@@ -217,23 +218,25 @@ def _record_copy(spec: BenchmarkSpec, part: str, path: Path) -> None:
     data = named.read(DataOptions())  # raises if nothing can be read
     for omission in data.omissions:
         click.echo(f"  {omission}", err=True)
-    write_record(
-        spec, RecordedBenchmark(root=placed.root.absolute(), parts=_added_parts(spec, part, placed.root))
-    )
+    write_record(spec, _record_of_copy(spec, part, placed.root))
     click.echo(f"{spec.name}: {placed.root}")
 
 
-def _added_parts(spec: BenchmarkSpec, part: str, root: Path) -> tuple[str, ...]:
-    """Return the parts of the user's copy that were added by name so far; empty for the whole copy."""
+def _record_of_copy(spec: BenchmarkSpec, part: str, root: Path) -> RecordedBenchmark:
+    """Return the record of the user's copy, with the parts and the lists of items that were added so far."""
     try:
         before = read_record(spec)
     except DataError:
         before = None
-    again = before is not None and not before.revision and before.root.resolve() == root.resolve()
-    if not part or (before is not None and again and not before.parts):
-        return ()
-    earlier = before.parts if before is not None and again else ()
-    return tuple(dict.fromkeys((*earlier, part.partition("/")[0])))
+    if before is not None and (before.revision or before.root.resolve() != root.resolve()):
+        before = None
+    name = part.partition("/")[0]
+    lists = lists_of(spec, root, name)
+    if before is not None:
+        lists = {**before.files, **lists}
+    whole = not part or (before is not None and not before.parts)
+    parts = () if whole else tuple(dict.fromkeys((*(before.parts if before is not None else ()), name)))
+    return RecordedBenchmark(root=root.absolute(), parts=parts, files=lists)
 
 
 def _holds(folder: Path, spec: BenchmarkSpec) -> bool:

@@ -45,6 +45,7 @@ __all__ = [
     "find_benchmark",
     "find_parts",
     "found_parts",
+    "lists_of",
     "load_benchmark",
     "locate_benchmark",
     "read_parts",
@@ -170,7 +171,8 @@ class RecordedBenchmark:
         revision: Downloaded revision; empty for files that the user supplied.
         parts: Downloaded parts, or the parts of the user's copy that were added by name; empty for a whole
             copy.
-        files: Size and SHA-256 of each downloaded file, by its path in the folder.
+        files: Size and SHA-256 of each downloaded file, or of the lists of items in the user's copy, by path
+            in the folder.
     """
 
     root: Path
@@ -286,7 +288,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     except DataError as error:
         part = placed.part.partition("/")[0]
         changed = [] if recorded is None else changed_files(recorded, [part] if part else list(spec.parts))
-        if not changed:
+        if not changed or recorded is None or not recorded.revision:
             raise
         again = f"live-eval data add {spec.name}{f'/{part}' if part else ''} --again restores"
         raise DataError(f"{error}; {again} {limited(changed, ', ', _NAMED)}") from None
@@ -301,7 +303,13 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
                 f"{spec.revision[:12]}: live-eval data add {spec.name} downloads it"
             )
         changed = changed_files(recorded, list(data.damaged))
-        if changed:
+        if changed and not recorded.revision:
+            notes.append(
+                f"{len(changed)} of {len(recorded.files)} lists of items have changed since this copy was "
+                f"added ({limited(changed, ', ', _NAMED)}): results are not comparable with earlier ones; "
+                f"live-eval data add {spec.name} --path {recorded.root} accepts the change"
+            )
+        elif changed:
             notes.append(
                 f"{len(changed)} of {len(recorded.files)} files differ from revision "
                 f"{recorded.revision[:12]} ({limited(changed, ', ', 3)}): results are not comparable with "
@@ -313,7 +321,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
 def changed_files(recorded: RecordedBenchmark, damaged: Sequence[str] = ()) -> list[str]:
     """Return the downloaded files that are missing or have a different size.
 
-    The hashes of files in the folders of `damaged` parts are compared, too.
+    The hashes of the user's files, and of files in the folders of `damaged` parts, are compared, too.
     """
     changed = []
     for name, (size, sha256) in recorded.files.items():
@@ -321,10 +329,17 @@ def changed_files(recorded: RecordedBenchmark, damaged: Sequence[str] = ()) -> l
         if (
             not path.is_file()
             or path.stat().st_size != size
-            or (name.partition("/")[0] in damaged and file_sha256(path) != sha256)
+            or ((not recorded.revision or name.partition("/")[0] in damaged) and file_sha256(path) != sha256)
         ):
             changed.append(name)
     return changed
+
+
+def lists_of(spec: BenchmarkSpec, root: Path, part: str) -> dict[str, tuple[int, str]]:
+    """Return size and SHA-256 of the files that list the items of a part or of all, by path below `root`."""
+    parts = [spec.parts[part]] if part else list(spec.parts.values())
+    paths = {name: root / name for name in [spec.metadata, *(each.file for each in parts)] if name}
+    return {name: (path.stat().st_size, file_sha256(path)) for name, path in paths.items() if path.is_file()}
 
 
 def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:

@@ -186,6 +186,23 @@ def test_add_records_a_copy_and_list_shows_it(here: Path) -> None:
     assert "advbench 520 (harmful requests)" in listed.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "lists"),
+    [("uro-bench/Repeat", "basic/Repeat/test.jsonl", 1), ("big-bench-audio", "metadata.jsonl", 1)],
+)
+def test_a_changed_list_of_a_copy_is_noted(tmp_path: Path, name: str, file: str, lists: int) -> None:
+    root = SETS[name.partition("/")[0]](tmp_path / "copy", 1)
+    add = ["add", name, "--path", str(root)]
+    assert CliRunner().invoke(command, add).exit_code == 0
+    changed = f"1 of {lists} lists of items have changed since this copy was added ({file})"
+    assert changed not in " ".join(load(locate(name)).notes)
+    content = (root / file).read_bytes()
+    (root / file).write_bytes(content.replace(b"a", b"b", 1))
+    assert changed in " ".join(load(locate(name)).notes)
+    assert CliRunner().invoke(command, add).exit_code == 0
+    assert changed not in " ".join(load(locate(name)).notes)
+
+
 def test_add_refuses_other_folders(tmp_path: Path) -> None:
     found = CliRunner().invoke(command, ["add", "voicebench", "--path", str(tmp_path)])
     assert isinstance(found.exception, DataError)
