@@ -9,6 +9,7 @@ from typing import Any
 
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate
 from live_eval.analysis.summary.groups import LABELS_WITHOUT_CUE, Group
+from live_eval.analysis.summary.main_scores import MainScore
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.types import Task
 
@@ -20,19 +21,30 @@ class CueMap:
     """A task's scores by cue; a cell with fewer than `MIN_CLUSTERS` scripts is too small to compare.
 
     A row is a cue's name, which is unique in the map, and its turns. `main` is the task's main score, or
-    None.
+    None. If it is a substitute, `missing` has the headings of the scores
+    that the benchmark prefers and the run does not have.
     """
 
     task: Task
     columns: tuple[ScoreColumn, ...]
     rows: tuple[tuple[str, Group], ...]
     main: ScoreColumn | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def in_words(self) -> str:
-        """The cues with the worst and the best main score, as a sentence; empty for fewer than two cues."""
+        """The cues with the worst and the best main score, as a sentence; empty for fewer than two cues.
+
+        A substitute, such as the similarity to one reference, does not say which cue is heard worst, so the
+        sentence then names what was not judged.
+        """
         if self.main is None or self.main.higher_is_better is None:
             return ""
+        if self.missing:
+            return (
+                f"Which cue is heard worst is unknown, because nothing judged {', '.join(self.missing)}; "
+                f"{self.main.heading} does not measure it."
+            )
         found = [
             (estimate.value, estimate.n, cue)
             for cue, row in self.rows
@@ -71,7 +83,7 @@ def _is_thin(estimate: Estimate) -> bool:
 
 
 def cue_maps(
-    groups: Sequence[Group], table: ScoreTable, main: Mapping[Task, ScoreColumn]
+    groups: Sequence[Group], table: ScoreTable, main: Mapping[Task, MainScore]
 ) -> tuple[CueMap, ...]:
     """Return the maps of the tasks with labelled cues, in level order; `main` contains the main scores.
 
@@ -82,7 +94,7 @@ def cue_maps(
     return tuple(each for each in found if each is not None)
 
 
-def _map(task: Task, groups: Sequence[Group], table: ScoreTable, main: ScoreColumn | None) -> CueMap | None:
+def _map(task: Task, groups: Sequence[Group], table: ScoreTable, main: MainScore | None) -> CueMap | None:
     of_task = [group for group in groups if group.task is task and group.level == "attribute"]
     of_task.sort(key=lambda group: group.labels[0] in LABELS_WITHOUT_CUE)  # stable
     if not of_task or of_task[0].labels[0] in LABELS_WITHOUT_CUE:
@@ -98,7 +110,9 @@ def _map(task: Task, groups: Sequence[Group], table: ScoreTable, main: ScoreColu
         (group.labels[-1] if names[group.labels[-1]] == 1 else " / ".join(group.labels[1:]), group)
         for group in of_task
     ]
-    return CueMap(task, columns, tuple(rows), main if main in columns else None)
+    if main is None or main.column not in columns:
+        return CueMap(task, columns, tuple(rows))
+    return CueMap(task, columns, tuple(rows), main.column, () if main.preferred else main.missing)
 
 
 def _cell(estimate: Estimate, digits: int = 6) -> dict[str, Any]:

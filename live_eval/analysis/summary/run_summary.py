@@ -183,7 +183,7 @@ class RunSummary:
     @cached_property
     def cue_maps(self) -> tuple[CueMap, ...]:
         """The scores of each task by cue."""
-        return cue_maps(self.groups, self.table, {each.task: each.column for each in self.main_scores})
+        return cue_maps(self.groups, self.table, {each.task: each for each in self.main_scores})
 
     @cached_property
     def cue_sensitivity(self) -> CueSensitivity | None:

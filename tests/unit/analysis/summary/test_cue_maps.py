@@ -98,6 +98,10 @@ def test_the_worst_and_the_best_cue_are_named_if_several_have_enough_scripts(cue
     named = "C4 speech information relevance"
     assert several.in_words == f"Worst cue by {named}: sigh, 2.12 (n 8); best: sob, 4.12 (n 8)."
     assert replace(several, main=None).in_words == ""
+    substitute = replace(several, missing=("C4", "VES"))
+    assert substitute.in_words == (
+        f"Which cue is heard worst is unknown, because nothing judged C4, VES; {named} does not measure it."
+    )
 
 
 def test_a_run_without_cues_has_no_map(tmp_path: Path) -> None:
