@@ -127,7 +127,7 @@ class RunList {
             { class: "note" },
             this.runs.length
               ? "No run matches."
-              : "No runs yet. Create one with `live-eval run --endpoint reference --data sample`.",
+              : "No runs yet. Create one with `live-eval run reference --data sample`.",
           ),
     );
     this.drawActions();
