@@ -3,18 +3,17 @@ import { figure, make, table } from "./elements.js";
 import { number } from "./format.js";
 import { about, headingOf } from "./scores.js";
 
-const FEWEST_SCRIPTS = 8;
-
 /**
  * Make the heat map of a task's scores by cue.
  *
- * The colour of a cell shows its position between the worst and the best cue of its column. Cells with fewer than 8
- * scripts are hatched and have no colour.
+ * The colour of a cell shows its position between the worst and the best cue of its column. Cells with too few scripts
+ * are hatched and have no colour. Latencies from the last sound have their own definition, so they have no colour either.
  *
  * @param {object} map Entry of `cue_maps` in `live-eval show --json`.
  * @param {object} options
  * @param {string} [options.of] Name of the run, for the caption.
- * @param {function(string): string} options.turns Function that returns the link to the turns with a cue.
+ * @param {function({task: string, cue: string}): string} options.turns Function that returns the link to a row's turns;
+ *     rows whose cues share their last part have none, because lists of turns cannot tell them apart.
  */
 export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", turns }) {
   const latency = {
@@ -25,7 +24,8 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
     higher_is_better: false,
     definition:
       "From the end of the user's speech to the first audible sample of the reply, in milliseconds; lower is " +
-      "better. Turns with an uncertain end of speech are excluded.",
+      "better. Turns with an uncertain end of speech are excluded, except in rows from the last sound: these are vocal " +
+      "sounds, and include all turns. Such rows are not coloured.",
   };
   const columns = [latency, ...scores];
   const cells = rows.map((each) => [
@@ -34,6 +34,9 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
   ]);
   const shares = columns.map((column, place) => sharesOf(cells.map((row) => row[place]), column));
   const heads = ["cue", ...columns.map((column) => ({ label: [headingOf(column), about(column)], figure: true }))];
+  const leaves = rows.map(({ cue }) => cue.split(" / ").at(-1));
+  const linked = (cue, row) =>
+    leaves.filter((leaf) => leaf === leaves[row]).length === 1 ? make("a", { href: turns({ task, cue: leaves[row] }) }, cue) : cue;
   const drawn = rows.map(({ cue, turns: count }, row) =>
     make(
       "tr",
@@ -41,7 +44,7 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
       make(
         "th",
         { scope: "row" },
-        make("a", { href: turns(cue.split(" / ").at(-1)) }, cue),
+        linked(cue, row),
         make("small", { class: "of" }, `${count} turns`),
       ),
       columns.map((column, place) => cell(cells[row][place], shares[place][row], column === latency ? 0 : 2)),
@@ -55,7 +58,7 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
       { class: "note" },
       "A stronger blue is better: from the worst to the best cue of each column. ",
       make("span", { class: "thin key" }),
-      ` Hatched: fewer than ${FEWEST_SCRIPTS} scripts, too few to compare. n is the number of turns with a value; `,
+      " Hatched: too few scripts to compare. n is the number of turns with a value; ",
       "values are medians (latency) and means (scores) over turns.",
     ),
   ];
@@ -63,13 +66,18 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
 
 /** Return each value's position between the worst and the best, from 0 to 1; null without a comparison. */
 function sharesOf(cells, { higher_is_better: higher }) {
-  const compared = cells.filter(({ value, thin }) => value !== null && !thin).map(({ value }) => value);
+  const compared = cells.filter(isCompared).map(({ value }) => value);
   const [low, high] = [Math.min(...compared), Math.max(...compared)];
-  return cells.map(({ value, thin }) => {
-    if (value === null || thin || high === low) return null;
-    const share = (value - low) / (high - low);
+  return cells.map((each) => {
+    if (!isCompared(each) || high === low) return null;
+    const share = (each.value - low) / (high - low);
     return higher ? share : 1 - share;
   });
+}
+
+/** Return whether a cell has a value that compares with the others of its column. */
+function isCompared({ value, thin, from }) {
+  return value !== null && !thin && !from;
 }
 
 function cell({ value, n, scripts, thin, from }, share, digits) {

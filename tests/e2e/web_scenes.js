@@ -139,6 +139,7 @@ export async function heat() {
     scores: [cell(c4, thin)],
   });
   const rows = [row("sigh", 500, 3), row("shout", 600, 4), row("whisper", 400, 5, true)];
+  rows.push({ ...row("a / gasp", 100, 3.5), from_last_sound: true }, row("b / gasp", 550, 3.5));
   const map = { task: "conversation", scores: [score], rows };
-  document.body.append(...heatMap(map, { turns: (cue) => `#cue=${cue}` }));
+  document.body.append(...heatMap(map, { turns: (row) => `#${new URLSearchParams(row)}` }));
 }

@@ -13,7 +13,7 @@ const streams = JSON.parse(document.getElementById("streams")?.textContent ?? "n
 
 for (const place of document.querySelectorAll(".cue-maps")) {
   const { maps, run, label } = JSON.parse(place.querySelector("script").textContent);
-  const turns = (cue) => `#${new URLSearchParams({ cue, ...(label && { run }) })}`;
+  const turns = (row) => `#${new URLSearchParams({ ...row, ...(label && { run }) })}`;
   place.append(...maps.flatMap((map) => heatMap(map, { of: label, turns })).filter(Boolean));
 }
 

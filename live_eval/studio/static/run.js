@@ -90,7 +90,7 @@ async function loadCues(place, id, term, signal) {
       place,
       sensitivity && answer(sensitivity, term),
       maps.length > 0 && make("h2", {}, "Scores by cue", term("by cue")),
-      maps.map((map) => heatMap(map, { turns: (cue) => `${sorted(id)}?${new URLSearchParams({ cue })}` })),
+      maps.map((map) => heatMap(map, { turns: (row) => `${sorted(id)}?${new URLSearchParams(row)}` })),
     );
   } catch (error) {
     if (!signal.aborted) fill(place, problem(error));

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import live_eval.report
-from live_eval.analysis.statistics.intervals import MIN_CLUSTERS
 from live_eval.web import KIT, bundle
 
 TEMPLATES = Path(live_eval.report.__file__).parent / "templates"
@@ -21,10 +20,6 @@ def test_a_bundle_contains_each_module_once_after_its_imports(name: str) -> None
     assert code.count("const $elements = (") == 1
     assert "\nimport " not in code
     assert "\nexport " not in code
-
-
-def test_the_heat_map_states_the_fewest_scripts_of_the_analysis() -> None:
-    assert f"FEWEST_SCRIPTS = {MIN_CLUSTERS};" in (KIT / "heat_map.js").read_text("utf-8")
 
 
 def test_no_module_contains_text_that_ends_a_script_element() -> None:
