@@ -34,6 +34,9 @@ _UNKNOWN_MODEL = re.compile(
     r"|\b(?:unknown|invalid|unsupported) model\b",
     re.IGNORECASE,
 )
+_UNKNOWN_AGENT = re.compile(
+    r"\bagent_not_found\b|\bagent\b.{0,80}\b(?:does not exist|not found)\b", re.IGNORECASE
+)
 _MISSING = (404, 405, 410)
 # Gateways respond to unknown paths as if the key were wrong.
 _HINTS = {401: "check the key and", 403: "check the key and", 404: "check"}
@@ -116,7 +119,7 @@ class Address:
 
         A known OpenAI error code in the body (unknown model, exhausted quota) takes precedence over the
         status: some services respond with 403 for a missing model. The same applies to a body whose text
-        describes an unknown model, since a retry would fail too.
+        describes an unknown model or agent, since a retry would fail too.
 
         Args:
             status: The received status.
@@ -137,6 +140,9 @@ class Address:
         ]
         if kind is None and status in _NAMES_A_MODEL and _UNKNOWN_MODEL.search(text):
             kind = FailureKind.UNKNOWN_MODEL
+        if kind is None and status == 404 and _UNKNOWN_AGENT.search(text):
+            kind = FailureKind.NO_SESSION
+            parts.append("check the ID of the agent")
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
             parts.append(f"{_HINTS[status]} the base URL: the request path was {path!r}")

@@ -200,6 +200,7 @@ class RoomParticipant:
         self._offers = 0
         self._answered = asyncio.Event()
         self._changed = asyncio.Event()
+        self._channels[0].on("open", self._changed.set)
         self._subscribed = self._over = False
         self._closing: asyncio.Task[None] | None = None
         self._publisher.connection.on("datachannel", self._adopt)
@@ -239,7 +240,8 @@ class RoomParticipant:
     @property
     def _is_up(self) -> bool:
         states = {self._publisher.connection.connectionState, self._subscriber.connectionState}
-        return self._subscribed and self._answered.is_set() and states == {"connected"}
+        is_open = bool(self._channels) and self._channels[0].readyState == "open"  # later than DTLS
+        return self._subscribed and self._answered.is_set() and states == {"connected"} and is_open
 
     async def offer(self) -> None:
         """Offer the connection that carries the agent's track."""

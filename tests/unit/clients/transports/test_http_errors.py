@@ -136,3 +136,11 @@ def test_a_short_login_does_not_change_other_words() -> None:
     message = refused(401, "connection refused for hunter2pass", "wss://e:hunter2pass@h:1/v1?v=1").message
     assert "connection refused for ***" in message
     assert message.startswith("wss://h:1/v1")
+
+
+def test_an_agent_that_does_not_exist() -> None:
+    body = '{"detail":{"status":"agent_not_found","message":"Agent a1 was not found"}}'
+    failure = refused(404, body)
+    assert failure.kind is FailureKind.NO_SESSION
+    assert "check the ID of the agent" in failure.message
+    assert "base URL" not in failure.message
