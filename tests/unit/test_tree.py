@@ -38,7 +38,6 @@ COVERED = {
         "studio/ audio_api front_end library lookups report_pages transcript turn_details turn_index "
         "turns_api words_api"
     ),
-    "loopback/studio/test_start_api.py": "studio/starting/ started_runs",
     "unit/analysis/arena/test_outcome.py": "analysis/arena/ verdicts vote_file",
     "unit/analysis/audit/test_auditor.py": "analysis/audit/ asking experiments probes sample",
     "unit/analysis/audit/test_reliability.py": "analysis/audit/ labels",
