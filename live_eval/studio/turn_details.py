@@ -10,6 +10,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from live_eval.analysis.licences import licence_of
 from live_eval.analysis.summary.score_table import judges_asked_for, read_scores
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.turn_view import TurnView, milliseconds
@@ -84,6 +85,7 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
             "problem": problem,
             "rate_hz": turn.both_rate_hz,
         },
+        "licence": licence_of(run.manifest),
         "notes": [{"name": name, "text": text} for name, text in view.notes.items()],
         "events": turn_events(run, turn, 0, most_events),
     }

@@ -56,6 +56,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
     turn.judgements.some((each) => each.detail) && section(["Judgements", term("judgements")], judgements(turn)),
     turn.responses.length > 0 && section(["Responses", term("responses")], responses(turn, hear)),
     section(["Texts and facts", term("texts and facts")], facts(turn)),
+    turn.licence && make("p", { class: "note" }, turn.licence),
     section(
       ["Wire events", term("wire events")],
       eventList(address, turn.events, hear && ((at) => hear([at, at], "the event")), signal),
