@@ -24,6 +24,7 @@ from live_eval.studio.turns_api import query_of
 __all__ = ["add_routes"]
 
 _MOST_RUNS = 6
+_REMEDY = '"Compare common cases"'  # the button in compare.js
 
 
 def add_routes(app: web.Application) -> None:
@@ -64,7 +65,7 @@ def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...
     """
     runs = read_runs(paths)
     try:
-        compared = compare_runs(runs, common=common)
+        compared = compare_runs(runs, common=common, remedy=_REMEDY)
     except UsageError as error:
         first, *others = runs
         settings = [settings_that_differ(first.manifest, other.manifest) for other in others]

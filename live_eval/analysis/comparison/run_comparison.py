@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _SHOWN_CASES = 5
+_COMMON = "--common"
 
 APART_NS = 1_000_000_000
 """The difference in start times above which two sessions are not simultaneous."""
@@ -116,7 +117,12 @@ class ComparedRuns:
 
 
 def compare_runs(
-    runs: Sequence[ComparedRun], metrics: Sequence[str] = (), *, common: bool = False, seed: int = 0
+    runs: Sequence[ComparedRun],
+    metrics: Sequence[str] = (),
+    *,
+    common: bool = False,
+    seed: int = 0,
+    remedy: str = _COMMON,
 ) -> ComparedRuns:
     """Compare each run with the first.
 
@@ -125,6 +131,7 @@ def compare_runs(
         metrics: Metrics to compare; all common metrics if empty.
         common: Whether to compare only the common cases, instead of requiring the same cases in all runs.
         seed: Seed for resampling and sign flips.
+        remedy: What the user can choose to compare only the common cases, for the message.
 
     Raises:
         UsageError: The runs have different data, or a requested metric is missing in a run.
@@ -133,7 +140,7 @@ def compare_runs(
     if not others:
         raise UsageError("expected at least two runs, got one")
     for other in others:
-        check_same_data(first, other, common=common)
+        check_same_data(first, other, common=common, remedy=remedy)
     # Look up the metrics in every run to report unknown names.
     wanted = [{find_series(run, name).name for name in metrics} for run in runs]
     # An upper bound: the number of tests is known only after the comparisons.
@@ -183,18 +190,21 @@ def _on_flagged(comparison: RunComparison) -> Iterator[str]:
             yield f"{clear.title}: {verdict.value} with the flagged turns, {clear.verdict.value} without them"
 
 
-def check_same_data(first: ComparedRun, other: ComparedRun, *, common: bool = False) -> None:
-    """Check that two runs have the same data or, with `common`, common cases.
+def check_same_data(
+    first: ComparedRun, other: ComparedRun, *, common: bool = False, remedy: str = _COMMON
+) -> None:
+    """Check that two runs have the same data or, with `common`, common cases (`remedy`: see `compare_runs`).
 
     Raises:
         UsageError: The data differ; the message lists the differences.
     """
-    problem = next(_data_differs(first, other, common), None)
+    problem = next(_data_differs(first, other, None if common else remedy), None)
     if problem is not None:
         raise UsageError(f"cannot compare {first.name} and {other.name}: {problem}")
 
 
-def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Iterator[str]:
+def _data_differs(first: ComparedRun, other: ComparedRun, remedy: str | None) -> Iterator[str]:
+    """Yield what differs; without a `remedy`, only what common cases must share."""
     data = [part_of(run.manifest, "data") for run in (first, other)]
     prints = [str(part.get("fingerprint") or "") for part in data]
     if all(prints) and prints[0] != prints[1]:
@@ -209,11 +219,11 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
     changed = [key for key in shared if first.contents[key] != other.contents[key]]
     if changed:
         yield f"the speech or the question differs in {_cases(changed)}"
-    if common:
+    if remedy is None:
         return
     if first.tasks != other.tasks:
         tasks = (", ".join(sorted(run.tasks)) for run in (first, other))
-        yield f"the tasks are {' in one and '.join(tasks)} in the other; --common compares the common turns"
+        yield f"the tasks are {' in one and '.join(tasks)} in the other; {remedy} compares the common turns"
     unshared = [
         f"{_cases([key for key in one.scripts if key not in two.scripts])} only in {one.name}"
         + ("" if two.ended else f" ({two.name} is incomplete)")
@@ -221,7 +231,7 @@ def _data_differs(first: ComparedRun, other: ComparedRun, common: bool) -> Itera
         if one.scripts.keys() - two.scripts.keys()
     ]
     if unshared:
-        yield f"found {', and '.join(unshared)}; --common compares the {len(shared)} common turns"
+        yield f"found {', and '.join(unshared)}; {remedy} compares the {counted(len(shared), 'common turn')}"
 
 
 def _cases(keys: Sequence[TurnKey]) -> str:

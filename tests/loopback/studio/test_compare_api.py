@@ -97,6 +97,7 @@ async def test_runs_of_different_cases_are_refused_without_an_error(apart: Path)
     async with studio(apart) as browser:
         answer = await asked(browser, "/api/compare", "ab")
         assert "cannot compare a and b: " in answer["refused"]
+        assert answer["refused"].endswith('; "Compare common cases" compares the 1 common turn')
         assert [(each["other"], list(each["differs"])) for each in answer["comparisons"]] == [
             ("b", ["endpoint.name"])
         ]
