@@ -36,3 +36,18 @@ def test_a_run_is_started_from_the_page(browser: str, serving: Serving, tmp_path
         page.wait_for_url("**/#/runs/*")
         chromium.close()
     assert errors == []
+
+
+def test_a_run_that_has_all_turns_is_scoring(browser: str, serving: Serving, tmp_path: Path) -> None:
+    row = {"id": "0", "name": "one", "command": "live-eval run reference", "stopping": False, "status": None}
+    row |= {"run": {"turns": 2, "planned": 2, "failed": 0}, "lines": ["judges: 3 of 8"], "running": True}
+    command = [*LIVE_EVAL, "studio", tmp_path, "--port", "0", "--no-browser"]
+    with serving(command, r"studio: (http\S+)") as link, sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = chromium.new_page()
+        page.route("**/api/started", lambda route: route.fulfill(json=[row]))
+        page.goto(link)
+        page.get_by_role("link", name="New run").click()
+        expect(page.locator(".started h3")).to_contain_text("scoring")
+        expect(page.locator(".started > .note")).to_have_text("judges: 3 of 8")
+        chromium.close()

@@ -238,6 +238,7 @@ class Started {
       { class: "started" },
       make("h3", {}, run.run ? make("a", { href: `#/runs/${run.id}`, id: `open-${run.id}` }, run.name) : run.name, " ", stateOf(run)),
       run.run && !run.run.problem && progressBar(run.name, run.run),
+      isScoring(run) && run.lines.length > 0 && make("p", { class: "note" }, run.lines.at(-1)),
       make("pre", { class: "command" }, make("code", {}, run.command)),
       run.running
         ? button(run.stopping ? "Stop immediately" : "Stop", act("stop"), {
@@ -257,8 +258,15 @@ class Started {
   }
 }
 
-function stateOf({ running, stopping, status, run }) {
-  if (running) return badge(stopping ? "stopping" : run ? "running" : "starting", "running");
+/** Return whether a run has recorded all its turns and is still in progress. */
+function isScoring({ running, run }) {
+  return running && Boolean(run) && run.planned !== null && run.turns >= run.planned;
+}
+
+function stateOf(started) {
+  const { running, stopping, status, run } = started;
+  const phase = isScoring(started) ? "scoring" : run ? "running" : "starting";
+  if (running) return badge(stopping ? "stopping" : phase, "running");
   if (status === 0 && run) return stateBadge(run);
   if (status === STOPPED) return badge("interrupted", "flagged");
   return badge(status === TURNS_FAILED ? "finished with failures" : `ended with status ${status}`, "failed");
