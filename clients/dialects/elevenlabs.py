@@ -82,7 +82,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
         self._signer = http_url(settings.base_url, f"{PATH}/get-signed-url", query)
         refuse_settings(settings, turn_mode="the agent's turn model ends turns; remove this setting")
         self._initiation = initiation(settings)
-        self._replies = UnmarkedReplies()
+        self._replies = UnmarkedReplies(between=" ")
         self.handlers = {
             **self.events,
             "conversation_initiation_metadata": self._on_metadata,
@@ -154,7 +154,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
     def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
         self._user_speaks = False
         text = event.child("agent_response_event").need_text("agent_response").strip()
-        return self._replies.text(f"{text} " if text else "")
+        return self._replies.text(text)
 
     def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("agent_response_correction_event")

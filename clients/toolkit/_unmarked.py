@@ -19,11 +19,15 @@ class UnmarkedReplies:
     """Track the replies of a session; each ends 1.5 s after all audio received so far has been played.
 
     A dialect returns the outputs of these methods, and calls `over` when the timer `TIMER` fires.
+
+    Args:
+        between: What separates the texts of a reply.
     """
 
     TIMER = "reply over"
 
-    def __init__(self) -> None:
+    def __init__(self, between: str = "") -> None:
+        self._between = between
         self._replies = ResponseTracker()
         self._unsaid: list[str] = []  # text that arrived before its audio
         self._said: tuple[str, list[str]] = ("", [])  # a reply and its texts
@@ -54,7 +58,7 @@ class UnmarkedReplies:
         if reply is None:
             return []
         said = self._said[1][:-1] if self._said[0] == reply.response_id else []
-        return [ReplyText(reply.response_id, "".join((*said, text)).rstrip(), final=True)]
+        return [ReplyText(reply.response_id, self._between.join((*said, text)), final=True)]
 
     def interrupted(self, at_ns: int, reason: str) -> list[Output]:
         """End the current reply because the endpoint stopped it; if fully played, it counts as complete."""
@@ -75,4 +79,4 @@ class UnmarkedReplies:
         if self._said[0] != response_id:
             self._said = (response_id, [])
         self._said[1].append(text)
-        return ReplyText(response_id, text)
+        return ReplyText(response_id, text if len(self._said[1]) == 1 else f"{self._between}{text}")

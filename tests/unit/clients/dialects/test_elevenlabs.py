@@ -206,7 +206,7 @@ def test_an_agent_may_report_the_end() -> None:
 def test_text_belongs_to_the_reply_before_and_after_its_audio() -> None:
     endpoint = Endpoint()
     assert endpoint.say("agent_response", {"agent_response": "It is ten. "}) == []
-    assert ReplyText("reply_1", "It is ten. ") in endpoint.audio(1)
+    assert ReplyText("reply_1", "It is ten.") in endpoint.audio(1)
 
 
 def test_audio_up_to_the_interruption_is_dropped_and_the_text_corrected() -> None:
