@@ -55,7 +55,8 @@ DEFINITIONS = (
         "by cue",
         "turns by the cue of their recording: a property of the speaker's voice, or a background sound. "
         "Scores are means and latencies medians over turns; the shade of a cell is its position between the "
-        f"worst and the best cue of its column, and cells with fewer than {MIN_CLUSTERS} scripts are hatched",
+        f"worst and the best cue of its column, and cells with fewer than {MIN_CLUSTERS} scripts are "
+        "hatched; latencies from the last sound have another definition than their column, and no shade",
     ),
     (
         "turn",
