@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from live_eval.registry import ClientSpec, Emulation, Trial
+from live_eval.registry import ClientSpec, Emulation, TriedWith
 from live_eval.types import TurnMode
 
 __all__ = ["EXOTEL", "PLIVO", "TELNYX", "TWILIO", "VONAGE"]
@@ -23,7 +23,7 @@ TWILIO = ClientSpec(
     takes_instructions=False,
     limits="a phone line: 8 kHz µ-law both ways; replies are detected by their energy, as they are played",
     docs_url="https://www.twilio.com/docs/voice/media-streams",
-    trial=Trial(servers="pipecat 1.14", clients="streamdouble 0.3", untried="a call by Twilio"),
+    trial=TriedWith(servers="pipecat 1.14", clients="streamdouble 0.3", untried="a call by Twilio"),
     emulation=Emulation(base_path="/media-stream", lossy_input=True),
 )
 
@@ -33,7 +33,7 @@ TELNYX = replace(
     title="A phone agent built for Telnyx Media Streaming",
     dialect=f"{_DIALECTS}.telnyx:Telnyx",
     docs_url="https://developers.telnyx.com/docs/voice/programmable-voice/media-streaming",
-    trial=Trial(servers="pipecat 1.14", untried="a call by Telnyx"),
+    trial=TriedWith(servers="pipecat 1.14", untried="a call by Telnyx"),
     emulation=None,
 )
 
@@ -43,7 +43,7 @@ PLIVO = replace(
     title="A phone agent built for Plivo audio streaming",
     dialect=f"{_DIALECTS}.plivo:Plivo",
     docs_url="https://www.plivo.com/docs/voice/xml/audiostream",
-    trial=Trial(servers="pipecat 1.14", untried="a call by Plivo"),
+    trial=TriedWith(servers="pipecat 1.14", untried="a call by Plivo"),
     emulation=None,
 )
 
@@ -57,7 +57,7 @@ EXOTEL = replace(
     limits="a phone line: 16-bit PCM at 8 kHz in frames of 100 ms; replies are detected by their energy, "
     "as they are played",
     docs_url="https://developer.exotel.com/docs/agentstream/websocket-protocol",
-    trial=Trial(servers="pipecat 1.14", untried="a call by Exotel"),
+    trial=TriedWith(servers="pipecat 1.14", untried="a call by Exotel"),
     emulation=None,
 )
 
@@ -71,6 +71,6 @@ VONAGE = replace(
     line="16 kHz PCM",
     limits="a phone line: 16-bit PCM at 16 kHz; replies are detected by their energy, as they are played",
     docs_url="https://developer.vonage.com/en/voice/voice-api/guides/websockets",
-    trial=Trial(servers="pipecat 1.14 by hand", untried="a call by Vonage"),
+    trial=TriedWith(servers="pipecat 1.14 by hand", untried="a call by Vonage"),
     emulation=None,
 )

@@ -7,7 +7,7 @@ from functools import partial
 
 from live_eval.clients._phone_specs import EXOTEL, PLIVO, TELNYX, TWILIO, VONAGE
 from live_eval.dialect import TransportKind
-from live_eval.registry import ClientSpec, Emulation, Trial
+from live_eval.registry import ClientSpec, Emulation, TriedWith
 from live_eval.types import History, TurnMode
 
 __all__ = [
@@ -78,7 +78,9 @@ OPENAI = _websocket(
     session_limit_s=_HOUR_S,
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime",
-    trial=Trial(servers="aimock 1.43", clients="openai 3.52, openai-agents 0.24", untried="OpenAI's service"),
+    trial=TriedWith(
+        servers="aimock 1.43", clients="openai 3.52, openai-agents 0.24", untried="OpenAI's service"
+    ),
     emulation=Emulation(base_path="/v1"),
     input_audio_tokens_per_s=_INPUT_TOKENS_PER_S,
     output_audio_tokens_per_s=_OUTPUT_TOKENS_PER_S,
@@ -92,7 +94,7 @@ OPENAI_BETA = replace(
     dialect=f"{_DIALECTS}.openai_realtime_beta:OpenAIRealtimeBeta",
     model="gpt-4o-realtime-preview",
     voice="alloy",
-    trial=Trial(clients="openai 1.109 by hand", untried="any vendor's server"),
+    trial=TriedWith(clients="openai 1.109 by hand", untried="any vendor's server"),
 )
 
 OPENAI_WEBRTC = _webrtc(
@@ -108,7 +110,7 @@ OPENAI_WEBRTC = _webrtc(
     session_limit_s=_HOUR_S,
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime-webrtc",
-    trial=Trial(clients="openai 3.52, OpenAI's agents SDK in Chromium", untried="OpenAI's service"),
+    trial=TriedWith(clients="openai 3.52, OpenAI's agents SDK in Chromium", untried="OpenAI's service"),
     emulation=Emulation(base_path="/v1", lossy_input=True, calibrates=True),
     input_audio_tokens_per_s=_INPUT_TOKENS_PER_S,
     output_audio_tokens_per_s=_OUTPUT_TOKENS_PER_S,
@@ -127,7 +129,7 @@ OPENAI_LIVE = _websocket(
     limits="full duplex: replies are detected by their energy; the session announces its end at the "
     "start; instructions of at most 16,384 tokens; audio only",
     docs_url="https://developers.openai.com/api/docs/guides/live-conversations",
-    trial=Trial(servers="aimock 1.43", clients="openai 3.52", untried="OpenAI's service"),
+    trial=TriedWith(servers="aimock 1.43", clients="openai 3.52", untried="OpenAI's service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -146,7 +148,7 @@ OPENAI_CHAT_AUDIO = ClientSpec(
     limits="not realtime: the recording is sent when the turn ends, so latency includes the upload; "
     "responses of at most 16 MiB; no input transcription",
     docs_url="https://platform.openai.com/docs/guides/audio",
-    trial=Trial(untried="OpenAI's service"),
+    trial=TriedWith(untried="OpenAI's service"),
 )
 
 OPENS2S = ClientSpec(
@@ -163,7 +165,7 @@ OPENS2S = ClientSpec(
     limits="not realtime: the recording is sent when the turn ends, so latency includes the upload; replies "
     "of at most 1,024 tokens and 16 MiB; no input transcription",
     docs_url="https://github.com/CASIA-LM/OpenS2S",
-    trial=Trial(untried="a running model worker"),
+    trial=TriedWith(untried="a running model worker"),
 )
 
 AZURE = replace(
@@ -176,7 +178,7 @@ AZURE = replace(
     key_variable="AZURE_OPENAI_API_KEY",
     limits="the base URL is https://RESOURCE.openai.azure.com/openai/v1, the model is the deployment name",
     docs_url="https://learn.microsoft.com/azure/ai-foundry/openai/how-to/realtime-audio",
-    trial=Trial(untried="Azure's service"),
+    trial=TriedWith(untried="Azure's service"),
     emulation=None,
 )
 
@@ -198,7 +200,7 @@ XAI = replace(
     key_variable="XAI_API_KEY",
     limits="manual turns are reported to be unstable",
     docs_url="https://docs.x.ai/docs/guides/voice",
-    trial=Trial(untried="xAI's service"),
+    trial=TriedWith(untried="xAI's service"),
     emulation=None,
 )
 
@@ -208,7 +210,7 @@ VLLM_OMNI = _websocket(
     dialect=f"{_DIALECTS}.openai_compatible:VllmOmni",
     limits="requires a duplex model, selected at server start; other models use a different protocol",
     docs_url="https://docs.vllm.ai/projects/vllm-omni",
-    trial=Trial(untried="a running vLLM-Omni"),
+    trial=TriedWith(untried="a running vLLM-Omni"),
 )
 
 SPEECH_TO_SPEECH = replace(
@@ -222,7 +224,7 @@ SPEECH_TO_SPEECH = replace(
     sessions=1,
     limits="one session at a time by default",
     docs_url="https://github.com/huggingface/speech-to-speech",
-    trial=Trial(untried="a running server"),
+    trial=TriedWith(untried="a running server"),
 )
 
 QWEN_OMNI = _websocket(
@@ -240,7 +242,7 @@ QWEN_OMNI = _websocket(
     "qwen3-omni-flash-realtime "
     "has other voices (Cherry)",
     docs_url="https://www.alibabacloud.com/help/en/model-studio/realtime",
-    trial=Trial(untried="DashScope"),
+    trial=TriedWith(untried="DashScope"),
 )
 
 STEPFUN = _websocket(
@@ -252,7 +254,7 @@ STEPFUN = _websocket(
     key_variable="STEPFUN_API_KEY",
     session_limit_s=1_800,
     docs_url="https://platform.stepfun.com/docs/api-reference/realtime/chat",
-    trial=Trial(untried="StepFun's service"),
+    trial=TriedWith(untried="StepFun's service"),
 )
 
 GLM = _websocket(
@@ -266,7 +268,7 @@ GLM = _websocket(
     input_rate_hz=16_000,
     limits="remembers the last 2 minutes of a call",
     docs_url="https://docs.bigmodel.cn/cn/asyncapi/realtime",
-    trial=Trial(untried="Zhipu's service"),
+    trial=TriedWith(untried="Zhipu's service"),
 )
 
 UNMUTE = _websocket(
@@ -280,7 +282,7 @@ UNMUTE = _websocket(
     greets=True,
     limits="speaks first; the server limits the number of concurrent sessions",
     docs_url="https://github.com/kyutai-labs/unmute",
-    trial=Trial(untried="a running Unmute"),
+    trial=TriedWith(untried="a running Unmute"),
 )
 
 # -- Other families ------------------------------------------------------------------------------------
@@ -301,7 +303,7 @@ GEMINI_LIVE = _websocket(
     limits="15 minutes of audio without contextWindowCompression; a connection lasts about 10 minutes, "
     "then the session resumes on a new one",
     docs_url="https://ai.google.dev/gemini-api/docs/live-api",
-    trial=Trial(clients="google-genai 3.4", untried="Google's service"),
+    trial=TriedWith(clients="google-genai 3.4", untried="Google's service"),
     emulation=Emulation(),
 )
 
@@ -319,7 +321,7 @@ MOSHI = _websocket(
     limits="full duplex: replies are detected by their energy; the Python server runs one session at a "
     "time, without a time limit; the server sets model and voice; no instructions; audio only",
     docs_url="https://github.com/kyutai-labs/moshi",
-    trial=Trial(clients="Kyutai's sphn by hand", untried="a running Moshi"),
+    trial=TriedWith(clients="Kyutai's sphn by hand", untried="a running Moshi"),
     emulation=Emulation(lossy_input=True, exclusive=True),
 )
 
@@ -336,7 +338,7 @@ HUME = _websocket(
     limits="endpoint.extra.config_id sets model, voice and prompt (default: Hume's); the chat ends "
     "after 2 minutes without speech",
     docs_url="https://dev.hume.ai/docs/speech-to-speech-evi/overview",
-    trial=Trial(untried="Hume's service"),
+    trial=TriedWith(untried="Hume's service"),
 )
 
 DEEPGRAM = _websocket(
@@ -353,7 +355,7 @@ DEEPGRAM = _websocket(
     agent_field="agent",
     limits="a pipeline of recogniser, language model and voice; endpoint.extra.agent selects a stored agent",
     docs_url="https://developers.deepgram.com/docs/voice-agent",
-    trial=Trial(clients="deepgram-sdk 7.17", untried="Deepgram's service"),
+    trial=TriedWith(clients="deepgram-sdk 7.17", untried="Deepgram's service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -370,7 +372,7 @@ ELEVENLABS = _websocket(
     limits="endpoint.extra.agent_id names the agent, which sets model, voice, prompt and formats (input is "
     "converted from 16 kHz); a reply ends after 1.5 s of silence",
     docs_url="https://elevenlabs.io/docs/agents-platform/api-reference/agents-platform/websocket",
-    trial=Trial(clients="elevenlabs 2.78", untried="ElevenLabs' service"),
+    trial=TriedWith(clients="elevenlabs 2.78", untried="ElevenLabs' service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -388,7 +390,7 @@ ELEVENLABS_WEBRTC = _webrtc(
     limits="needs the extra livekit; endpoint.extra.agent_id names the agent, which sets model, voice and "
     "prompt; a LiveKit room, in which replies are detected by their energy",
     docs_url="https://elevenlabs.io/docs/agents-platform/libraries/web-sockets",
-    trial=Trial(untried="ElevenLabs' service"),
+    trial=TriedWith(untried="ElevenLabs' service"),
     emulation=Emulation(base_path="/v1", lossy_input=True),
 )
 
@@ -405,7 +407,7 @@ ASSEMBLYAI = _websocket(
     greets=False,
     limits="endpoint.extra.agent_id selects a stored agent",
     docs_url="https://www.assemblyai.com/docs/voice-agents/voice-agent-api",
-    trial=Trial(clients="AssemblyAI's cli by hand", untried="AssemblyAI's service"),
+    trial=TriedWith(clients="AssemblyAI's cli by hand", untried="AssemblyAI's service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -434,7 +436,7 @@ NOVA_SONIC = ClientSpec(
     "timestamped in this process; before the limit of 8 minutes, a new session receives the conversation as "
     "text",
     docs_url="https://docs.aws.amazon.com/nova/latest/nova2-userguide/using-conversational-speech.html",
-    trial=Trial(untried="Bedrock"),
+    trial=TriedWith(untried="Bedrock"),
 )
 
 ULTRAVOX = _websocket(
@@ -453,7 +455,7 @@ ULTRAVOX = _websocket(
     limits="endpoint.extra.agent_id selects a stored agent; replies arrive at most clientBufferSizeMs "
     "(60) ahead of their playback",
     docs_url="https://docs.ultravox.ai/apps/websockets",
-    trial=Trial(clients="pipecat 1.14", untried="Ultravox's service"),
+    trial=TriedWith(clients="pipecat 1.14", untried="Ultravox's service"),
     emulation=Emulation(base_path="/api"),
 )
 
@@ -471,7 +473,7 @@ PIPECAT_WEBSOCKET = _websocket(
     limits="protobuf serializer; a single-client server accepts one session at a time; pipecat's runner "
     "accepts several",
     docs_url="https://docs.pipecat.ai/server/services/transport/fastapi-websocket",
-    trial=Trial(servers="pipecat 1.14", untried=""),
+    trial=TriedWith(servers="pipecat 1.14", untried=""),
 )
 
 PIPECAT_WEBRTC = _webrtc(
@@ -482,7 +484,7 @@ PIPECAT_WEBRTC = _webrtc(
     turn_modes=(TurnMode.FULL_DUPLEX,),
     takes_instructions=False,
     docs_url="https://docs.pipecat.ai/server/services/transport/small-webrtc",
-    trial=Trial(servers="pipecat 1.14", untried=""),
+    trial=TriedWith(servers="pipecat 1.14", untried=""),
     emulation=Emulation(lossy_input=True),
 )
 
@@ -495,7 +497,7 @@ FASTRTC_WEBRTC = replace(
     sessions=1,
     limits="one caller at a time by default",
     docs_url="https://fastrtc.org",
-    trial=Trial(servers="fastrtc 0.0.34", untried=""),
+    trial=TriedWith(servers="fastrtc 0.0.34", untried=""),
 )
 
 LIVEKIT = _webrtc(
@@ -515,7 +517,7 @@ LIVEKIT = _webrtc(
     "are detected by their energy; the agent's automatic gain control (on by default) and noise cancellation "
     "change the audio before its model; endpoint.extra.agent_name dispatches a named agent",
     docs_url="https://docs.livekit.io/agents",
-    trial=Trial(
+    trial=TriedWith(
         servers="pipecat 1.14 through a relay, by hand",
         clients="livekit 1.1",
         untried="LiveKit's server, livekit-agents",
@@ -536,5 +538,5 @@ REFERENCE = _websocket(
     base_url_variable="LIVE_EVAL_REFERENCE_URL",
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
-    trial=Trial(clients="openai 3.52", untried=""),
+    trial=TriedWith(clients="openai 3.52", untried=""),
 )

@@ -32,7 +32,7 @@ __all__ = [
     "ClientSpec",
     "Emulation",
     "Plugin",
-    "Trial",
+    "TriedWith",
     "client",
     "default_judges",
     "find_plugins",
@@ -67,7 +67,7 @@ class Emulation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class TriedWith:
     """Third-party programs that a client was tried with, and what it was never tried with.
 
     Programs "by hand" are in no test.
@@ -167,7 +167,7 @@ class ClientSpec:
     limits: str = ""
     docs_url: str = ""
     verified: str | None = None
-    trial: Trial = Trial()
+    trial: TriedWith = TriedWith()
     launch: str | None = None
     emulation: Emulation | None = None
 

@@ -213,7 +213,7 @@ def test_every_extra_and_variable_of_the_documentation_is_there() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     installed = re.findall(r"pip install -e '\.\[([a-z,]+)\]'", documentation())
     assert {extra for each in installed for extra in each.split(",")} <= set(extras)
-    sources = "".join(path.read_text("utf-8") for path in (ROOT / "live_eval").rglob("*.py"))
+    sources = "".join(path.read_text("utf-8") for path in SOURCES)
     variables = set(re.findall(r"\bLIVE_EVAL_[A-Z_]+", documentation()))
     assert [name for name in variables if name not in sources] == []
 
