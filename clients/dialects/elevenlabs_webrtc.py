@@ -155,10 +155,16 @@ def _rooms(settings: EndpointSettings) -> str:
 
 
 def _unpacked(message: str) -> str:
-    """Return a message with the JSON in its packet, so that secrets are found in it."""
+    """Return a message with the JSON in its packet, so that secrets are found in it.
+
+    Of a message that is nested too deeply to be written again, only the length is returned.
+    """
     try:
         packet = orjson.loads(message)
         packet["payload"] = orjson.loads(pybase64.b64decode(packet["payload"], validate=True))
     except (ValueError, KeyError, TypeError):
         return message
-    return orjson.dumps(packet).decode()
+    try:
+        return orjson.dumps(packet).decode()
+    except orjson.JSONEncodeError:
+        return orjson.dumps({"characters": len(message)}).decode()

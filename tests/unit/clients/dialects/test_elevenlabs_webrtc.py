@@ -117,3 +117,9 @@ def test_the_log_shows_the_event_in_a_packet_without_secrets() -> None:
     logged = client.redact(json.dumps(packet))
     assert logged["payload"] == {"type": "error", "message": "wrong key ***"}
     assert client.redact(json.dumps({"type": "user", "payload": "*"}))["payload"] == "*"
+
+
+def test_the_log_shows_only_the_length_of_a_packet_nested_too_deeply() -> None:
+    event = base64.b64encode(b"[" * 300 + b"]" * 300).decode()
+    message = json.dumps({"type": "user", "payload": event})
+    assert dialect().redact(message) == {"characters": len(message)}
