@@ -133,6 +133,7 @@ async def test_a_run_plays_to_a_vendor_that_resembles_openai(installed: Path, tm
         await check_run(installed, "acme", endpoint.base_url, tmp_path, "--turn-mode", "manual")
 
 
+@pytest.mark.slow
 async def test_a_run_plays_to_a_vendor_with_its_own_protocol(installed: Path, tmp_path: Path) -> None:
     async with parley_server() as base_url:
         await check_run(installed, "parley", base_url, tmp_path)

@@ -139,6 +139,7 @@ async def recordings(takes: PerformedSet) -> list[Path]:
 Voice: TypeAlias = dict[tuple[str, str], Pcm]
 
 
+@pytest.mark.slow
 async def test_takes_are_repeated_skipped_accepted_and_stored(tmp_path: Path, voice: Voice) -> None:
     attempts: list[tuple[int, int]] = []
 

@@ -62,6 +62,7 @@ async def scored(scorer: QuickScorer, run: Path, turn_id: str = "turn-0001") -> 
     return seen
 
 
+@pytest.mark.slow
 async def test_each_judge_reports_its_scores_and_its_time(run: Path) -> None:
     scorer = QuickScorer(["dnsmos", "prosody"], limit_s=200)
     first = await scored(scorer, run)

@@ -98,6 +98,7 @@ def run_pytest(installed: str, package: Path, *arguments: str) -> tuple[int, str
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_example_tests_its_agent(installed: str, package: Path) -> None:
     status, said = run_pytest(installed, package, "tests/test_agent.py", "--live-eval-out", "runs")
     assert status == 0, said
@@ -166,6 +167,7 @@ async def test_a_probe_passes_with_an_endpoint_that_stops_and_fails_with_one_tha
     assert "own: interruption, reply_audible+150ms kept_talking 1, recorded in" in repr(bad)
 
 
+@pytest.mark.slow
 async def test_unanswered_turns_fail_and_are_not_retried(tmp_path: Path) -> None:
     sessions = 0
 
