@@ -121,6 +121,7 @@ async def test_in_a_manual_turn_over_webrtc_we_ask_the_endpoint_to_stop_playing(
     assert 0 <= stop.ns < 500 * MS
 
 
+@pytest.mark.slow
 async def test_heard_replies_match_the_scripted_endpoints_truth(tmp_path: Path) -> None:
     families = (*FAMILIES, WEBRTC, *BOTS)
     for family in families:  # concurrent imports in threads would disturb pytest's import hook

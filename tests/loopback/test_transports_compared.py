@@ -38,6 +38,7 @@ def live_eval(*arguments: str) -> str:
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.slow
 async def test_one_model_over_both_transports_is_one_paired_table(tmp_path: Path) -> None:
     manifest = await asyncio.to_thread(write_manifest, tmp_path)
     settings = ["--delay-ms", str(DELAY_MS), "--reply-ms", "200"]

@@ -26,6 +26,7 @@ def doctor(*arguments: object) -> Result:
     return CliRunner().invoke(command, [str(each) for each in arguments])
 
 
+@pytest.mark.slow
 def test_too_few_items_answered_with_a_tone_leave_it_unclear(tmp_path: Path) -> None:
     root, out = big_bench_audio(tmp_path / "bba", items=4), tmp_path / "run"
     options = ("--word-times", "off", "--concurrency", "16")

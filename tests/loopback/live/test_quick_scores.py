@@ -73,6 +73,7 @@ async def test_each_judge_reports_its_scores_and_its_time(run: Path) -> None:
     assert [each.scores for each in again] == [each.scores for each in first]
 
 
+@pytest.mark.slow
 async def test_turns_of_several_runs_alternate(run: Path) -> None:
     other = run.with_name("other")
     await asyncio.to_thread(shutil.copytree, run, other)

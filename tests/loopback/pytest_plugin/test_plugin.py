@@ -113,6 +113,7 @@ def test_the_example_tests_its_agent(installed: str, package: Path) -> None:
             assert reader.manifest["config"]["turns"]["word_times"] == "off"
 
 
+@pytest.mark.slow
 def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) -> None:
     (package / "tests" / "test_agent.py").write_text(FAILING)
     write_short_recording(package / "tests")

@@ -179,6 +179,7 @@ async def test_an_open_loop_stores_when_each_session_was_due(
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.slow
 @pytest.mark.parametrize("arrivals", ["constant:20", pytest.param("closed", marks=pytest.mark.slow)])
 async def test_refused_turns_fail_and_delay_no_later_start(
     manifest: Path, tmp_path: Path, arrivals: str
