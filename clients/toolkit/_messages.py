@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -206,19 +206,23 @@ def hide_secrets(text: str, secrets: Collection[str]) -> str:
         secrets: The secrets.
     """
     # redact before truncating: a truncated secret would not be found
-    return mask_halves(SECRETS.text(_without(secrets, text)))[:_SHOWN_CHARACTERS]
+    return mask_halves(SECRETS.text(_without(_longest_first(secrets), text)))[:_SHOWN_CHARACTERS]
 
 
-def _without(secrets: Collection[str], text: str) -> str:
-    """Return text without secrets, of which one may be part of another."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = Secret(secret).redact(text)
+def _longest_first(secrets: Collection[str]) -> tuple[Secret, ...]:
+    """Return the secrets in the order in which to remove them, as one may be part of another."""
+    return tuple(map(Secret, sorted(secrets, key=len, reverse=True)))
+
+
+def _without(secrets: Sequence[Secret], text: str) -> str:
+    for secret in secrets:
+        text = secret.redact(text)
     return text
 
 
 def redact_raw(text: str, secrets: Collection[str]) -> dict[str, Any]:
     """Return the beginning of a message that cannot be parsed."""
-    begin = SECRETS.text(_without(secrets, text))[:_RAW_CHARACTERS]
+    begin = SECRETS.text(_without(_longest_first(secrets), text))[:_RAW_CHARACTERS]
     begin = _RAW_SECRET.sub(r"\1***", begin)
     begin = _BASE64_RUN.sub(lambda run: f"({len(run.group())} characters of base64)", begin)
     return {"raw": begin.encode(errors="replace").decode(), "characters": len(text)}
@@ -242,14 +246,14 @@ def redact_object(
         The copy: audio becomes ``{"bytes": n}``; secret fields and every occurrence of a secret become
         ``***``.
     """
-    rules = _Rules(secrets, audio_fields, {*SECRET_FIELDS, *secret_fields})
+    rules = _Rules(_longest_first(secrets), audio_fields, {*SECRET_FIELDS, *secret_fields})
     return rules.members(event, _DEPTH - 1)
 
 
 class _Rules(NamedTuple):
     """Field names and strings to remove from the log."""
 
-    secrets: Collection[str]
+    secrets: Sequence[Secret]
     audio_fields: Collection[str]
     secret_fields: Collection[str]
 
