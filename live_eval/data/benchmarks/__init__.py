@@ -286,9 +286,11 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     try:
         data = placed.read(options)
     except DataError as error:
+        if recorded is None or not recorded.revision:
+            raise
         part = placed.part.partition("/")[0]
-        changed = [] if recorded is None else changed_files(recorded, [part] if part else list(spec.parts))
-        if not changed or recorded is None or not recorded.revision:
+        changed = changed_files(recorded, [part] if part else list(spec.parts))
+        if not changed:
             raise
         again = f"live-eval data add {spec.name}{f'/{part}' if part else ''} --again restores"
         raise DataError(f"{error}; {again} {limited(changed, ', ', _NAMED)}") from None
@@ -312,8 +314,8 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
         elif changed:
             notes.append(
                 f"{len(changed)} of {len(recorded.files)} files differ from revision "
-                f"{recorded.revision[:12]} ({limited(changed, ', ', 3)}): results are not comparable with "
-                f"those of the published data; live-eval data add {spec.name} --again restores them"
+                f"{recorded.revision[:12]} ({limited(changed, ', ', _NAMED)}): results are not comparable "
+                f"with those of the published data; live-eval data add {spec.name} --again restores them"
             )
     return replace(data, notes=tuple(notes), licence=licence)
 
