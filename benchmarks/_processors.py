@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["in_words", "processor_s"]
+__all__ = ["in_words", "processor_s", "read_stat"]
 
 _KINDS = (
     ("--type=renderer", "page"),
@@ -20,17 +20,22 @@ _KINDS = (
 )
 
 
+def read_stat(process_id: int) -> tuple[int, float]:
+    """Return the parent of a process and its processor time so far, in seconds."""
+    fields = Path(f"/proc/{process_id}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def processor_s() -> dict[str, float]:
     """Return the processor time so far of this program and its descendants, by kind, in seconds."""
     found: dict[int, tuple[int, str, float]] = {}
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            stat = (process / "stat").read_text("utf-8").rpartition(")")[2].split()
+            parent, seconds = read_stat(int(process.name))
             command = (process / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
         except OSError:
             continue
-        found[int(process.name)] = int(stat[1]), command, (int(stat[11]) + int(stat[12])) * tick_s
+        found[int(process.name)] = parent, command, seconds
     spent: defaultdict[str, float] = defaultdict(float)
     for number, (_, command, seconds) in found.items():
         above = number

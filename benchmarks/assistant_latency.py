@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+from _processors import read_stat
 
 from live_eval.recording import RunWriter
 from live_eval.reference.truth import TrueReply, read_truth
@@ -32,7 +33,6 @@ from live_eval.session.event_loop import run
 AIM_MS = 700
 CLIENTS = ("openai", "openai-webrtc")
 STOP_S = 20.0
-CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
 class Served(NamedTuple):
@@ -62,12 +62,6 @@ def endpoint(truth: Path, data: str) -> Iterator[Served]:
             process.wait(STOP_S)
 
 
-def cpu_s(process_id: int) -> float:
-    """Return the CPU time of a process."""
-    fields = Path(f"/proc/{process_id}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_S
-
-
 class Measured(NamedTuple):
     """The measurements of one client.
 
@@ -88,7 +82,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
         folder = Path(place)
         truth = folder / "truth.jsonl"
         with endpoint(truth, data) as served:
-            began_s = cpu_s(served.process_id)
+            _, began_s = read_stat(served.process_id)
             plan = make_plan(
                 validate(
                     {
@@ -102,7 +96,7 @@ def measure(client: str, data: str, turns: int) -> Measured:
             writer = RunWriter.create(folder / "run", plan.manifest())
             run(run_plan(plan, writer, folder, Observer()))
             writer.end(finished=True)
-            spent_s = cpu_s(served.process_id) - began_s
+            spent_s = read_stat(served.process_id)[1] - began_s
         return Measured(read_truth(truth).replies, spent_s, os.getloadavg()[0])
 
 
