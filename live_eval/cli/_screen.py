@@ -49,7 +49,7 @@ def console(*, stderr: bool = False, width: int | None = None, highlight: bool =
     class SafeConsole(Console):
         def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
             for text, style, control in super().render(renderable, options):
-                # What is printed beside a bar comes with its colours and links; rich decodes them.
+                # rich decodes the colours and links of text that is printed while it shows a bar.
                 unlinked = style.update_link(None) if style and style.link else style
                 yield Segment(text if control else printable(text), unlinked, control)
 
