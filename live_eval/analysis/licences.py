@@ -11,8 +11,11 @@ __all__ = ["licence_of", "licences_of"]
 
 
 def licence_of(manifest: Mapping[str, Any]) -> str:
-    """Return a run's note on the licence of a benchmark's recordings; empty for other data."""
-    return text_of(part_of(manifest, "data"), "licence") or ""
+    """Return a run's note on the licence of a benchmark's recordings, without a full stop.
+
+    Empty for other data. Runs of earlier versions have stored the note with a full stop.
+    """
+    return (text_of(part_of(manifest, "data"), "licence") or "").removesuffix(".")
 
 
 def licences_of(manifests: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from live_eval.analysis.comparison.difference import script_differences
 from live_eval.analysis.comparison.run_comparison import check_same_data, check_same_measure
 from live_eval.analysis.comparison.series import ComparedRun, Series, find_series
+from live_eval.analysis.licences import licences_of
 from live_eval.analysis.statistics.intervals import MIN_CLUSTERS, Estimate, Interval
 from live_eval.analysis.statistics.paired import (
     ALPHA,
@@ -266,6 +267,7 @@ def plan_sample(runs: Sequence[ComparedRun], metric: str, aim: Aim, *, common: b
             f"for a comparison of {series[0].name} alone (live-eval compare --metric); for more metrics, "
             "pass their number as --tests, because p is corrected"
         )
+    notes.extend(licences_of(run.manifest for run in runs))
     return SamplePlan(
         metric=series[0].name,
         unit=series[0].unit,

@@ -106,10 +106,11 @@ def command(
     """
     from live_eval import registry
     from live_eval.analysis.audit.auditor import AuditPlan, audit_run
+    from live_eval.analysis.licences import licences_of
     from live_eval.analysis.summary.audits import audit_in_words
     from live_eval.cli._progress import Bars
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
-    from live_eval.recording import StoredAudit
+    from live_eval.recording import RunReader, StoredAudit
     from live_eval.scoring.judge_runner import check_named, judge_options
 
     plan = AuditPlan(
@@ -136,12 +137,16 @@ def command(
     with Bars() as progress:
         report = audit_run(run, judge, plan, options=options, progress=progress)
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
+    with RunReader.open(run) as reader:
+        licences = licences_of([reader.manifest])
     if as_json:
-        _options.print_json(report)
+        _options.print_json({**report, "licences": licences})
     else:
         click.echo(f"{words.judge}, version {words.version}")
         print_details({name: getattr(words, name) for name in _LABELS}, _LABELS)
         _print_parts(report)
+        for licence in licences:
+            click.echo(licence)
     if words.n_failed:
         sys.exit(FAILED)
 
@@ -150,7 +155,7 @@ def _audit_published(
     judge: str, data: str, limit: int, seed: int, flags: Mapping[str, Any], *, as_json: bool
 ) -> None:
     from live_eval import registry
-    from live_eval.analysis.audit.rated import audit_ratings
+    from live_eval.analysis.audit.rated import audit_ratings, published_agreement
     from live_eval.cli._stored_settings import judges_table, print_judges_keys
     from live_eval.data.benchmarks import BENCHMARKS, benchmark_named, benchmarks_folder, read_record
     from live_eval.data.benchmarks.vstyle import rated_replies
@@ -163,19 +168,30 @@ def _audit_published(
     recorded = read_record(spec)
     if recorded is None:
         raise UsageError(f"{spec.title} is not on this machine: live-eval data add {spec.name} --path FOLDER")
-    options = judge_options(judges_table(None, flags, judge))
-    check_named([registry.judge(judge)], options)
-    print_judges_keys([judge], options)
-    folder = benchmarks_folder() / spec.name
     damaged: dict[str, str] = {}
     replies = rated_replies(recorded.root, language, damaged)
     for reason in damaged.values():
         click.echo(f"left out: {reason}", err=True)
+    judges, options = [registry.judge(judge)], judge_options(judges_table(None, flags, judge))
+    try:
+        check_named(judges, options)
+    except UsageError as error:
+        if not as_json:
+            _print_publisher(published_agreement(replies, seed=seed))
+        raise UsageError(
+            f"{error}\nonly the publisher's judge can be compared with people without {judge}; judges of "
+            "language models also accept your own server (--llm-base-url URL), and local judges need no key "
+            "(live-eval judges)"
+        ) from None
+    print_judges_keys([judge], options)
+    folder = benchmarks_folder() / spec.name
     report = audit_ratings(judge, replies, folder, options=options, limit=limit, seed=seed)
+    licence = spec.licence_note(language)
     if as_json:
-        _options.print_json(report)
+        _options.print_json({**report, "licences": [licence]})
     else:
         _print_published(report, data)
+        click.echo(licence)
     if report["n_failed"]:
         sys.exit(FAILED)
 
@@ -185,17 +201,21 @@ def _print_published(report: Mapping[str, Any], data: str) -> None:
     from live_eval.recording import StoredAudit
 
     words = audit_in_words(StoredAudit(report["judge"], report["version"], 0, report))
-    theirs = report["published_judge"]
-    found = theirs["spearman"]
     click.echo(f"{words.judge}, version {words.version}: {data}, {report['asked']} replies")
-    print_details(
-        {"labels": words.labels, "theirs": formatted(found["value"], found["interval"], digits=2)},
-        {"labels": "human labels", "theirs": f"the publisher's judge, Spearman, n {theirs['n']}"},
-    )
+    print_details({"labels": words.labels}, {"labels": "human labels"})
+    _print_publisher(report["published_judge"])
     for reason, count in report["skipped"].items():
         click.echo(f"{count} skipped: {reason}")
     for reason, count in report["reasons"].items():
         click.echo(f"{count} judgements missing: {reason}")
+
+
+def _print_publisher(theirs: Mapping[str, Any]) -> None:
+    found = theirs["spearman"]
+    print_details(
+        {"theirs": formatted(found["value"], found["interval"], digits=2)},
+        {"theirs": f"the publisher's judge, Spearman, n {theirs['n']}"},
+    )
 
 
 def _print_parts(report: Mapping[str, Any]) -> None:

@@ -77,8 +77,7 @@ def measured_sensitivity(
             no_embedder = f"{name} cannot run here: {error}"
     with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
         found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=no_embedder, seed=seed)
-        licences = [each.removesuffix(".") for each in licences_of([reader.manifest])]
-        return replace(found, notes=(*found.notes, *licences)), unfinished(reader)
+        return replace(found, notes=(*found.notes, *licences_of([reader.manifest]))), unfinished(reader)
 
 
 def _embedder(name: str) -> Embedder:

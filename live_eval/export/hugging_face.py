@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from live_eval.analysis.licences import licence_of
+from live_eval.analysis.licences import licences_of
 from live_eval.errors import UsageError
 from live_eval.export.arrow import needed, record_batches, turn_schema
 from live_eval.export.columns import ExportColumn
@@ -165,7 +165,7 @@ def _card(table: ExportTable, turns: int) -> str:
         turns=turns,
         endpoint=" ".join(text for text in asked if text) or "an endpoint",
         started_at=run.started_at,
-        licence=" ".join(filter(None, [_LICENCE, markdown_text(licence_of(run.manifest))])),
+        licence=" ".join([_LICENCE, *(f"{markdown_text(each)}." for each in licences_of([run.manifest]))]),
         columns="\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in rows),
     )
 

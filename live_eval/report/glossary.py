@@ -218,7 +218,7 @@ def licence_note(manifest: Mapping[str, Any]) -> str:
     if part_of(part_of(manifest, "config"), "data").get("path") == "sample":
         return "The recordings are the bundled sample, under the project's licence, Apache-2.0."
     if licence := licence_of(manifest):
-        return licence
+        return f"{licence}."
     if part_of(manifest, "data").get("kind") == "echomind":
         return (
             "The recordings and reference replies are EchoMind's, under CC BY-NC-SA 4.0: this page contains "

@@ -21,7 +21,7 @@ from live_eval.judging import Failed, JudgedTurn, JudgeKind, Need, Scored, missi
 from live_eval.recording import ScoreStore
 from live_eval.scoring.judge_runner import JudgeOptions, as_configured, scoring_version
 
-__all__ = ["audit_ratings", "sampled"]
+__all__ = ["audit_ratings", "published_agreement", "sampled"]
 
 _CHUNK = 16
 
@@ -79,27 +79,30 @@ def audit_ratings(
     labels = Labels("people's ratings", rows=sum(len(each.ratings) for each in chosen))
     labels.scores[output] = {each.case.case_id: dict(each.ratings) for each in chosen}
     targets = LabelTargets({each.case.case_id: each.case.script_id for each in chosen}, {})
-    theirs = [each for each in chosen if each.published is not None]
     return {
         "judge": spec.name,
         "version": scoring_version(spec, options),
         "kind": spec.kind.value,
         "agreement": agreement_json(labels, spec, values, targets, seed=seed),
-        "published_judge": {
-            "n": len(theirs),
-            "spearman": spearman(
-                [each.published or 0.0 for each in theirs],
-                [float(np.mean(list(each.ratings.values()))) for each in theirs],
-                [each.case.script_id for each in theirs],
-                seed=seed,
-            ).as_json(scripts=True),
-        },
+        "published_judge": published_agreement(chosen, seed=seed),
         "replies": len(replies),
         "asked": len(chosen),
         "skipped": dict(skipped.most_common()),
         "n_failed": failed.total(),
         "reasons": dict(failed.most_common()),
     }
+
+
+def published_agreement(replies: Sequence[RatedReply], *, seed: int = 0) -> dict[str, Any]:
+    """Return how well the publisher's judge agrees with the means of people's ratings; calls no judge."""
+    theirs = [each for each in replies if each.published is not None]
+    found = spearman(
+        [each.published or 0.0 for each in theirs],
+        [float(np.mean(list(each.ratings.values()))) for each in theirs],
+        [each.case.script_id for each in theirs],
+        seed=seed,
+    )
+    return {"n": len(theirs), "spearman": found.as_json(scripts=True)}
 
 
 def _fits(reply: RatedReply, needs: frozenset[Need], skipped: Counter[str]) -> bool:

@@ -263,7 +263,7 @@ class RunSummary:
         if self.facts.nodes:
             notes.append(self.facts.nodes)
         if self.facts.licence:
-            notes.append(self.facts.licence.removesuffix("."))
+            notes.append(self.facts.licence)
         return (*notes, self.media.in_words()) if self.media is not None else tuple(notes)
 
     @cached_property

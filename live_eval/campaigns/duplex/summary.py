@@ -106,7 +106,7 @@ def read_duplex(folder: Path) -> DuplexRecord:
         facts=facts,
         trials=trials,
         outages=[f"{run}: {note}" for run, note in outages.items() if note],
-        licences=[each.removesuffix(".") for each in licences_of(manifests.values())],
+        licences=licences_of(manifests.values()),
     )
 
 

@@ -69,7 +69,7 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
         plots=(),
         notes=(
             _NOTE,
-            *dict.fromkeys([spec.licence_note(part), *licences_on_board(entries)]),
+            *dict.fromkeys([f"{spec.licence_note(part)}.", *licences_on_board(entries)]),
             *([f"{spec.unverified}."] if spec.unverified else []),
         ),
         run_columns=(*RUN_COLUMNS[:-1], "special conditions"),

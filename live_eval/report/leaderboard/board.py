@@ -283,8 +283,9 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
 
 
 def licences_on_board(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the different licence notes of the runs' data."""
-    return tuple(dict.fromkeys(filter(None, (entry.summary.facts.licence for entry in entries))))
+    """Return the different licence notes of the runs' data, as sentences."""
+    licences = dict.fromkeys(entry.summary.facts.licence for entry in entries)
+    return tuple(f"{licence}." for licence in licences if licence)
 
 
 def latency_table(entries: Sequence[Entry]) -> BoardTable:

@@ -129,10 +129,18 @@ class RunList {
               ? "No run matches."
               : "No runs yet. Create one with `live-eval run reference --data sample`.",
           ),
+      this.licences(runs).map((licence) => make("p", { class: "note" }, licence)),
     );
     this.drawActions();
     this.followRunning();
     this.readKeys(runs);
+  }
+
+  /** Return the different licence notes of rows and of the runs in their campaigns. */
+  licences(rows) {
+    const ids = new Set(rows.map((run) => run.id));
+    const listed = this.runs.filter((run) => ids.has(run.id) || ids.has(run.campaign));
+    return [...new Set(listed.map((run) => run.licence).filter(Boolean))];
   }
 
   /** Return the campaign of a run, if it is listed. */

@@ -103,12 +103,12 @@ async def test_runs_of_different_cases_are_refused_without_an_error(apart: Path)
         ]
         found = await asked(browser, "/api/compare", "ab", common="1")
         assert found.get("first") == "a", found
-        assert answer["licences"] == found["licences"] == ["Under L."]
+        assert answer["licences"] == found["licences"] == ["Under L"]
         async with browser.get("/api/runs") as listed:
             rows = {row["name"]: row for row in await listed.json()}
-        assert {name: row["licence"] for name, row in rows.items()} == {"a": "", "b": "Under L."}
+        assert {name: row["licence"] for name, row in rows.items()} == {"a": "", "b": "Under L"}
         async with browser.get(f"/api/runs/{rows['b']['id']}/turns/id_0") as turn:
-            assert (await turn.json())["licence"] == "Under L."
+            assert (await turn.json())["licence"] == "Under L"
 
 
 async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:

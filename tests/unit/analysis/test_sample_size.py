@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from click.testing import CliRunner
 
-from live_eval.analysis.comparison.series import ComparedRun, Series
+from live_eval.analysis.comparison.series import ComparedRun, Series, read_runs
 from live_eval.analysis.sample_size import Aim, detectable, plan_sample, power_of, scripts_needed
 from live_eval.analysis.statistics.paired import sign_flip
 from live_eval.analysis.summary.observations import TurnKey
@@ -198,6 +198,11 @@ def test_plans_are_made_from_folders(run_folder: Path, slower_run_folder: Path) 
     both = CliRunner().invoke(cli, [*asked, "--and", str(slower_run_folder)], catch_exceptions=False)
     assert "from the differences between first and second" in both.stdout
     assert "from first and second: 10 scripts, 83 % of those run; 2.00 turns per script" in both.stdout
+
+
+def test_the_licence_of_the_data_is_noted(run_folder: Path) -> None:
+    run = replace(read_runs([run_folder])[0], manifest={"data": {"licence": "Under L."}})
+    assert plan_sample([run], "first_byte", Aim(detect=50)).notes[-1] == "Under L"
 
 
 def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, run_folder: Path) -> None:

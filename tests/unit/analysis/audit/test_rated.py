@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ from click.testing import CliRunner
 
 from live_eval.analysis.audit.rated import audit_ratings, sampled
 from live_eval.cli import FAILED, cli
-from live_eval.data.benchmarks import FOLDER_VARIABLE
+from live_eval.data.benchmarks import BENCHMARKS, FOLDER_VARIABLE
 from live_eval.data.benchmarks.vstyle import rated_replies
 from live_eval.errors import UsageError
 from tests.support.benchmarks import vstyle
@@ -66,6 +67,15 @@ def test_the_command_needs_the_data_and_refuses_others(
     shown = CliRunner().invoke(cli, ["audit", "toy", "--data", "vstyle", "--limit", "0"])
     assert shown.exit_code == 0, shown.output
     assert "vstyle, 30 replies" in shown.output
+    assert shown.stdout.splitlines()[-1] == BENCHMARKS["vstyle"].licence_note()
     as_json = CliRunner().invoke(cli, ["audit", "toy", "--data", "vstyle", "--json"])
-    assert json.loads(as_json.stdout)["replies"] == 30
+    told = json.loads(as_json.stdout)
+    assert (told["replies"], told["licences"]) == (30, [BENCHMARKS["vstyle"].licence_note()])
     assert "expected replies in VStyle-responses/zh/metadata.jsonl" in str(run("--data", "vstyle/zh"))
+    unable = {"toy": "API key (set OPENAI_API_KEY)"}
+    monkeypatch.setattr("live_eval.scoring.judge_runner.unable_judges", lambda *_, **__: unable)
+    without = CliRunner().invoke(cli, ["audit", "toy", "--data", "vstyle"])
+    assert re.match(r"the publisher's judge, Spearman, n 30 +-?\d\.\d\d", without.stdout)
+    assert isinstance(without.exception, UsageError)
+    for named in ("toy: API key (set OPENAI_API_KEY)", "(--llm-base-url URL)", "(live-eval judges)"):
+        assert named in str(without.exception)

@@ -528,9 +528,9 @@ def test_the_licence_of_the_data_is_named(tmp_path: Path) -> None:
         with RunWriter.create(folder, {"data": {"fingerprint": "f" * 64, "licence": "Under L."}}) as run:
             run.commit(spoken_turn(case, TurnPlan()))
             run.end()
-    assert compare_runs(read_runs(folders)).as_json()["licences"] == ["Under L."]
+    assert compare_runs(read_runs(folders)).as_json()["licences"] == ["Under L"]
     text = CliRunner().invoke(cli, ["compare", *map(str, folders)], catch_exceptions=False).stdout
-    assert text.splitlines()[-1] == "Under L."
+    assert text.splitlines()[-1] == "Under L"
 
 
 def test_a_run_named_twice_is_refused(run_folder: Path) -> None:
