@@ -26,7 +26,16 @@ from live_eval.errors import DataError
 from live_eval.text.wording import limited
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["ANSWERS", "BBH_TASKS", "INSTRUCTIONS", "complete_tables", "find", "splits_of", "tables_in"]
+__all__ = [
+    "ANSWERS",
+    "BBH_TASKS",
+    "INSTRUCTIONS",
+    "complete_tables",
+    "find",
+    "splits_of",
+    "tables_in",
+    "unusable_values",
+]
 
 ANSWERS: Mapping[ScoringRule, tuple[str, ...]] = MappingProxyType(
     {ScoringRule.CHOICE: ("A", "B", "C", "D"), ScoringRule.BBH: ("yes", "no", "(a)", "(b)")}
@@ -36,37 +45,53 @@ ANSWERS: Mapping[ScoringRule, tuple[str, ...]] = MappingProxyType(
 BBH_TASKS = ("sports_understanding", "hyperbaton", "navigate", "web_of_lies")
 """The tasks of bbh, one of which is in the ID of each item."""
 
-INSTRUCTIONS = frozenset(
+INSTRUCTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "change_case:capital_word_frequency",
-        "change_case:english_capital",
-        "change_case:english_lowercase",
-        "combination:repeat_prompt",
-        "combination:two_responses",
-        "detectable_content:number_placeholders",
-        "detectable_content:postscript",
-        "detectable_format:constrained_response",
-        "detectable_format:json_format",
-        "detectable_format:multiple_sections",
-        "detectable_format:number_bullet_lists",
-        "detectable_format:number_highlighted_sections",
-        "detectable_format:title",
-        "keywords:existence",
-        "keywords:forbidden_words",
-        "keywords:frequency",
-        "keywords:letter_frequency",
-        "language:response_language",
-        "length_constraints:nth_paragraph_first_word",
-        "length_constraints:number_paragraphs",
-        "length_constraints:number_sentences",
-        "length_constraints:number_words",
-        "punctuation:no_comma",
-        "startend:end_checker",
-        "startend:quotation",
+        "change_case:capital_word_frequency": {"capital_frequency": "number", "capital_relation": "relation"},
+        "change_case:english_capital": {},
+        "change_case:english_lowercase": {},
+        "combination:repeat_prompt": {"prompt_to_repeat": "text"},
+        "combination:two_responses": {},
+        "detectable_content:number_placeholders": {"num_placeholders": "number"},
+        "detectable_content:postscript": {"postscript_marker": "pattern"},
+        "detectable_format:constrained_response": {},
+        "detectable_format:json_format": {},
+        "detectable_format:multiple_sections": {"section_spliter": "pattern", "num_sections": "number"},
+        "detectable_format:number_bullet_lists": {"num_bullets": "number"},
+        "detectable_format:number_highlighted_sections": {"num_highlights": "number"},
+        "detectable_format:title": {},
+        "keywords:existence": {"keywords": "patterns"},
+        "keywords:forbidden_words": {"forbidden_words": "patterns"},
+        "keywords:frequency": {"keyword": "pattern", "frequency": "number", "relation": "relation"},
+        "keywords:letter_frequency": {
+            "letter": "text",
+            "let_frequency": "number",
+            "let_relation": "relation",
+        },
+        "language:response_language": {"language": "text"},
+        "length_constraints:nth_paragraph_first_word": {
+            "num_paragraphs": "number",
+            "nth_paragraph": "whole number",
+            "first_word": "text",
+        },
+        "length_constraints:number_paragraphs": {"num_paragraphs": "number"},
+        "length_constraints:number_sentences": {"num_sentences": "number", "relation": "relation"},
+        "length_constraints:number_words": {"num_words": "number", "relation": "relation"},
+        "punctuation:no_comma": {},
+        "startend:end_checker": {"end_phrase": "text"},
+        "startend:quotation": {},
     }
 )
-"""The instructions of ifeval that the rules can check."""
+"""The instructions of ifeval that the rules can check, and the kinds of their values."""
 
+_KINDS = {
+    "number": "a number",
+    "whole number": "a whole number",
+    "relation": "less than or at least",
+    "text": "a text",
+    "pattern": "a regular expression",
+    "patterns": "a list of regular expressions",
+}
 _AUDIO = "audio"
 _TEST = "test"
 _BOARD_REGION = "usa"  # presumably the region in the leaderboard's sd-qa column
@@ -248,6 +273,41 @@ def _check_instructions(read: Row, names: Any, values: Any) -> None:
         read.complain(f"unknown instruction {limited([f'{name!r:.60}' for name in unknown], ', ', _NAMED)}")
     if not all(value is None or isinstance(value, dict) for value in values):
         read.complain("expected kwargs to be a list of objects")
+    elif not unknown:
+        for name, given in zip(names, values, strict=False):
+            for problem in unusable_values(name, given or {}):
+                read.complain(problem)
+
+
+def unusable_values(instruction: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a problem for each value that an instruction needs and that is missing or cannot be used."""
+    for name, kind in INSTRUCTIONS[instruction].items():
+        if not _is_of_kind(found := values.get(name), kind):
+            yield f"instruction {instruction}: expected {_KINDS[kind]} as {name}, got {found!r:.60}"
+
+
+def _is_of_kind(value: Any, kind: str) -> bool:
+    """Return whether a value of an instruction can be used; zero and empty values count as missing."""
+    match kind:
+        case "number" | "whole number":
+            types = (int,) if kind == "whole number" else (int, float)
+            return isinstance(value, types) and not isinstance(value, bool) and value > 0
+        case "relation":
+            return value in ("less than", "at least")
+        case "patterns":
+            return (
+                isinstance(value, list)
+                and bool(value)
+                and all(_is_of_kind(each, "pattern") for each in value)
+            )
+    if not _is_text(value) or not value.strip():
+        return False
+    if kind == "pattern":
+        try:
+            re.compile(value)
+        except re.error:
+            return False
+    return True
 
 
 def _is_text(value: Any) -> bool:

@@ -25,7 +25,7 @@ def test_all_eleven_parts_are_read(tmp_path: Path) -> None:
         assert case.item.rule is spec.parts[case.item.part].rule
     assert data.notes[0] == "The recordings and reference texts are VoiceBench's, under Apache-2.0"
     assert "alpacaeval 2 of 199" in data.notes[-1]
-    assert data.licence.endswith("under Apache-2.0.")
+    assert data.licence.endswith("under Apache-2.0")
 
 
 def test_ids_and_answers(tmp_path: Path) -> None:
@@ -94,6 +94,11 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
         ("ifeval", {"instruction_id_list": ["nope:what"]}, "unknown instruction 'nope:what'"),
         ("ifeval", {"instruction_id_list": ["punctuation:no_comma"] * 2}, "got 2 and 1 values"),
         ("ifeval", {"kwargs": ["x"]}, "expected kwargs to be a list of objects"),
+        (
+            "ifeval",
+            {"instruction_id_list": ["length_constraints:number_words"], "kwargs": [{"num_words": 9}]},
+            "number_words: expected less than or at least as relation, got None",
+        ),
     ],
 )
 def test_items_that_no_rule_can_score_are_named(

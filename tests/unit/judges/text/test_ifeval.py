@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from live_eval.data.benchmarks.voicebench import INSTRUCTIONS
+from live_eval.data.benchmarks.voicebench import INSTRUCTIONS, unusable_values
 from live_eval.judges.text._ifeval import RULES, follows, variants, without_tags
 from tests.support.replies import ifeval_replies
 
@@ -127,4 +127,31 @@ def test_unusable_instructions(instruction: str, values: dict[str, Any], message
 
 
 def test_data_check_accepts_the_instructions_that_have_a_rule() -> None:
-    assert set(RULES) == INSTRUCTIONS
+    assert RULES.keys() == INSTRUCTIONS.keys()
+
+
+def test_data_check_names_the_values_that_a_rule_cannot_use() -> None:
+    others = [  # of the instructions without random replies
+        ("", "language:response_language", {"language": "en"}),
+        ("", "length_constraints:number_sentences", {"num_sentences": 2, "relation": "less than"}),
+        ("", "change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "at least"}),
+    ]
+    seen = set()
+    for reply, instruction, values in [*ifeval_replies(60), *others]:
+        seen.add(instruction)
+        assert list(unusable_values(instruction, values)) == []
+        for name in values:
+            for wrong in (None, 0, "", [], "(", ["("], {}):
+                altered = {**values, name: wrong}
+                try:
+                    follows(reply or "x", instruction, altered)
+                except ValueError:
+                    problem = f"instruction {instruction}: expected "
+                    [told] = unusable_values(instruction, altered)
+                    assert told.startswith(problem), altered
+                    assert f" as {name}, got " in told
+    assert seen >= {name for name, needed in INSTRUCTIONS.items() if needed}
+    # A rule would read each letter of a text as a keyword.
+    assert list(unusable_values("keywords:existence", {"keywords": "rain"})) == [
+        "instruction keywords:existence: expected a list of regular expressions as keywords, got 'rain'"
+    ]
