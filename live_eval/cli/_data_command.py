@@ -22,9 +22,8 @@ from live_eval.data.benchmarks import (
     changed_files,
     find_benchmark,
     found_parts,
-    lists_of,
     read_record,
-    write_record,
+    record_copy,
 )
 from live_eval.data.benchmarks.fetching import fetch_benchmark
 from live_eval.errors import DataError, UsageError
@@ -180,14 +179,12 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
 
 def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
     if not spec.repository:
-        raise UsageError(
-            f"{spec.title} cannot be downloaded by live-eval: {spec.by_hand}; "
-            "then pass the folder with --path"
-        )
+        raise UsageError(_by_hand(spec, part))
     parts = [part.partition("/")[0]] if part else list(spec.parts)
-    if len(parts) > 1:
+    inseparable = spec.metadata or len({spec.place_of(each) for each in spec.parts}) == 1
+    if inseparable or not part:
         size = "" if spec.megabytes is None else f", about {spec.megabytes:,} MB"
-        click.echo(f"  all {len(parts)} parts{size}", err=True)
+        click.echo(f"  all {len(spec.parts)} parts{size}", err=True)
     with transfer_bars() as progress:
         record = fetch_benchmark(
             spec, parts, split=part.partition("/")[2], again=again, progress=progress, planned=_announce
@@ -195,8 +192,20 @@ def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
     click.echo(f"{spec.name}: {record.root}")
 
 
-def _announce(part: str, files: int, here: int) -> None:
-    what = f"{part}: " if part else ""
+def _by_hand(spec: BenchmarkSpec, part: str) -> str:
+    """Return how to get a benchmark that is not downloaded: what, from where, and into which layout."""
+    name = f"{spec.name}/{part}" if part else spec.name
+    confirmed = " --noncommercial" if spec.forbids_commercial_use(part) else ""
+    parts = [part.partition("/")[0]] if part else list(spec.parts)
+    places = limited([spec.place_of(each) for each in parts], ", ", 2)
+    return (
+        f"live-eval does not download {spec.title}, because {spec.undownloaded}: {spec.by_hand}. Then run "
+        f"live-eval data add {name} --path FOLDER{confirmed}, where FOLDER contains {places}"
+    )
+
+
+def _announce(place: str, files: int, here: int) -> None:
+    what = f"{place}: " if place else ""
     here_already = f", {here} already downloaded" if here else ""
     click.echo(f"  {what}{counted(files, 'file')}{here_already}", err=True)
 
@@ -218,25 +227,9 @@ def _record_copy(spec: BenchmarkSpec, part: str, path: Path) -> None:
     data = named.read(DataOptions())  # raises if nothing can be read
     for omission in data.omissions:
         click.echo(f"  {omission}", err=True)
-    write_record(spec, _record_of_copy(spec, part, placed.root))
+    if changed := record_copy(spec, part, placed.root):
+        click.echo(f"  changed since it was last added: {limited(changed, ', ')}", err=True)
     click.echo(f"{spec.name}: {placed.root}")
-
-
-def _record_of_copy(spec: BenchmarkSpec, part: str, root: Path) -> RecordedBenchmark:
-    """Return the record of the user's copy, with the parts and the lists of items that were added so far."""
-    try:
-        before = read_record(spec)
-    except DataError:
-        before = None
-    if before is not None and (before.revision or before.root.resolve() != root.resolve()):
-        before = None
-    name = part.partition("/")[0]
-    lists = lists_of(spec, root, name)
-    if before is not None:
-        lists = {**before.files, **lists}
-    whole = not part or (before is not None and not before.parts)
-    parts = () if whole else tuple(dict.fromkeys((*(before.parts if before is not None else ()), name)))
-    return RecordedBenchmark(root=root.absolute(), parts=parts, files=lists)
 
 
 def _holds(folder: Path, spec: BenchmarkSpec) -> bool:
@@ -293,6 +286,7 @@ def _print(report: DataReport) -> None:
 
 
 def _print_details(report: DataReport, console: Console) -> None:
+    dataset = report.dataset
     odd: dict[str, list[str]] = {}
     for file in report.files:
         for note in file.notes:
@@ -311,7 +305,7 @@ def _print_details(report: DataReport, console: Console) -> None:
         if cases:
             remarks.append(f"{len(cases)} × {note}: {limited([case.case_id for case in cases], ', ', 3)}")
     for title, lines in (
-        ("notes", [*report.dataset.notes, *remarks]),
+        ("notes", [*dataset.notes, *remarks]),
         ("cases with a problem", problems),
         ("questions with a problem", unasked),
         ("files that cannot be used", failed),
@@ -329,16 +323,15 @@ def _print_details(report: DataReport, console: Console) -> None:
     failures = f" ({counts_in_words(report.failures)})" if report.failures else ""
     verdict = (
         f"{len(report.unreadable)} of {len(report.files)} files cannot be used{failures}; "
-        f"{len(report.problems)} of {len(report.dataset.cases)} cases have a problem"
+        f"{len(report.problems)} of {len(dataset.cases)} cases have a problem"
     )
-    if report.dataset.questions:
-        verdict += (
-            f"; {len(report.question_problems)} of {len(report.dataset.questions)} questions have a problem"
-        )
-    if unread := sum(map(len, report.dataset.unread.values())):
+    if dataset.questions:
+        verdict += f"; {len(report.question_problems)} of {len(dataset.questions)} questions have a problem"
+    if unread := sum(map(len, dataset.unread.values())):
         verdict += f"; question files that cannot be read: {unread}"
-    if report.dataset.damaged:
-        verdict += f"; cannot be read: {limited(list(report.dataset.damaged), ', ')}"
+    verdict += "".join(f"; {difference}" for difference in dataset.differences)
+    if dataset.damaged:
+        verdict += f"; cannot be read: {limited(list(dataset.damaged), ', ')}"
     console.print(verdict, markup=False, soft_wrap=True)
 
 

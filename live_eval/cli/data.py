@@ -60,7 +60,8 @@ def _check(
     PATH is EchoMind's root folder, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder
     of recordings, a benchmark from `live-eval data list`, or the name sample or sample-dialogues.
 
-    Exit status: 0 if every file can be read, 3 if not, 2 if PATH is not a data set.
+    Exit status: 0 if every file can be read, 3 if not or if a benchmark's files differ from those that were
+    added, 2 if PATH is not a data set.
     """
     from live_eval.cli._data_command import check_command
 

@@ -117,9 +117,10 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every case can be run, every question asked and every file read."""
+        """Whether every case can be run, every question asked and every file read, as when it was added."""
         data = self.dataset
-        return not (self.problems or self.question_problems or self.unreadable or data.unread or data.damaged)
+        incomplete = data.unread or data.damaged or data.differences
+        return not (self.problems or self.question_problems or self.unreadable or incomplete)
 
     @property
     def failures(self) -> dict[str, int]:
@@ -193,6 +194,7 @@ class DataReport:
             "questions_apart": len(self.apart),
             "questions_unread": {str(task): list(problems) for task, problems in dataset.unread.items()},
             "damaged": dict(dataset.damaged),
+            "differences": list(dataset.differences),
             "published": [asdict(count) for count in self.published],
             "problems": [
                 {"case_id": case.case_id, "problem": case.problem}

@@ -61,7 +61,8 @@ class DataSet:
 
     `unread` contains the problems of unreadable question files, by task; `syntax_errors` contains the
     problems of rows that are not JSON objects. `licence` is the licence of a benchmark's recordings, and
-    `damaged` contains the reasons why its parts, or other files, cannot be read.
+    `damaged` contains the reasons why its parts, or other files, cannot be read. `differences` are notes on
+    files of another revision, or changed since they were added.
     """
 
     name: str  # the data set's folder or file
@@ -74,6 +75,7 @@ class DataSet:
     syntax_errors: tuple[str, ...] = ()
     licence: str = ""
     damaged: Mapping[str, str] = field(default_factory=dict)
+    differences: tuple[str, ...] = ()
 
     @property
     def omissions(self) -> list[str]:

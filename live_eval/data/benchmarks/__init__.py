@@ -8,27 +8,32 @@ part (``voicebench/openbookqa``), then selects it as a data set.
 from __future__ import annotations
 
 import importlib
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
-
-import platformdirs
+from typing import TypeVar
 
 from live_eval.data._rows import unique
 from live_eval.data.benchmarks.catalogue import BENCHMARKS
+from live_eval.data.benchmarks.records import (
+    FOLDER_VARIABLE,
+    RECORD_FILE,
+    RecordedBenchmark,
+    benchmarks_folder,
+    changed_files,
+    read_record,
+    record_copy,
+    write_record,
+)
 from live_eval.data.benchmarks.specification import BenchmarkPart, BenchmarkSpec
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
 from live_eval.errors import DataError, UsageError
-from live_eval.files import atomic_text, read_text
 from live_eval.text.suggestions import did_you_mean
 from live_eval.text.wording import counted, limited
 from live_eval.types import Case
-from live_eval.weights import file_sha256
 
 __all__ = [
     "BENCHMARKS",
@@ -45,16 +50,14 @@ __all__ = [
     "find_benchmark",
     "find_parts",
     "found_parts",
-    "lists_of",
     "load_benchmark",
     "locate_benchmark",
     "read_parts",
     "read_record",
+    "record_copy",
     "write_record",
 ]
 
-FOLDER_VARIABLE = "LIVE_EVAL_BENCHMARKS"
-RECORD_FILE = "benchmark.json"
 _NAMED = 3
 _Name = TypeVar("_Name")
 _T = TypeVar("_T")
@@ -162,32 +165,6 @@ def benchmark_set(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBenchmark:
-    """The location of a benchmark on this machine.
-
-    Args:
-        root: Folder with the files.
-        revision: Downloaded revision; empty for files that the user supplied.
-        parts: Downloaded parts, or the parts of the user's copy that were added by name; empty for a whole
-            copy.
-        files: Size and SHA-256 of each downloaded file, or of the lists of items in the user's copy, by path
-            in the folder.
-    """
-
-    root: Path
-    revision: str = ""
-    parts: tuple[str, ...] = ()
-    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-
-
-def benchmarks_folder() -> Path:
-    """Return the folder for all benchmarks: ``$LIVE_EVAL_BENCHMARKS``, or the user's data folder."""
-    if chosen := os.environ.get(FOLDER_VARIABLE):
-        return Path(chosen)
-    return platformdirs.user_data_path("live-eval", appauthor=False) / "benchmarks"
-
-
 def benchmark_named(name: str) -> tuple[BenchmarkSpec, str]:
     """Return the benchmark and the part that `name` selects; the part is empty for the whole benchmark.
 
@@ -240,7 +217,7 @@ def locate_benchmark(name: str) -> Path | None:
             "--noncommercial"
         )
     if find_benchmark(path) is None:
-        expected = (spec.parts[part.partition("/")[0]].file or part) if part else "its files"
+        expected = spec.place_of(chosen) if part else "its files"
         raise DataError(
             f"{recorded.root}: {f'the part {part} of ' if part else ''}{spec.title} is missing: expected "
             f"{expected}; add it (live-eval data add {name})"
@@ -289,109 +266,48 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
         if recorded is None or not recorded.revision:
             raise
         part = placed.part.partition("/")[0]
-        changed = changed_files(recorded, [part] if part else list(spec.parts))
+        changed = changed_files(recorded, _places(spec, recorded, [part] if part else spec.parts))
         if not changed:
             raise
         again = f"live-eval data add {spec.name}{f'/{part}' if part else ''} --again restores"
         raise DataError(f"{error}; {again} {limited(changed, ', ', _NAMED)}") from None
     licence = spec.licence_note(placed.part)
-    notes = [licence.removesuffix("."), *filter(None, [spec.unverified]), *data.omissions, *data.notes]
+    notes = [licence, *filter(None, [spec.unverified]), *data.omissions, *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
-    if recorded is not None:
-        if recorded.revision not in ("", spec.revision):
-            notes.append(
-                f"the files are of revision {recorded.revision[:12]}, and live-eval expects "
-                f"{spec.revision[:12]}: live-eval data add {spec.name} downloads it"
-            )
-        changed = changed_files(recorded, list(data.damaged))
-        if changed and not recorded.revision:
-            notes.append(
-                f"{len(changed)} of {len(recorded.files)} lists of items have changed since this copy was "
-                f"added ({limited(changed, ', ', _NAMED)}): results are not comparable with earlier ones; "
-                f"live-eval data add {spec.name} --path {recorded.root} accepts the change"
-            )
-        elif changed:
-            notes.append(
-                f"{len(changed)} of {len(recorded.files)} files differ from revision "
-                f"{recorded.revision[:12]} ({limited(changed, ', ', _NAMED)}): results are not comparable "
-                f"with those of the published data; live-eval data add {spec.name} --again restores them"
-            )
-    return replace(data, notes=tuple(notes), licence=licence)
+    differences = () if recorded is None else tuple(_differences(spec, recorded, data.damaged))
+    return replace(data, notes=(*notes, *differences), licence=licence, differences=differences)
 
 
-def changed_files(recorded: RecordedBenchmark, damaged: Sequence[str] = ()) -> list[str]:
-    """Return the downloaded files that are missing or have a different size.
+def _differences(spec: BenchmarkSpec, recorded: RecordedBenchmark, damaged: Iterable[str]) -> Iterator[str]:
+    """Yield a note if the files are of another revision, and one if they have changed since they were added.
 
-    The hashes of the user's files, and of files in the folders of `damaged` parts, are compared, too.
+    Args:
+        damaged: Parts, or other files, that cannot be read.
     """
-    changed = []
-    for name, (size, sha256) in recorded.files.items():
-        path = recorded.root / name
-        if (
-            not path.is_file()
-            or path.stat().st_size != size
-            or ((not recorded.revision or name.partition("/")[0] in damaged) and file_sha256(path) != sha256)
-        ):
-            changed.append(name)
-    return changed
-
-
-def lists_of(spec: BenchmarkSpec, root: Path, part: str) -> dict[str, tuple[int, str]]:
-    """Return size and SHA-256 of the files that list the items of a part or of all, by path below `root`."""
-    parts = [spec.parts[part]] if part else list(spec.parts.values())
-    paths = {name: root / name for name in [spec.metadata, *(each.file for each in parts)] if name}
-    return {name: (path.stat().st_size, file_sha256(path)) for name, path in paths.items() if path.is_file()}
-
-
-def read_record(spec: BenchmarkSpec) -> RecordedBenchmark | None:
-    """Return the location of a benchmark, or None if it has not been added.
-
-    Raises:
-        DataError: The record is damaged, or its folder is missing.
-    """
-    path = _record_file(spec)
-    if not path.is_file():
-        return None
-    again = f"add it again (live-eval data add {spec.name})"
-    try:
-        stored: Any = json.loads(read_text(path))
-        found = RecordedBenchmark(
-            root=path.parent / str(stored["root"]),
-            revision=str(stored["revision"]),
-            parts=tuple(map(str, stored["parts"])),
-            files={str(name): (int(size), str(sha256)) for name, (size, sha256) in stored["files"].items()},
+    if recorded.revision not in ("", spec.revision):
+        yield (
+            f"the files are of revision {recorded.revision[:12]}, and live-eval expects "
+            f"{spec.revision[:12]}: live-eval data add {spec.name} downloads it"
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataError(f"{path}: damaged record of {spec.title}: {again}") from None
-    if not found.root.is_dir():
-        raise DataError(f"{found.root}: missing folder of {spec.title}: {again}")
-    return found
+    changed = changed_files(recorded, _places(spec, recorded, damaged))
+    if changed and not recorded.revision:
+        yield (
+            f"{len(changed)} of {len(recorded.files)} lists of items have changed since this copy was "
+            f"added ({limited(changed, ', ', _NAMED)}): results are not comparable with earlier ones; "
+            f"live-eval data add {spec.name} --path {recorded.root} accepts the change"
+        )
+    elif changed:
+        yield (
+            f"{len(changed)} of {len(recorded.files)} files differ from revision "
+            f"{recorded.revision[:12]} ({limited(changed, ', ', _NAMED)}): results are not comparable "
+            f"with those of the published data; live-eval data add {spec.name} --again restores them"
+        )
 
 
-def write_record(spec: BenchmarkSpec, record: RecordedBenchmark) -> None:
-    """Record the location of a benchmark; folders below `benchmarks_folder` are stored as relative paths.
-
-    Raises:
-        UsageError: The record cannot be written.
-    """
-    path = _record_file(spec)
-    root = record.root
-    stored = {
-        "root": str(root.relative_to(path.parent) if root.is_relative_to(path.parent) else root.absolute()),
-        "revision": record.revision,
-        "parts": list(record.parts),
-        "files": {name: list(facts) for name, facts in sorted(record.files.items())},
-        "licence": spec.licence_of(),
-        "source": spec.source,
-    }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_text(path) as file:
-            json.dump(stored, file, indent=1)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _record_file(spec: BenchmarkSpec) -> Path:
-    return benchmarks_folder() / spec.name / RECORD_FILE
+def _places(spec: BenchmarkSpec, recorded: RecordedBenchmark, names: Iterable[str]) -> list[str]:
+    """Return the files and folders of parts; all recorded files if they are not stored by part."""
+    parts = list(names)
+    if parts and (spec.metadata or not set(parts) <= spec.parts.keys()):
+        return list(recorded.files)
+    return [spec.place_of(part) for part in parts]

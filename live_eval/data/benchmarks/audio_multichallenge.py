@@ -27,6 +27,7 @@ from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 __all__ = ["find"]
 
 _FOLDER = "data"
+_FIRST_TEXT = "user_turn_1_transcript"
 _USER_TURN = re.compile(r"user_turn_(\d{1,3})_transcript")
 _NOTE = (
     "by default, the dialogues continue from the endpoint's own replies, not from the published assistant "
@@ -39,8 +40,11 @@ def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
     """Return the benchmark at a path, its root or an axis below it; None for any other path."""
     for root, part in ((path, ""), (path.parent, path.name)):
         tables = tables_in(root / _FOLDER) if not part or part in spec.parts else []
-        columns = next((names for _, names in read_parts(tables, _columns, {})), [])
-        if "user_turn_1_transcript" in columns:
+        try:
+            columns = next((names for _, names in read_parts(tables, _columns, {})), [])
+        except DataError:
+            columns = [_FIRST_TEXT]  # reading the items reports the damage
+        if _FIRST_TEXT in columns:
             return PlacedBenchmark(spec=spec, root=root, part=part, read=partial(_read, root, part, spec))
     return None
 

@@ -156,7 +156,9 @@ def _uro_bench() -> BenchmarkSpec:
             "turns": ("dialogue",),
         },
         unverified="URO-Bench's fields are those that its evaluation code reads; the data were not seen",
-        by_hand="download URO-Bench-data.zip from its page and unpack it",
+        by_hand="download URO-Bench-data.zip (11,000 MB) from "
+        "https://huggingface.co/datasets/Honggao/URO-Bench and unpack it",
+        undownloaded="neither a revision nor the licence of its data is verified",
         paper="Yan et al.: URO-Bench (arXiv 2502.17810)",
     )
 
@@ -184,8 +186,10 @@ def _sd_eval() -> BenchmarkSpec:
         loader="live_eval.data.benchmarks.listed:find",
         fields={"id": ("utt_id",), "audio": ("wav_path",), "text": ("transcript",), "hint": ("info",)},
         unverified="SD-Eval's file test-acc.json was not seen; its number of items is computed",
-        by_hand="clone its repository, and put the corpora that its README names next to its folder "
-        "data, in its layout (RAVDESS-Speech, JL_corpus, MEAD, VCTK, common_voice, myst, test-env, adult)",
+        by_hand="clone https://github.com/amphionspace/SD-Eval, and put the corpora that its README names "
+        "next to its folder data, in its layout (RAVDESS-Speech, JL_corpus, MEAD, VCTK, common_voice, myst, "
+        "test-env, adult)",
+        undownloaded="its recordings are in corpora with terms, forms and accounts of their own",
         paper="Ao et al.: SD-Eval (arXiv 2406.13340)",
     )
 
@@ -236,18 +240,22 @@ def _humdial_eibench() -> BenchmarkSpec:
         "fields of T3 those of its evaluation script; those of T4 are unverified: name yours with --map "
         "question=NAME, --map options=NAME and --map answer=NAME. T1 and T2 are run but not scored, because "
         "their questions follow several spoken turns and are not sent",
-        by_hand="download it from its page",
+        by_hand="download the folders en and zh from "
+        "https://huggingface.co/datasets/ASLP-lab/HumDial-EIBench, with each task's recordings in a folder "
+        "next to its list, such as en/HD-Track1-T3/DIALOGUE_TURN.wav",
+        undownloaded="its page names no licence",
         paper="Wang et al.: HumDial-EIBench (arXiv 2604.11594)",
     )
 
 
 def _audio_multichallenge() -> BenchmarkSpec:
     part = partial(BenchmarkPart, rule=ScoringRule.RUBRICS, file="data")
-    revision = "90ea11040fd05f41cf433b90f97ada45d847c500"
     return BenchmarkSpec(
         name="audio-multichallenge",
         title="Audio MultiChallenge",
         source="https://huggingface.co/datasets/ScaleAI/audiomc",
+        repository="ScaleAI/audiomc",
+        revision="90ea11040fd05f41cf433b90f97ada45d847c500",
         licence="MIT",
         megabytes=4_900,
         parts=MappingProxyType(
@@ -260,8 +268,6 @@ def _audio_multichallenge() -> BenchmarkSpec:
         ),
         loader="live_eval.data.benchmarks.audio_multichallenge:find",
         unverified="Audio MultiChallenge's fields are those that other loaders read; the data were not seen",
-        by_hand=f"download the revision {revision} of its page with the publisher's client, and keep its "
-        "folder data",
         paper="Audio MultiChallenge (arXiv 2512.14865)",
     )
 
@@ -290,8 +296,11 @@ def _vstyle() -> BenchmarkSpec:
         unverified="VStyle's published replies and ratings were not seen; their fields are those that its "
         "code reads, the folders those of its examples. The layout of its instructions' recordings and the "
         "numbers of items are unverified",
-        by_hand="download zhanjun/VStyle-responses and zhanjun/VStyle-eval-results from the hub into two "
-        "folders of these names",
+        by_hand="download https://huggingface.co/datasets/zhanjun/VStyle-responses and "
+        "https://huggingface.co/datasets/zhanjun/VStyle-eval-results into the folders "
+        "FOLDER/VStyle-responses and FOLDER/VStyle-eval-results, which has the ratings in "
+        "human_eval_res/LANGUAGE/RATER.jsonl",
+        undownloaded="no revision of its replies and ratings is verified",
         paper="Zhan et al.: VStyle (arXiv 2509.09716)",
     )
 
@@ -328,7 +337,10 @@ def _full_duplex_bench() -> BenchmarkSpec:
         loader="live_eval.data.benchmarks.full_duplex:find",
         unverified="Full-Duplex-Bench's layout is that of its description; the data were not seen, and "
         "icc_backchannel is not read, because it measures backchannels of the endpoint",
-        by_hand="follow v1_v1.5/dataset/README.md in its repository, and keep the folders v1_0 and v1_5",
+        by_hand="download v1.0 and v1.5 from the Google Drive folders that "
+        "https://github.com/DanielLin94144/Full-Duplex-Bench/blob/d7336bd/v1_v1.5/dataset/README.md names, "
+        "and unpack them into FOLDER/v1_0 and FOLDER/v1_5",
+        undownloaded="it is published without revisions or hashes",
         paper="Lin et al.: Full-Duplex-Bench (arXiv 2503.04721), v1.5 (arXiv 2507.23159)",
     )
 
@@ -351,6 +363,7 @@ def _humdial_fdbench() -> BenchmarkSpec:
         source="https://huggingface.co/datasets/ASLP-lab/HumDial-FDBench",
         licence="Apache-2.0 (the code's licence; the data's is unverified)",
         noncommercial=None,
+        megabytes=1_800,
         parts=MappingProxyType(
             {
                 f"{scene}-{language}": BenchmarkPart(
@@ -368,7 +381,9 @@ def _humdial_fdbench() -> BenchmarkSpec:
         unverified="HumDial-FDBench's layout is that of another implementation; the data were not seen. The "
         "first speech segment is taken as the user's question and the last as the event; "
         "others_talk_to_user_before is not read, and half of the 600 items of both are counted",
-        by_hand="download it from its page, and keep the folder test",
+        by_hand="download Humdial-Track2-Test.zip (1,800 MB) from "
+        "https://huggingface.co/datasets/ASLP-lab/HumDial-FDBench and unpack it",
+        undownloaded="neither a revision nor the licence of its data is verified",
         paper="HumDial-FDBench (arXiv 2604.21406)",
     )
 

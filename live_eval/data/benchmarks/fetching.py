@@ -1,7 +1,7 @@
 """Download a benchmark's files at its pinned revision.
 
-The names, sizes and hashes of a part's files are from the hub's file list for the revision, or from the
-benchmark's metadata file; a commit pins all of them. Files are resumed, checked and renamed as in
+The names, sizes and hashes of the files in a part's folder are from the hub's file list for the revision, or
+from the benchmark's metadata file; a commit pins all of them. Files are resumed, checked and renamed as in
 `live_eval.weights.fetching`. Each part is recorded when it is complete, so an interrupted download loses no
 complete part.
 """
@@ -73,7 +73,7 @@ def fetch_benchmark(
         split: A split that the part must have.
         again: Whether to check the hashes of complete files and replace changed files.
         progress: Callback for received data.
-        planned: Callback with each part, its number of files, and the number already downloaded.
+        planned: Callback with each part's folder, its number of files, and the number already downloaded.
         clock: Clock for the pauses between attempts.
 
     Returns:
@@ -88,6 +88,7 @@ def fetch_benchmark(
     from filelock import FileLock, Timeout
 
     folder = files_folder(spec)
+    places = dict.fromkeys(map(spec.place_of, parts))
     session = requests.Session()
     session.max_redirects = MOST_REDIRECTS
     name = f"{spec.name}/{parts[0]}" if len(parts) == 1 else spec.name
@@ -96,18 +97,20 @@ def fetch_benchmark(
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f".{spec.name}.lock"), timeout=0):
             record = _recorded(spec, folder)
-            for part in parts:
-                files = [] if again else _recorded_files(spec, record, part)
+            for place in places:
+                inside = tuple(name for name in spec.parts if spec.place_of(name) == place)
+                files = [] if again else _recorded_files(spec, record, place, inside)
                 if not files or not all(_is_here(folder, file, record, check=False) for file in files):
-                    files = list(door.files_of(part, record))
-                _check_split(spec, part, split, [file.name for file in files])
+                    files = list(door.files_of(place, record))
+                if split:
+                    _check_split(spec, parts[0], split, [file.name for file in files])
                 wanted = [file for file in files if not _is_here(folder, file, record, check=again)]
                 if planned is not None:
-                    planned(part, len(files), len(files) - len(wanted))
+                    planned(place, len(files), len(files) - len(wanted))
                 for file in wanted:
                     door.fetch(file, folder / file.name, most_bytes=file.size or _MOST_FILE_BYTES)
                 facts = {file.name: _facts(folder / file.name, file, record) for file in files}
-                done = tuple(dict.fromkeys((*record.parts, part)))
+                done = tuple(dict.fromkeys((*record.parts, *inside)))
                 record = replace(record, parts=done, files={**record.files, **facts})
                 write_record(spec, record)
     except Timeout:
@@ -128,20 +131,23 @@ def _recorded(spec: BenchmarkSpec, folder: Path) -> RecordedBenchmark:
     return RecordedBenchmark(root=folder, revision=spec.revision)
 
 
-def _recorded_files(spec: BenchmarkSpec, record: RecordedBenchmark, part: str) -> list[_Published]:
-    """Return the files of a part that was downloaded before; empty if it was not."""
-    if part not in record.parts:
+def _recorded_files(
+    spec: BenchmarkSpec, record: RecordedBenchmark, place: str, parts: Sequence[str]
+) -> list[_Published]:
+    """Return the files in the folder of parts that were downloaded before; empty if they were not."""
+    if not set(parts) <= set(record.parts):
         return []
     return [
         _Published(name, size, sha256)
         for name, (size, sha256) in record.files.items()
-        if spec.metadata or name.startswith(f"{part}/")
+        if spec.metadata or name.startswith(f"{place}/")
     ]
 
 
 def _check_split(spec: BenchmarkSpec, part: str, split: str, files: Sequence[str]) -> None:
-    splits = splits_of([Path(name) for name in files])
-    if split and split not in splits:
+    # Several parts in one table cannot be split by the names of tables.
+    splits = [] if spec.parts[part].file else splits_of([Path(name) for name in files])
+    if split not in splits:
         raise UsageError(
             f"{spec.name}/{part} has no split {split!r}{did_you_mean(split, splits)}; "
             f"expected one of {', '.join(splits) or 'none'}"
@@ -179,8 +185,8 @@ class _Door:
     progress: FetchProgress
     clock: Clock
 
-    def files_of(self, part: str, record: RecordedBenchmark) -> Iterator[_Published]:
-        """Yield the files of a part.
+    def files_of(self, place: str, record: RecordedBenchmark) -> Iterator[_Published]:
+        """Yield the files in a folder of the repository.
 
         Raises:
             DataError: The list cannot be downloaded, or is not a list of files.
@@ -188,8 +194,8 @@ class _Door:
         if self.spec.metadata:
             yield from self._files_in_metadata(record)
             return
-        where = f"{HUB}/api/datasets/{self.spec.repository}/tree/{self.spec.revision}/{part}"
-        listed = self._read(where, f".{part or 'files'}.json")
+        where = f"{HUB}/api/datasets/{self.spec.repository}/tree/{self.spec.revision}/{place}"
+        listed = self._read(where, f".{place}.json")
         found = [
             _Published(str(entry["path"]), int(entry["size"]), (entry.get("lfs") or {}).get("oid"))
             for entry in listed
@@ -197,7 +203,7 @@ class _Door:
         ]
         if not found:
             raise DataError(
-                f"{_asked(where)}: expected the files of {self.spec.title}'s part {part}, found none"
+                f"{_asked(where)}: expected files of {self.spec.title} in the folder {place}, found none"
             )
         yield from found
 

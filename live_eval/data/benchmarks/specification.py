@@ -50,8 +50,8 @@ class BenchmarkSpec:
         licence: Licence of the recordings and texts.
         noncommercial: Whether the licence forbids commercial use; None if that is unknown.
         megabytes: Approximate published size in MB; None if unknown.
-        parts: Parts by name. A downloaded part is the repository's folder of this name; other parts are found
-            by their `BenchmarkPart.file`.
+        parts: Parts by name. A downloaded part is a folder of the repository (`place_of`); several parts can
+            share one.
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
         rated: Whether replies with people's ratings are published, to audit judges.
@@ -61,6 +61,7 @@ class BenchmarkSpec:
         counted: Whether the published numbers of items are verified.
         unverified: A sentence about what could not be verified in the published data; empty if nothing.
         by_hand: Instructions for getting the files by hand; empty if they are downloaded.
+        undownloaded: Why live-eval does not download the files; empty if it does.
         paper: Paper to cite.
     """
 
@@ -81,6 +82,7 @@ class BenchmarkSpec:
     counted: bool = True
     unverified: str = ""
     by_hand: str = ""
+    undownloaded: str = ""
     paper: str
 
     @property
@@ -101,6 +103,10 @@ class BenchmarkSpec:
         """Whether the benchmark annotates turn-taking, for ``live-eval duplex``."""
         return all(part.rule is ScoringRule.TURN_TAKING for part in self.parts.values())
 
+    def place_of(self, part: str) -> str:
+        """Return the file or folder of a part, relative to the benchmark's folder."""
+        return self.parts[part].file or part
+
     def licence_of(self, part: str = "") -> str:
         """Return the licence of a part or split, or of all parts if its name is empty."""
         if part:
@@ -118,12 +124,12 @@ class BenchmarkSpec:
         return self.noncommercial
 
     def licence_note(self, part: str = "") -> str:
-        """Return a sentence about the licence of a part or of all, for a run and its pages."""
+        """Return a sentence on the licence of a part or of all, without a full stop."""
         note = f"The recordings and reference texts are {self.title}'s, under {self.licence_of(part)}"
         forbidden = self.forbids_commercial_use(part)
         if forbidden is None:
-            return f"{note}: whether they may be used commercially is unknown."
+            return f"{note}: whether they may be used commercially is unknown"
         if not forbidden:
-            return f"{note}."
+            return note
         those = "they" if self.licence_of(part) == self.licence else f"those under {self.licence}"
-        return f"{note}: neither {those} nor results with them may be used commercially."
+        return f"{note}: neither {those} nor results with them may be used commercially"

@@ -19,7 +19,7 @@ from live_eval.data.benchmarks import BENCHMARKS, FOLDER_VARIABLE, BenchmarkSpec
 from live_eval.data.benchmarks.fetching import fetch_benchmark, files_folder
 from live_eval.errors import DataError, UsageError
 from tests.loopback.weights.publisher import Publisher, serve, sha256
-from tests.support.benchmarks import voicebench_part
+from tests.support.benchmarks import SETS, voicebench_part
 
 SPEC = BENCHMARKS["voicebench"]
 TREE = f"/api/datasets/{SPEC.repository}/tree/{SPEC.revision}"
@@ -191,7 +191,7 @@ def test_offline(hub: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (b"{}", "expected a list of files, got something else"),
         (b"not JSON", "expected a list of files"),
-        (b"[]", "expected the files of VoiceBench's part advbench, found none"),
+        (b"[]", "expected files of VoiceBench in the folder advbench, found none"),
         (b'[{"type": "file", "path": "../../x", "size": 1}]', "is outside the benchmark's folder"),
     ],
 )
@@ -229,8 +229,55 @@ def test_a_licence_that_forbids_commercial_use_is_confirmed(
 
 
 def test_a_benchmark_that_users_assemble(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = restricted(repository="", revision="", by_hand="request the corpora from their authors")
+    by_hand = "request the corpora from their authors"
+    spec = restricted(repository="", revision="", by_hand=by_hand, undownloaded="they have terms")
     monkeypatch.setattr("live_eval.data.benchmarks.BENCHMARKS", {"voicebench": spec})
     found = add("voicebench", "--noncommercial")
     assert isinstance(found.exception, UsageError)
-    assert "request the corpora from their authors; then pass the folder with --path" in str(found.exception)
+    assert str(found.exception) == (
+        "live-eval does not download VoiceBench, because they have terms: request the corpora from their "
+        "authors. Then run live-eval data add voicebench --path FOLDER --noncommercial, where FOLDER "
+        "contains alpacaeval, alpacaeval_full, … and 9 more"
+    )
+
+
+def test_parts_in_one_table_are_downloaded_together(hub: Publisher, tmp_path: Path) -> None:
+    spec = BENCHMARKS["audio-multichallenge"]
+    table = "data/test-00000-of-00001.parquet"
+    content = (SETS[spec.name](tmp_path / "mc", 1) / table).read_bytes()
+    at = f"{spec.repository}/resolve/{spec.revision}"
+    hub.files[f"/datasets/{at}/{table}"] = content
+    hub.files[f"/api/datasets/{spec.repository}/tree/{spec.revision}/data"] = listing({table: content})
+    found = add("audio-multichallenge/voice_editing")
+    assert found.exit_code == 0, found.output
+    assert found.stderr.splitlines()[2:4] == ["  all 4 parts, about 4,900 MB", "  data: 1 file"]
+    assert [asked.path for asked in hub.asked] == [
+        f"/api/datasets/{spec.repository}/tree/{spec.revision}/data",
+        f"/datasets/{at}/{table}",
+    ]
+    record = read_record(spec)
+    assert record is not None
+    assert record.parts == tuple(spec.parts)
+    assert record.files == {table: (len(content), sha256(content))}
+    hub.asked.clear()
+    assert "  data: 1 file, 1 already downloaded" in add("audio-multichallenge").stderr
+    assert hub.asked == []
+    assert load(locate("audio-multichallenge/voice_editing")).cases
+    split = add("audio-multichallenge/voice_editing/test")
+    assert "has no split 'test'; expected one of none" in str(split.exception)
+    path = files_folder(spec) / table
+    path.write_bytes(b"x" * len(content))
+    with pytest.raises(DataError, match=f"audio-multichallenge --again restores {table}$"):
+        load(locate("audio-multichallenge"))
+    assert add("audio-multichallenge", "--again").exit_code == 0
+    assert path.read_bytes() == content
+
+
+def test_another_revision_fails_the_check(hub: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
+    add("voicebench/advbench")
+    assert CliRunner().invoke(command, ["check", "voicebench/advbench"]).exit_code == 0
+    newer = replace(SPEC, revision="1" * 40)
+    monkeypatch.setattr("live_eval.data.benchmarks.BENCHMARKS", {"voicebench": newer})
+    checked = CliRunner().invoke(command, ["check", "voicebench/advbench"])
+    assert checked.exit_code == 3
+    assert "; the files are of revision b02edcef1330, and live-eval expects 111111111111" in checked.stdout

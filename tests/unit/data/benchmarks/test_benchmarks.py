@@ -48,7 +48,7 @@ def test_every_benchmark_is_described() -> None:
         assert spec.source.startswith("https://")
         assert spec.items > 0
         assert bool(spec.repository) == (len(spec.revision) == 40)
-        assert spec.repository or spec.by_hand
+        assert bool(spec.repository) == (not spec.by_hand) == (not spec.undownloaded)
 
 
 def test_unknown_sizes_are_shown_and_an_unknown_licence_is_no_permission() -> None:
@@ -58,7 +58,7 @@ def test_unknown_sizes_are_shown_and_an_unknown_licence_is_no_permission() -> No
         uncertain = any(word in row["licence"] for word in ("unknown", "unverified"))
         assert (row["commercial_use"] is None) == uncertain, name
     note = BENCHMARKS["humdial-eibench"].licence_note()
-    assert note.endswith("whether they may be used commercially is unknown.")
+    assert note.endswith("whether they may be used commercially is unknown")
     assert rows["vstyle"]["megabytes"] is None
     lines = runner.invoke(command, ["list"], env={"COLUMNS": "200"}).stdout.splitlines()
     assert any(line.startswith("uro-bench ") and "unknown" in line for line in lines)
@@ -74,17 +74,17 @@ def test_a_part_can_have_another_licence(tmp_path: Path) -> None:
     assert f"is licensed under {named}, which forbids commercial use" in str(refused.exception)
     open_part = CliRunner().invoke(command, ["add", "full-duplex-bench/user_backchannel", "--path", root])
     assert open_part.exit_code == 0, open_part.output
-    assert load(locate("full-duplex-bench/user_backchannel")).licence.endswith("under MIT.")
+    assert load(locate("full-duplex-bench/user_backchannel")).licence.endswith("under MIT")
     for name in ("full-duplex-bench", "full-duplex-bench/candor_turn_taking"):
         with pytest.raises(
             DataError, match=r"only user_backchannel was added: to confirm .* --noncommercial"
         ):
             locate(name)
-    assert load(locate("full-duplex-bench/talking_to_other")).licence.endswith("under MIT.")
+    assert load(locate("full-duplex-bench/talking_to_other")).licence.endswith("under MIT")
     confirmed = CliRunner().invoke(command, ["add", "full-duplex-bench", "--path", root, "--noncommercial"])
     assert confirmed.exit_code == 0, confirmed.output
     for name in ("full-duplex-bench", "full-duplex-bench/candor_turn_taking"):
-        assert load(locate(name)).licence.endswith("may be used commercially.")
+        assert load(locate(name)).licence.endswith("may be used commercially")
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -201,6 +201,22 @@ def test_a_changed_list_of_a_copy_is_noted(tmp_path: Path, name: str, file: str,
     assert changed in " ".join(load(locate(name)).notes)
     assert CliRunner().invoke(command, add).exit_code == 0
     assert changed not in " ".join(load(locate(name)).notes)
+
+
+@pytest.mark.parametrize("name", [name for name, spec in BENCHMARKS.items() if spec.by_hand])
+def test_add_tells_what_to_download_by_hand(name: str) -> None:
+    spec = BENCHMARKS[name]
+    found = CliRunner().invoke(command, ["add", name, "--noncommercial"])
+    assert isinstance(found.exception, UsageError)
+    message = str(found.exception)
+    assert message.startswith(f"live-eval does not download {spec.title}, because {spec.undownloaded}: ")
+    assert "https://" in message
+    first = next(iter(spec.parts))
+    then = f"Then run live-eval data add {name} --path FOLDER"
+    then += " --noncommercial" if spec.noncommercial else ""
+    assert f"{then}, where FOLDER contains {spec.place_of(first)}" in message
+    named = CliRunner().invoke(command, ["add", f"{name}/{first}", "--noncommercial"])
+    assert str(named.exception).endswith(f", where FOLDER contains {spec.place_of(first)}")
 
 
 def test_add_refuses_other_folders(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_sd_eval_is_read_in_its_layout(tmp_path: Path) -> None:
     assert case.item is not None
     assert (case.item.rule, case.item.answer) == (ScoringRule.GUIDED_RATING, None)
     assert case.item.details == {"hint": "the speaker's emotion: sad"}
-    assert data.licence.endswith("may be used commercially.")
+    assert data.licence.endswith("may be used commercially")
 
 
 def test_humdial_eibench_scores_the_second_emotion(tmp_path: Path) -> None:
