@@ -170,6 +170,9 @@ class Signalling:
 class Lookup:
     """A request for a WebSocket's address, to `Dial.url` with `Dial.headers`.
 
+    In a room, the response may name a WebSocket with a `Lookup` of its own. It is a connection, and its
+    first message is the response; the connection stays open as long as the session.
+
     Args:
         form: Fields to POST, sent URL-encoded; without `form` and `json`, the request is a GET.
         json: Object to POST instead, sent as JSON.
@@ -350,9 +353,14 @@ class QueuedAudio:
 
 @dataclass(frozen=True, slots=True)
 class StreamText:
-    """A text fragment from an endpoint that does not mark its responses."""
+    """Reply text from an endpoint that does not mark its responses.
+
+    Args:
+        text: Text to append or, if `final`, the complete text, which replaces the previous fragments.
+    """
 
     text: str
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

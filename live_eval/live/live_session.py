@@ -122,10 +122,8 @@ class LiveSession:
             case EndpointEvent(event, at_ns):
                 self.reply.event(event, at_ns)
                 match event:
-                    case ReplyText():
+                    case ReplyText() | StreamText():
                         self._tell(TranscriptPiece(AudioSide.REPLY, event.text, event.final))
-                    case StreamText():
-                        self._tell(TranscriptPiece(AudioSide.REPLY, event.text))
                     case InputTranscript() if not event.failed:
                         self._tell(TranscriptPiece(AudioSide.USER, event.text, event.final))
             case ReplyEnded(at_ns) if self._continuous:

@@ -227,16 +227,22 @@ class Stream(Messages):
         self._pcm = Codec(CodecName.PCM16, 0)
         self._samples = 0
         self._settled = 0
-        self._unsaid: list[tuple[int, str]] = []
+        self._unsaid: list[tuple[int, StreamText]] = []
+        self._spoken: OpenResponse | None = None  # the reply with the last text
 
     def event(self, event: Event, at_ns: int) -> None:
-        """See `Messages.event`. Text belongs to the reply in progress, else to the next reply."""
+        """See `Messages.event`. Text belongs to the reply in progress, else to the next reply; final text
+        belongs to the reply whose fragments it replaces.
+        """
         if isinstance(event, StreamAudio):
             self._audio(event.data, event.codec, at_ns)
         elif isinstance(event, StreamText):
             self.tick(at_ns)
-            self._unsaid.append((at_ns, event.text))
-            self._say()
+            if event.final and not self._unsaid and self._spoken is not None and self._spoken.pieces:
+                self._spoken.say(event.text, final=True)
+            else:
+                self._unsaid.append((at_ns, event))
+                self._say()
         elif isinstance(event, StreamInterrupted):
             self.tick(at_ns)
             response = self._responses.last
@@ -341,7 +347,8 @@ class Stream(Messages):
         response = self._responses.last
         if response is None or not (over or response.done_ns is None):
             return
-        for at_ns, text in self._unsaid:
+        for at_ns, said in self._unsaid:
             response.first_text_ns = response.first_text_ns or at_ns
-            response.say(text)
+            response.say(said.text, final=said.final)
+            self._spoken = response
         self._unsaid.clear()

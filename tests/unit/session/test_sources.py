@@ -463,6 +463,17 @@ def test_text_belongs_to_the_reply_in_progress_or_to_the_next() -> None:
     assert response.record.first_text_ns == 2_300 * MS
 
 
+def test_final_text_replaces_the_fragments_of_its_reply_even_after_it() -> None:
+    turn = in_stream()
+    stream(turn, 2_400, 2_600, loud=True)
+    turn.on_event(StreamText("It is ten."), 2_600 * MS)
+    stream(turn, 2_600, 4_600, loud=False)
+    turn.on_event(StreamText("It is", final=True), 4_600 * MS)
+    turn.on_event(StreamText("Ten.", final=True), 4_610 * MS)  # it has no fragments: another reply's text
+    (response,) = turn.responses
+    assert response.record.text == "It is"
+
+
 def test_a_stream_that_changes_its_rate_is_heard_at_its_pace() -> None:
     turns = []
     for codec in (PCM, NARROW):
