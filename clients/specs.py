@@ -40,6 +40,7 @@ __all__ = [
     "TELNYX",
     "TWILIO",
     "ULTRAVOX",
+    "ULTRAVOX_WEBRTC",
     "UNMUTE",
     "VLLM_OMNI",
     "VONAGE",
@@ -457,6 +458,27 @@ ULTRAVOX = _websocket(
     docs_url="https://docs.ultravox.ai/apps/websockets",
     trial=TriedWith(clients="pipecat 1.14", untried="Ultravox's service"),
     emulation=Emulation(base_path="/api"),
+)
+
+ULTRAVOX_WEBRTC = _webrtc(
+    name="ultravox-webrtc",
+    title="Ultravox Realtime over WebRTC",
+    dialect=f"{_DIALECTS}.ultravox_webrtc:UltravoxWebRtc",
+    transport=ELEVENLABS_WEBRTC.transport,
+    base_url=ULTRAVOX.base_url,
+    transcription_model=ULTRAVOX.transcription_model,
+    key_variable=ULTRAVOX.key_variable,
+    packages=("livekit",),
+    extra="livekit",
+    turn_modes=(TurnMode.FULL_DUPLEX,),
+    histories=ULTRAVOX.histories,
+    agent_field=ULTRAVOX.agent_field,
+    greets=False,
+    limits="needs the extra livekit; endpoint.extra.agent_id selects a stored agent; a LiveKit room, in "
+    "which replies are detected by their energy",
+    docs_url="https://docs.ultravox.ai/apps/sdks",
+    trial=TriedWith(untried="Ultravox's service"),
+    emulation=Emulation(base_path="/api", lossy_input=True),
 )
 
 # -- Bots ----------------------------------------------------------------------------------------------

@@ -13,19 +13,15 @@ SDK. Behaviour and decisions, beyond those of `live_eval.clients.dialects.eleven
 * The session is ready when the conversation has begun and the agent's voice is subscribed to.
 * The agent's audio is a track, so replies are detected by their energy; ``audio`` events have only times of
   characters. An ``interruption`` stops the reply: the server drops its audio.
-* ``agent_response_correction`` is not used: the reply's text is what ``agent_response`` contained.
+* ``agent_response_correction`` replaces the last text since the user's turn, as in the other dialect.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
-
-import orjson
-import pybase64
 
 from live_eval.clients.dialects._elevenlabs_events import (
     AGENT_ADVICE,
@@ -37,9 +33,9 @@ from live_eval.clients.dialects._elevenlabs_events import (
     address_query,
     initiation,
 )
-from live_eval.clients.dialects.livekit import LiveKitAgent
-from live_eval.clients.toolkit import Fields, MalformedError, http_url, parse_object, send_json, text_in
-from live_eval.dialect import Dial, EndpointSettings, Lookup, Message, Output, StreamInterrupted, StreamText
+from live_eval.clients.dialects._room_events import RoomEvents
+from live_eval.clients.toolkit import Fields, http_url, text_in
+from live_eval.dialect import Dial, EndpointSettings, Lookup, Output, StreamInterrupted, StreamText
 from live_eval.errors import UsageError
 
 __all__ = ["ElevenLabsWebRtc"]
@@ -47,10 +43,9 @@ __all__ = ["ElevenLabsWebRtc"]
 _HOSTS = "elevenlabs.io"
 _RESIDENCY = re.compile(r"(?:^|\.)((?:eu|in)\.residency\.elevenlabs\.io)$", re.ASCII)
 _OPTION = "livekit_url"
-_IGNORED = IGNORED | {"audio", "agent_response_complete", "agent_response_correction"}
 
 
-class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
+class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
     """A `Dialect` that tracks the state of one session.
 
     Raises:
@@ -58,6 +53,8 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
     """
 
     log_advice = "see the conversation's history at ElevenLabs"
+    events_before_ready = BEFORE_READY
+    ignored_events = IGNORED | {"audio", "agent_response_complete"}
 
     def __init__(self, settings: EndpointSettings) -> None:
         query = address_query(settings)
@@ -66,12 +63,13 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
         self._has_agent = "agent_id" in query
         self._initiation = initiation(settings, (_OPTION,))
         self._conversation: str | None = None
+        self._said: list[str] = []  # since the user's last turn
         self.events |= {
             "conversation_initiation_metadata": self._on_metadata,
             "agent_response": self._on_response,
+            "agent_response_correction": self._on_correction,
             "interruption": lambda event, at_ns: [*self.user_began(), StreamInterrupted()],
         }
-        self.handlers["user"] = self._on_packet
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -82,10 +80,6 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
     def opened(self, at_ns: int) -> Sequence[Output]:
         return (*super().opened(at_ns), self.answer(self._initiation))
 
-    def answer(self, message: Mapping[str, object]) -> Output:
-        payload = pybase64.b64encode_as_string(orjson.dumps(message))
-        return send_json({"type": "user", "payload": payload})
-
     def no_agent_advice(self) -> str:
         return AGENT_ADVICE if self._has_agent else NO_AGENT
 
@@ -93,27 +87,12 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
         begun = self._conversation is not None and self._tracks
         return super().become_ready(self._conversation, model) if begun else []
 
-    def redact(self, message: Message) -> dict[str, Any]:
-        return super().redact(_unpacked(message) if isinstance(message, str) else message)
-
     def _room_in(self, body: str) -> Dial:
         token = text_in(body, "token")
         self.secrets.add(token)
         return Dial(self._url, {"Authorization": f"Bearer {token}"})
 
     # -- Endpoint messages -------------------------------------------------------------------------------
-
-    def _on_packet(self, packet: Fields, at_ns: int) -> list[Output]:
-        event = parse_object(packet.need_bytes("payload").decode(errors="replace"))
-        name = event.get("type")
-        if not isinstance(name, str):
-            raise MalformedError("user: expected a string in 'type'")
-        handler = self.events.get(name)
-        if not self.ready and name not in BEFORE_READY:
-            return []
-        if handler is None:
-            return [] if name in _IGNORED else [self.unknown(name)]
-        return self.handled(handler, Fields(name, event), at_ns)
 
     def _on_metadata(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("conversation_initiation_metadata_event")
@@ -128,7 +107,21 @@ class ElevenLabsWebRtc(LiveKitAgent, ElevenLabsEvents):
         self._user_speaks = False
         self.last_error = None  # the agent recovered from the error
         text = event.child("agent_response_event").need_text("agent_response").strip()
-        return [StreamText(f"{text} ")] if text else []
+        if not text:
+            return []
+        self._said.append(text)
+        return [StreamText(text if len(self._said) == 1 else f" {text}")]
+
+    def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
+        text = event.child("agent_response_correction_event").need_text("corrected_agent_response").strip()
+        if not self._said:
+            return []
+        said, self._said = [*self._said[:-1], text], []
+        return [StreamText(" ".join(said), final=True)]
+
+    def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
+        self._said.clear()
+        return super()._on_transcript(event, at_ns)
 
     def _on_leave(self, event: Fields, at_ns: int) -> list[Output]:
         if self.over:
@@ -152,19 +145,3 @@ def _rooms(settings: EndpointSettings) -> str:
         region = _RESIDENCY.search(host)
         return f"wss://livekit.rtc.{region[1] if region else _HOSTS}"
     return urlunsplit((parts.scheme, parts.netloc, "", parts.query, ""))
-
-
-def _unpacked(message: str) -> str:
-    """Return a message with the JSON in its packet, so that secrets are found in it.
-
-    Of a message that is nested too deeply to be written again, only the length is returned.
-    """
-    try:
-        packet = orjson.loads(message)
-        packet["payload"] = orjson.loads(pybase64.b64decode(packet["payload"], validate=True))
-    except (ValueError, KeyError, TypeError):
-        return message
-    try:
-        return orjson.dumps(packet).decode()
-    except orjson.JSONEncodeError:
-        return orjson.dumps({"characters": len(message)}).decode()

@@ -45,9 +45,11 @@ from live_eval.dialect import (
 )
 from live_eval.errors import FailureKind
 
-__all__ = ["LiveKitAgent"]
+__all__ = ["ROOM_QUERY", "LiveKitAgent"]
 
-_PROTOCOL = "15"
+ROOM_QUERY = {"protocol": "15", "auto_subscribe": "0"}
+"""Parameters of a room's address."""
+
 _CHANNEL = "_reliable"
 _OPTIONS = ("agent_identity", "agent_metadata", "agent_name", "identity", "room")
 _NAME, _STATE = "lk.agent.name", "lk.agent.state"
@@ -99,8 +101,7 @@ class LiveKitAgent(EventDialect):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._extra = check_extra(settings.extra, _OPTIONS)
-        query = {"protocol": _PROTOCOL, "auto_subscribe": "0"}
-        self._url = websocket_url(settings.base_url, "rtc", query)
+        self._url = websocket_url(settings.base_url, "rtc", ROOM_QUERY)
         self._room = self._extra.get("room", f"live-eval-{uuid.uuid4().hex[:12]}")
         self._identity = self._extra.get("identity", "live-eval")
         self._agent: str | None = None
@@ -189,7 +190,7 @@ class LiveKitAgent(EventDialect):
         outputs: list[Output] = []
         for each in sorted(participants, key=self._rank_of, reverse=True):
             identity = each.text("identity") or ""
-            if self._rank_of(each) > self._rank and not self.ready:
+            if self._rank_of(each) > self._rank and (not self.ready or self._rank == _NOBODY):
                 outputs += self._choose(identity, self._rank_of(each))
             if identity and identity == self._agent:
                 outputs += self._on_agent(each, at_ns)

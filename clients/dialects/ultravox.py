@@ -26,32 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
-from urllib.parse import quote
 
 from live_eval.audio import Codec, CodecName
+from live_eval.clients.dialects._ultravox_call import CallTurns, call_request
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
     ResponseTracker,
     TextSoFar,
-    UserTurns,
-    given,
-    http_url,
-    merged,
     refuse_settings,
-    said_before,
     send_json,
-    stored_agent,
 )
-from live_eval.dialect import (
-    Dial,
-    EndpointSettings,
-    InputTranscript,
-    Lookup,
-    Output,
-    SpeechStarted,
-)
+from live_eval.dialect import Dial, EndpointSettings, Lookup, Output, SpeechStarted
 from live_eval.errors import UsageError
 
 __all__ = ["Ultravox"]
@@ -76,12 +62,10 @@ class Ultravox(EventDialect):
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        agent_id = stored_agent(settings, "agent_id")
-        extra = {name: value for name, value in settings.extra.items() if name != "agent_id"}
-        path = f"agents/{quote(agent_id, safe='')}/calls" if agent_id else "calls"
-        self._url = http_url(settings.base_url, path, {})
-        self._call = merged(_call(settings, stored=agent_id is not None), extra)
-        medium = self._call["medium"]
+        refuse_settings(settings, turn_mode="Ultravox's detector ends turns; remove this setting")
+        asked = {"serverWebSocket": {**_RATES, "clientBufferSizeMs": _CLIENT_BUFFER_MS}}
+        self._call = call_request(settings, asked)
+        medium = self._call.body["medium"]
         socket = medium.get("serverWebSocket") if isinstance(medium, Mapping) else None
         if not isinstance(socket, Mapping) or {name: socket.get(name) for name in _RATES} != _RATES:
             raise UsageError(
@@ -96,16 +80,13 @@ class Ultravox(EventDialect):
         }
         self._replies = ResponseTracker()
         self._text = TextSoFar()
-        self._turns = UserTurns()
-        self._accepted = False  # whether the current turn was accepted
-        self._transcribed = True  # whether the last accepted turn has its transcript
+        self._turns = CallTurns()
         self._drops = False  # whether audio belongs to a reply that was cut off
 
     def dial(self) -> Dial:
-        key = self.settings.key
         read = partial(self.address_in, field="joinUrl")
-        lookup = Lookup(None, 'JSON with "joinUrl"', read, json=self._call)
-        return Dial(self._url, {"X-API-Key": key.reveal()} if key is not None else {}, lookup=lookup)
+        lookup = Lookup(None, 'JSON with "joinUrl"', read, json=self._call.body)
+        return Dial(self._call.url, self._call.headers, lookup=lookup)
 
     def audio(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         if self._drops:
@@ -128,9 +109,9 @@ class Ultravox(EventDialect):
             return []
         outputs = self._replies.complete()
         if outputs:
-            self._accepted = False
+            self._turns.accepted = False
         if state == "thinking":
-            outputs += self._accept()
+            outputs += self._turns.accept()
         return outputs
 
     def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
@@ -138,15 +119,12 @@ class Ultravox(EventDialect):
         if event.need_text("role") == "user":
             if text is None or not final:
                 return []
-            # the transcript of the last accepted turn may arrive after its reply
-            outputs = self._accept() if self._transcribed else []
-            self._transcribed = True
-            return [*outputs, InputTranscript(text, True, self._turns.last)]
+            return self._turns.said(text)
         if self._drops:
             return []
-        outputs = []
+        outputs: list[Output] = []
         last = self._replies.last()
-        ended = last is not None and last.done and not self._accepted
+        ended = last is not None and last.done and not self._turns.accepted
         reply = last if last is not None and ended else self._replies.current(outputs)
         if text is None:
             return [*outputs, *self._text.added(reply.response_id, delta or "")]
@@ -154,39 +132,6 @@ class Ultravox(EventDialect):
         return [*outputs, *say(reply.response_id, text)]
 
     def _on_clear(self, event: Fields, at_ns: int) -> list[Output]:
-        self._accepted = False
+        self._turns.accepted = False
         self._drops |= self._replies.active is not None
         return [SpeechStarted(), *self._replies.interrupt(at_ns, "playback_clear_buffer")]
-
-    # -- Helpers -----------------------------------------------------------------------------------------
-
-    def _accept(self) -> list[Output]:
-        """Report the user's turn as accepted, once."""
-        if self._accepted:
-            return []
-        self._accepted, self._transcribed = True, False
-        return self._turns.accept()
-
-
-def _call(settings: EndpointSettings, *, stored: bool) -> dict[str, Any]:
-    """Return the request that creates a call, without the user's ``extra``."""
-    refuse_settings(
-        settings,
-        modality="Ultravox calls speak; text output is not supported",
-        turn_mode="Ultravox's detector ends turns; remove this setting",
-        max_output_tokens="Ultravox has no reply length limit; remove this setting",
-    )
-    medium = {"serverWebSocket": {**_RATES, "clientBufferSizeMs": _CLIENT_BUFFER_MS}}
-    if stored:
-        return {"medium": medium}
-    said = said_before(settings, "MESSAGE_ROLE_USER", "MESSAGE_ROLE_AGENT")
-    return given(
-        systemPrompt=settings.instructions,
-        model=settings.model,
-        voice=settings.voice,
-        languageHint=settings.language,
-        vadSettings=dict(settings.turn_detection) or None,
-        initialMessages=[{"role": role, "text": text} for role, text in said] or None,
-        firstSpeakerSettings={"user": {}},
-        medium=medium,
-    )

@@ -9,7 +9,7 @@ import aiohttp
 from live_eval.clients.transports._http_client import failure_of, http_session, read_body, request_url
 from live_eval.clients.transports._http_errors import Address
 from live_eval.clock import Clock
-from live_eval.dialect import Dial
+from live_eval.dialect import Dial, Lookup
 from live_eval.errors import FailureKind
 from live_eval.http.hosts import is_internal
 
@@ -51,11 +51,20 @@ async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
             otherwise=FailureKind.HANDSHAKE,
             wall_ns=clock.wall_ns(),
         )
+    return found_in(body.decode(errors="replace"), dial.lookup, address)
+
+
+def found_in(text: str, lookup: Lookup, address: Address) -> Dial:
+    """Return the connection parameters in the response to a lookup; see `look_up`.
+
+    Raises:
+        ConnectError: The response is unusable.
+    """
     try:
-        found = dial.lookup.read(body.decode(errors="replace"))
+        found = lookup.read(text)
         why = _refusal(address, found)
     except ValueError as error:
-        why = f"expected {dial.lookup.expected}: {error}"
+        why = f"expected {lookup.expected}: {error}"
     if why:
         raise address.failure(FailureKind.HANDSHAKE, why)
     return found

@@ -18,12 +18,12 @@ import orjson
 from aiortc import RTCDataChannel, RTCPeerConnection
 
 from live_eval.clients.transports._http_errors import Address
-from live_eval.clients.transports._lookup import look_up
+from live_eval.clients.transports._lookup import found_in, look_up
 from live_eval.clients.transports._webrtc_signalling import Answer, AnswerCheck, configuration
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clients.transports.websocket import WebSocketTransport
 from live_eval.clock import Clock
-from live_eval.dialect import Dial, Message
+from live_eval.dialect import Dial, Lookup, Message
 from live_eval.errors import ConnectError, FailureKind, TransportClosedError
 from live_eval.transport import Arrival
 from live_eval.types import StampKind
@@ -47,7 +47,7 @@ _SILENT = ("pong", "pong_resp", "refresh_token")
 class LiveKitTransport(WebRtcTransport):
     """A `Transport` over a participant's connection to a LiveKit server.
 
-    The steps in `setup_ns` are ``webhook`` (the request of a `Lookup`), those of `WebSocketTransport`, then
+    The steps in `setup_ns` are ``webhook`` (the requests of a `Lookup`), those of `WebSocketTransport`, then
     ``join`` (until the server has described the room), and those of `WebRtcTransport` for the connection that
     publishes.
 
@@ -60,6 +60,7 @@ class LiveKitTransport(WebRtcTransport):
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self._signals = WebSocketTransport(clock)
+        self._desk: WebSocketTransport | None = None  # the WebSocket whose first message named the room
         self._timeout_s = 0.0
         self._address: Address  # set by `connect`, like the next attribute
         self._dial: Dial
@@ -101,10 +102,28 @@ class LiveKitTransport(WebRtcTransport):
         try:
             async with asyncio.timeout(timeout_s):
                 found = await look_up(dial, self._clock, timeout_s)
+                if found.lookup is not None:
+                    found = await self._announced(found, found.lookup, timeout_s)
         except TimeoutError as error:
+            await self.close()
             raise Address(dial, ("https", "http")).unreachable(error, timeout_s) from None
+        except BaseException:
+            await self.close()
+            raise
         self._stepped("webhook")
         return found
+
+    async def _announced(self, dial: Dial, lookup: Lookup, timeout_s: float) -> Dial:
+        """Return what the first message of a WebSocket names; the WebSocket stays open with the room."""
+        address = Address(dial, self.schemes)
+        desk = self._desk = WebSocketTransport(self._clock)
+        await desk.connect(replace(dial, lookup=None), timeout_s)
+        try:
+            message = (await desk.receive()).message
+        except TransportClosedError as error:
+            why = f"the server closed the connection before {lookup.expected}: {error.reason}"
+            raise address.failure(FailureKind.CLOSED, why) from None
+        return found_in(message if isinstance(message, str) else "", lookup, address)
 
     async def send(self, message: Message) -> None:
         """Send a signal over the WebSocket, or a packet on the data channel.
@@ -143,6 +162,8 @@ class LiveKitTransport(WebRtcTransport):
         await self._ask("offer", type="offer", sdp=offer, id=1)
         every_s = joined.join.ping_interval or _PING_S
         self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._ping(every_s))]
+        if self._desk is not None:
+            self._tasks.append(asyncio.create_task(self._attend(self._desk)))
         await self._until_up(address)
 
     async def _ask(self, kind: str, **content: object) -> None:
@@ -237,6 +258,14 @@ class LiveKitTransport(WebRtcTransport):
                 assert peer is not None
                 await add_candidate(peer, init["candidate"], init.get("sdpMid"), init.get("sdpMLineIndex"))
 
+    async def _attend(self, desk: WebSocketTransport) -> None:
+        """End the session when the WebSocket that named the room closes; its messages are ignored."""
+        try:
+            while True:
+                await desk.receive()
+        except TransportClosedError as error:
+            self._ended(error.kind or FailureKind.CLOSED, error.reason, error.code)
+
     async def _ping(self, every_s: int) -> None:
         """Send the server a ping at this interval."""
         with contextlib.suppress(TransportClosedError):
@@ -272,7 +301,8 @@ class LiveKitTransport(WebRtcTransport):
     async def _shut(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await self._signals.close()
+        for socket in filter(None, (self._signals, self._desk)):
+            await socket.close()
         if self._subscriber is not None:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S):

@@ -204,6 +204,7 @@ def command(
     ultravox                            ws://127.0.0.1:8765/api
     gemini-live, moshi                  ws://127.0.0.1:8765
     openai-webrtc, elevenlabs-webrtc    http://127.0.0.1:8765/v1
+    ultravox-webrtc                     http://127.0.0.1:8765/api
     pipecat-webrtc, fastrtc-webrtc      http://127.0.0.1:8765
     livekit                             http://127.0.0.1:8765
     twilio                              ws://127.0.0.1:8765/media-stream

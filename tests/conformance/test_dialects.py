@@ -129,6 +129,7 @@ FRAMES_OF: dict[str, Callable[[Message], bytes] | None] = {
             "plivo",
             "telnyx",
             "twilio",
+            "ultravox_webrtc",
             "unmute",
         )
     ),

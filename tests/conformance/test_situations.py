@@ -91,6 +91,14 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.INCOMPLETE: "it never says so",
         Situation.SESSION_EXPIRED: "it just closes",
     },
+    "ultravox_webrtc": {
+        Situation.MANUAL_TURN: "its detector is always on",
+        Situation.RATE_LIMIT: "it is refused when the call is created",
+        Situation.BARGE_IN: NO_TURN_EVENTS,
+        Situation.CANCELLED: NO_TURN_EVENTS,
+        Situation.INCOMPLETE: NO_TURN_EVENTS,
+        Situation.SESSION_EXPIRED: "it just closes",
+    },
     "hume": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",

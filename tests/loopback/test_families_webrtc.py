@@ -83,6 +83,24 @@ async def test_turn(family: Family, tmp_path: Path, idle_rtp: str) -> None:
     assert record.responses[0].text == (None if family in BOTS else "A tone.")
 
 
+@in_a_room
+@pytest.mark.parametrize("name", ["elevenlabs_webrtc", "ultravox_webrtc"])
+async def test_turn_with_a_hosted_agent(name: str, tmp_path: Path) -> None:
+    """The service is asked for a room with the key; its events are data packets in it."""
+    base = SPECS[name].emulation.base_path  # type: ignore[union-attr]  # both are emulated
+    family = Family(spec=SPECS[name], base=base, lossy=True, continuous=True)
+    async with endpoint(tmp_path, token="right") as served:
+        record = await hold(served, family, key="right", query={"delay_ms": 150, "reply_ms": 500})
+        wrong = await hold(served, family, key="wrong")
+    assert record.failure is None
+    assert record.responses[0].text == "A tone."
+    assert record.timing.endpointing.ns is not None
+    (true,) = await truth(served)
+    assert_true(record, true, family)
+    assert wrong.failure is not None
+    assert wrong.failure.kind is FailureKind.AUTHENTICATION
+
+
 async def test_manual_turn(tmp_path: Path) -> None:
     async with endpoint(tmp_path) as served:
         record = await hold(served, OPENAI, mode=TurnMode.MANUAL, query={"delay_ms": 100})

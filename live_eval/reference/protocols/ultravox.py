@@ -11,9 +11,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from live_eval.audio import Codec, CodecName
@@ -57,7 +57,14 @@ class _Socket(_Model):
 
 
 class _Medium(_Model):
-    server_web_socket: _Socket
+    server_web_socket: _Socket | None = None
+    web_rtc: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.server_web_socket is None) == (self.web_rtc is None):
+            raise ValueError("expected serverWebSocket or webRtc")
+        return self
 
 
 class UltravoxCall(_Model):
@@ -67,14 +74,20 @@ class UltravoxCall(_Model):
     medium: _Medium
 
     @property
-    def config(self) -> EngineConfig:
-        """The settings of the call's session."""
+    def in_room(self) -> bool:
+        """Whether the call takes place in a room (WebRTC)."""
+        return self.medium.web_rtc is not None
+
+    def configured(self, config: EngineConfig) -> EngineConfig:
+        """Return the settings of the call's session; `config` are those of its route or room."""
+        config = replace(config, instructions=self.system_prompt or "")
         rates = self.medium.server_web_socket
+        if rates is None:
+            return config
         return replace(
-            ULTRAVOX_CONFIG,
+            config,
             input_codec=Codec(CodecName.PCM16, rates.input_sample_rate),
             output_codec=Codec(CodecName.PCM16, rates.output_sample_rate or rates.input_sample_rate),
-            instructions=self.system_prompt or "",
         )
 
 
@@ -113,20 +126,25 @@ class UltravoxProtocol(ServerProtocol):
     audio_in_base64 = False
     reports_stops = True
 
+    clears_buffer: ClassVar[bool] = True
+    """Whether clients have a buffer of audio to clear."""
+
     def __init__(self, engine: Engine, call: UltravoxCall | None) -> None:
         super().__init__(engine)
         self._call = call
-        self._ordinal = 0
+        self._ordinal = -1
+        self._ordinals: dict[str, int] = {}  # by response
         self._said: dict[str, str] = {}
 
     def opened(self) -> Sequence[events.Output]:
         """Start the call."""
         if self._call is None:
             return [events.CloseConnection(_CLOSE_POLICY, "unknown call")]
-        refused = self.engine.refusal(self._call.config)
+        config = self._call.configured(self.engine.config)
+        refused = self.engine.refusal(config)
         if refused is not None:
             return [events.CloseConnection(_CLOSE_POLICY, refused)]
-        self.engine.configure(self._call.config)
+        self.engine.configure(config)
         started = text_message({"type": "call_started", "callId": self.engine.session_id})
         return [events.SendMessage(started), events.SendMessage(_state("listening"))]
 
@@ -175,14 +193,17 @@ class UltravoxProtocol(ServerProtocol):
             case events.AudioPiece(payload=payload):
                 return (payload,)
             case events.InputTranscribed(text=str(text)):
-                return (self._transcript("user", text=text, final=True),)
+                return (_transcript("user", self._next_ordinal(), text=text, final=True),)
             case events.ResponseCreated():
                 return (_state("thinking"),)
             case events.ReplyBegan():
                 return (_state("speaking"),)
             case events.TextPiece(response=response, text=text):
-                self._said[response.response_id] = self._said.get(response.response_id, "") + text
-                return (self._transcript("agent", delta=text),)
+                name = response.response_id
+                if name not in self._said:
+                    self._said[name], self._ordinals[name] = "", self._next_ordinal()
+                self._said[name] += text
+                return (_transcript("agent", self._ordinals[name], delta=text),)
             case events.ResponseEnded(response=response):
                 return self._ended(response)
             case Fault(name=FaultName.MALFORMED):
@@ -194,17 +215,24 @@ class UltravoxProtocol(ServerProtocol):
 
     def _ended(self, response: events.ServerResponse) -> Sequence[bytes]:
         text = self._said.pop(response.response_id, "")
-        said = [self._transcript("agent", text=text, final=True)] if text else []
+        ordinal = self._ordinals.pop(response.response_id, 0)
+        said = [_transcript("agent", ordinal, text=text, final=True)] if text else []
         if response.status is ResponseStatus.CANCELLED:
-            return (text_message({"type": "playback_clear_buffer"}), _state("listening"), *said)
+            clear = [text_message({"type": "playback_clear_buffer"})] if self.clears_buffer else []
+            return (*clear, _state("listening"), *said)
         return (*said, _state("listening"))
 
-    def _transcript(
-        self, role: str, *, text: str | None = None, delta: str | None = None, final: bool = False
-    ) -> TextMessage:
+    def _next_ordinal(self) -> int:
+        """Return the ordinal of the next utterance; all messages about one have the same."""
         self._ordinal += 1
-        message = {"type": "transcript", "role": role, "medium": "voice", "text": text, "delta": delta}
-        return text_message({**message, "final": final, "ordinal": self._ordinal})
+        return self._ordinal
+
+
+def _transcript(
+    role: str, ordinal: int, *, text: str | None = None, delta: str | None = None, final: bool = False
+) -> TextMessage:
+    message = {"type": "transcript", "role": role, "medium": "voice", "text": text, "delta": delta}
+    return text_message({**message, "final": final, "ordinal": ordinal})
 
 
 def _state(state: str) -> TextMessage:

@@ -38,7 +38,12 @@ from live_eval.reference.protocols.openai import OpenAiProtocol
 from live_eval.reference.protocols.openai_beta import OpenAiBetaProtocol
 from live_eval.reference.protocols.openai_live import OpenAiLiveProtocol
 from live_eval.reference.protocols.openai_session import MODEL
-from live_eval.reference.protocols.protocol import MOST_MESSAGE_BYTES, MessageError, ServerProtocol
+from live_eval.reference.protocols.protocol import (
+    MOST_MESSAGE_BYTES,
+    MessageError,
+    ServerProtocol,
+    text_message,
+)
 from live_eval.reference.protocols.twilio import MOST_MEDIA_BYTES, TWILIO_CONFIG, TwilioProtocol
 from live_eval.reference.protocols.ultravox import (
     CALL_PARAMETER,
@@ -53,7 +58,7 @@ from live_eval.reference.server.authentication import (
     refused,
 )
 from live_eval.reference.server.host import SessionHost
-from live_eval.reference.server.rooms import ELEVENLABS_CLAIMS, LiveKitRooms
+from live_eval.reference.server.rooms import ELEVENLABS_CLAIMS, LiveKitRooms, call_claims
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.site import StampedSite, accept_socket
 
@@ -63,6 +68,7 @@ __all__ = ["ROUTES", "Endpoint", "Route", "SessionRequest", "serve"]
 _CONVERSATION = "/v1/convai/conversation"
 _CALLS = "/api/calls"
 _JOIN = f"{_CALLS}/join"
+_JOIN_ROOM = f"{_CALLS}/room"
 _MAX_BODY_BYTES = 256 * 1024  # limit for offers and session settings
 
 
@@ -219,7 +225,7 @@ class Endpoint:
         self._seats: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._open: set[web.WebSocketResponse[bool]] = set()
         self._webrtc_sessions = WebRtcSessions(host)
-        self._rooms = LiveKitRooms(host)
+        self._rooms = LiveKitRooms(host, self._calls)
         self.connections = Connections(host.clock)
 
     @property
@@ -235,6 +241,7 @@ class Endpoint:
         app.router.add_get(f"{_CONVERSATION}/token", self._room_token)
         app.router.add_post(_CALLS, self._create_call)
         app.router.add_post("/api/agents/{agent}/calls", self._create_call)
+        app.router.add_get(_JOIN_ROOM, self._name_room)
         for path, routes in groupby(ROUTES, lambda route: route.path):
             app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
@@ -280,8 +287,28 @@ class Endpoint:
             return refused(error)
         except MessageError as error:
             return refused(RefusedError(400, error.problem.code, error.problem.message))
-        url = _websocket_url(request, _JOIN, {CALL_PARAMETER: call_id, **signature})
+        call = self._calls.get(call_id)
+        path = _JOIN_ROOM if call is not None and call.in_room else _JOIN
+        url = _websocket_url(request, path, {CALL_PARAMETER: call_id, **signature})
         return web.json_response({"callId": call_id, "joinUrl": url}, status=201)
+
+    async def _name_room(self, request: web.Request) -> web.StreamResponse:
+        """Send the room of an Ultravox call on a WebSocket, which stays open until the client leaves."""
+        try:
+            token = self.host.room_token(request, call_claims(request.query.get(CALL_PARAMETER, "")))
+            channel = await accept_socket(request, most_bytes=_MAX_BODY_BYTES, binary=False)
+        except RefusedError as error:
+            return refused(error)
+        url = request.url.with_scheme("wss" if request.secure else "ws").with_path("/", keep_query=True)
+        room = url.without_query_params(CALL_PARAMETER, SIGNATURE_PARAMETER, "apiVersion", "clientVersion")
+        self._open.add(channel.socket)
+        try:
+            await channel.send(text_message({"type": "room_info", "roomUrl": str(room), "token": token}))
+            while await channel.receive() is not None:
+                pass
+        finally:
+            self._open.discard(channel.socket)
+        return channel.socket
 
     def _entrance(self, routes: Sequence[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the request handler of a path."""

@@ -33,6 +33,8 @@ from live_eval.reference.protocols.livekit import (
     agent,
 )
 from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.ultravox import CallStore
+from live_eval.reference.protocols.ultravox_room import UltravoxRoomProtocol
 from live_eval.reference.server.authentication import TOKEN_PARAMETER, RefusedError, refused
 from live_eval.reference.server.host import SessionHost
 from live_eval.reference.server.output_buffer import SessionAudio
@@ -47,7 +49,7 @@ from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
 from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
 from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
-__all__ = ["ELEVENLABS_CLAIMS", "LiveKitRooms", "RoomParticipant", "claims_of"]
+__all__ = ["ELEVENLABS_CLAIMS", "LiveKitRooms", "RoomParticipant", "call_claims", "claims_of"]
 
 _PATH = "/rtc"
 # Every parameter of LiveKit's clients; all others are settings of the endpoint.
@@ -94,12 +96,20 @@ ELEVENLABS_CLAIMS: Mapping[str, Any] = {
 }
 """Claims of the tokens for conversations with an ElevenLabs agent."""
 
+_ULTRAVOX = "Ultravox call"
+
+
+def call_claims(call_id: str) -> Mapping[str, Any]:
+    """Return the claims of the token for an Ultravox call, whose room has the call's ID."""
+    return {"sub": "ultravox-client", "metadata": _ULTRAVOX, "video": {"roomJoin": True, "room": call_id}}
+
 
 class LiveKitRooms:
     """Admit clients to rooms, and run a session in each."""
 
-    def __init__(self, host: SessionHost) -> None:
+    def __init__(self, host: SessionHost, calls: CallStore) -> None:
         self._host = host
+        self._calls = calls
         self._open: set[RoomParticipant] = set()
         self._collector = Collector()
 
@@ -139,15 +149,17 @@ class LiveKitRooms:
         participant = RoomParticipant(channel, modules, self._host.clock, settings.faults, identity)
         name = _dispatched(claims)
         engine = self._host.engine(settings, LIVEKIT_CONFIG)
+        video = claims.get("video")
+        room = str(video.get("room", _ROOM)) if isinstance(video, dict) else _ROOM
         protocol: ServerProtocol = LiveKitProtocol(engine, identity, name)
         if ELEVENLABS_CLAIMS.items() <= claims.items():
             protocol = ElevenLabsRoomProtocol(engine)
+        elif call_claims(room).items() <= claims.items():
+            protocol = UltravoxRoomProtocol(engine, self._calls.get(room))
         self._open.add(participant)
         try:
             # A client may be measuring at any time, and garbage collection would disturb it.
             with self._host.session(), self._collector.session(lambda: True):
-                video = claims.get("video")
-                room = str(video.get("room", _ROOM)) if isinstance(video, dict) else _ROOM
                 async with asyncio.TaskGroup() as tasks:
                     reading = tasks.create_task(participant.read())
                     subscribes = request.query.get("auto_subscribe") != "0"

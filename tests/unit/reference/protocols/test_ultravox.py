@@ -50,8 +50,9 @@ def test_audio_is_sampled_as_the_call_asks() -> None:
     rates = {"inputSampleRate": 16_000, "outputSampleRate": 24_000}
     call = store.get(store.create(json.dumps({"medium": {"serverWebSocket": rates}}).encode()))
     assert call is not None
-    assert call.config.input_codec.rate_hz == 16_000
-    assert call.config.output_codec.rate_hz == 24_000
+    config = call.configured(ULTRAVOX_CONFIG)
+    assert config.input_codec.rate_hz == 16_000
+    assert config.output_codec.rate_hz == 24_000
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_audio_is_sampled_as_the_call_asks() -> None:
         (b"no JSON", "Expected a JSON object"),
         (b"{}", "medium: Field required"),
         (b'{"medium":{"serverWebSocket":{"inputSampleRate":4000}}}', "inputSampleRate"),
-        (b'{"medium":{"webRtc":{}}}', "medium.serverWebSocket: Field required"),
+        (b'{"medium":{"twilio":{}}}', "medium: .*expected serverWebSocket or webRtc"),
     ],
 )
 def test_a_call_that_cannot_be_met_is_refused(body: bytes, words: str) -> None:
