@@ -6,8 +6,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 # pip compiles on one core; this uses all, and leaves out the packages' own tests and rarely imported modules. Some files
 # are templates. Warnings about third-party source appear here rather than in a test, where they are errors.
-RARE := modelscope|networkx|mypyc?|jieba|fontTools|Crypto|openai|huggingface_hub|joblib|fsspec
-UNUSED := /tests?/|/torch/testing/|/transformers/models/|/($(RARE))/|/pygments/lexers/|/onnx(runtime)?/(transformers|tools|reference)/
+RARE := modelscope|aliyunsdkcore|oss2|networkx|mypyc?|jieba|fontTools|Crypto|openai|huggingface_hub|joblib|fsspec
+SYMPY := physics|combinatorics|stats|parsing
+UNUSED := /tests?/|/_vendor/|/torch/(testing|_inductor)/|/transformers/models/|/($(RARE))/|/sympy/($(SYMPY))/|/numba/cuda/|/pygments/lexers/|/onnx(runtime)?/(transformers|tools|reference)/
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '$(UNUSED)' .venv/lib || true
 # The lock has versions and hashes of all packages except torch, whose build differs between machines.
 LOCK := requirements-dev.lock
@@ -58,7 +59,7 @@ help: ## Show the targets.
 	  $(PIP) --no-deps torch torchaudio & torch=$$!; \
 	  $(BIN)/python scripts/install.py --no-deps --require-hashes --requirement $(LOCK) && wait $$torch; \
 	fi
-	@$(PIP) --editable '.[$(DEV)]'
+	@$(BIN)/python scripts/install.py --constraint constraints.txt --editable '.[$(DEV)]'
 	@$(COMPILE)
 	@touch .venv/local $@
 

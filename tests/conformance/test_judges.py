@@ -35,6 +35,8 @@ SHIPPED = [
 # Networks that take seconds to load.
 HEAVY = {
     "distillmos": [pytest.mark.slow],
+    "dnsmos": [pytest.mark.slow],
+    "meteor": [pytest.mark.slow],
     "semsim": [pytest.mark.slow],  # tests/unit/judges/test_semsim.py checks its contract
     "transcription_semsim": [pytest.mark.slow],  # the same network
     "wer_spoken": [pytest.mark.slow, pytest.mark.local],
@@ -53,6 +55,7 @@ def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
     check_judge(spec, load_judge(spec, JudgeOptions()))
 
 
+@pytest.mark.slow
 @pytest.mark.local
 def test_the_transcribing_judge_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cache transcripts, so that each recording is transcribed once; this takes a quarter of the time."""

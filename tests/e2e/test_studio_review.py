@@ -120,6 +120,7 @@ def test_turns_are_played_and_walked_through_by_keyboard(page: Page) -> None:
     expect(title).to_have_text("id_117/target")
 
 
+@pytest.mark.slow
 def test_turns_are_labelled_and_noted_by_keyboard(page: Page, recordings: Path) -> None:
     held: list[Route] = []
     drawn = re.compile(r"/waveform\?.*start_s=")
@@ -151,6 +152,7 @@ def test_turns_are_labelled_and_noted_by_keyboard(page: Page, recordings: Path) 
     (recordings / "amber" / "reviews.json").unlink()
 
 
+@pytest.mark.slow
 def test_an_expression_filters_turns_and_its_errors_are_explained(page: Page) -> None:
     page.get_by_role("link", name="amber", exact=True).click()
     where = page.get_by_label("Where")
@@ -163,6 +165,7 @@ def test_an_expression_filters_turns_and_its_errors_are_explained(page: Page) ->
     assert where.input_value() == "tast >= 4 "
 
 
+@pytest.mark.slow
 def test_columns_are_chosen_and_files_saved(page: Page) -> None:
     page.get_by_role("link", name="amber", exact=True).click()
     heads = page.locator("#turn-table thead th")
@@ -187,6 +190,7 @@ def test_columns_are_chosen_and_files_saved(page: Page) -> None:
     assert saved.value.path().read_bytes()[:4] == b"RIFF"
 
 
+@pytest.mark.slow
 def test_a_turn_is_saved_as_a_video(page: Page) -> None:
     page.get_by_role("link", name="amber", exact=True).click()
     page.get_by_role("link", name="id_000/target", exact=True).click()
@@ -209,6 +213,7 @@ def test_a_turn_is_saved_as_a_video(page: Page) -> None:
     assert silence == pytest.approx(0.58, abs=0.06)  # voice to voice, within a codec's delay
 
 
+@pytest.mark.slow
 def test_texts_of_a_video_are_cut_to_its_lines(page: Page) -> None:
     cut = """async ([text, most]) => {
       const { wrapped } = await import("/static/turn_video.js");
@@ -220,6 +225,7 @@ def test_texts_of_a_video_are_cut_to_its_lines(page: Page) -> None:
     assert page.evaluate(cut, ["", 2]) == []
 
 
+@pytest.mark.slow
 def test_long_series_of_messages_fold(page: Page) -> None:
     page.route("**/turns/id_000*target", fold_events)
     open_turn(page, "", "id_000/target")
@@ -354,6 +360,7 @@ def test_a_row_is_reached_with_a_few_keys(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("birch")
 
 
+@pytest.mark.slow
 def test_lists_are_short_on_a_phone(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()

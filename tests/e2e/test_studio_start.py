@@ -38,6 +38,7 @@ def test_a_run_is_started_from_the_page(browser: str, serving: Serving, tmp_path
     assert errors == []
 
 
+@pytest.mark.slow
 def test_a_run_that_has_all_turns_is_scoring(browser: str, serving: Serving, tmp_path: Path) -> None:
     row = {"id": "0", "name": "one", "command": "live-eval run reference", "stopping": False, "status": None}
     row |= {"run": {"turns": 2, "planned": 2, "failed": 0}, "lines": ["judges: 3 of 8"], "running": True}

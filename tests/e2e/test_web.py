@@ -311,6 +311,7 @@ def duplex(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_duplex_page(duplex_summary(read_duplex(folder)))
 
 
+@pytest.mark.slow
 def test_a_duplex_page_opens_its_trials_without_a_server(page: Page, duplex: Path) -> None:
     page.goto(f"{duplex.as_uri()}#trial=b-1")
     panel = page.locator(".panel")

@@ -48,7 +48,7 @@ def late_media(clock: Clock) -> LateMediaStamps:
     ("endpoint", "transport", "names"),
     [
         ("reference", late, ("first_byte", "voice_to_voice")),
-        ("openai-webrtc", late_media, ("first_byte", "voice_to_voice")),
+        pytest.param("openai-webrtc", late_media, ("first_byte", "voice_to_voice"), marks=pytest.mark.slow),
         pytest.param("pipecat-webrtc", late_media, ("voice_to_voice",), marks=pytest.mark.slow),
     ],
 )

@@ -111,7 +111,7 @@ def assert_held(records: list[TurnRecord]) -> None:
         assert after.trace.frame_sent_ns[0] > before.trace.frame_sent_ns[-1]
 
 
-@each(FAMILIES + WEBRTC)
+@each(FAMILIES + WEBRTC, quick=("openai", "gemini-live", "moshi", "elevenlabs", "openai-webrtc"))
 async def test_dialogue(family: Family, tmp_path: Path) -> None:
     """The endpoint sees one session of three turns, and times each as the client does."""
     query = {"delay_ms": 150, "lead_silence_ms": 60, "reply_ms": 500}

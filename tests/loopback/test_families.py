@@ -1,7 +1,7 @@
 """Each family of dialects against the reference endpoint, over a real socket, with the real client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,8 +72,16 @@ FAMILIES = (
 WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if TurnMode.MANUAL in family.spec.turn_modes)
 
 
-def each(families: tuple[Family, ...] = FAMILIES) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("family", families, ids=lambda family: family.spec.name)
+def each(
+    families: tuple[Family, ...] = FAMILIES, *, quick: Collection[str] | None = None
+) -> pytest.MarkDecorator:
+    """Run a test with each family; with `quick`, only with those named there unless slow tests run too."""
+    rows = []
+    for family in families:
+        name = family.spec.name
+        slow = quick is not None and name not in quick
+        rows.append(pytest.param(family, id=name, marks=pytest.mark.slow if slow else ()))
+    return pytest.mark.parametrize("family", rows)
 
 
 @dataclass(frozen=True, slots=True)

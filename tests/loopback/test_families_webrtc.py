@@ -171,7 +171,11 @@ FAILURES: tuple[tuple[Family, str, FailureKind], ...] = (
 @pytest.mark.parametrize(
     ("family", "fault", "kind"),
     [
-        pytest.param(*row, id=f"{row[0].spec.name}-{row[1]}", marks=in_a_room if row[0] is ROOM else ())
+        pytest.param(
+            *row,
+            id=f"{row[0].spec.name}-{row[1]}",
+            marks=in_a_room if row[0] is ROOM else pytest.mark.slow if row[0] is BOTS[1] else (),
+        )
         for row in FAILURES
     ],
 )

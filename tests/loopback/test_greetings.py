@@ -47,7 +47,8 @@ def greeting(turn: TurnRecord) -> Greeting | None:
 
 
 @pytest.mark.parametrize(
-    "name", ["openai", pytest.param("openai-webrtc", marks=pytest.mark.slow), "pipecat-webrtc"]
+    "name",
+    ["openai", *(pytest.param(name, marks=pytest.mark.slow) for name in ("openai-webrtc", "pipecat-webrtc"))],
 )
 async def test_the_user_waits_for_a_greeting_and_its_answer_is_measured(
     endpoint: str,  # noqa: F811

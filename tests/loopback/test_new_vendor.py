@@ -110,6 +110,7 @@ async def parley_server() -> AsyncIterator[str]:
         yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_golden_sessions_of_installed_packages_conform(installed: Path, tmp_path: Path) -> None:
     pairs = [(name, str(EXAMPLES / folder)) for name, (folder, _) in PACKAGES.items()]
     said = python(installed, "-c", CHECK, *itertools.chain(*pairs), cwd=tmp_path)

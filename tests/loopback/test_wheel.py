@@ -64,6 +64,7 @@ def wheel(sdist: Path) -> Path:
     return build("wheel", sdist.with_name(sdist.name.removesuffix(".tar.gz")), sdist.parent)
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_whole_package_and_nothing_else(source: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}

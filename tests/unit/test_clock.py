@@ -216,6 +216,7 @@ async def test_an_error_of_an_action_is_raised_where_it_is_awaited() -> None:
     await clock.sleep_until(clock.now_ns() + 1_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's timers are Linux's")
 def test_closed_loops_release_their_timer() -> None:
     async def give_up() -> None:

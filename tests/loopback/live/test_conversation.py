@@ -188,6 +188,7 @@ async def test_the_conversation_continues_after_a_turn_without_a_reply(
     assert [update.number for update in seen.of(LatencyMeasured)] == [1, 2]
 
 
+@pytest.mark.slow
 async def test_a_second_stop_skips_the_scores(tmp_path: Path, utterance: Speech) -> None:
     folder = tmp_path / "run"
     scorer = await asyncio.to_thread(lambda: QuickScorer(quick_judges()))
@@ -222,6 +223,7 @@ async def test_a_turn_that_cannot_be_stored_ends_the_conversation_with_its_messa
     assert raised.group_contains(StoreError, match="cannot store turn 1: OSError: the disk is on fire")
 
 
+@pytest.mark.slow
 async def test_recordings_replace_the_user(tmp_path: Path) -> None:
     folder, seen, loudspeaker = tmp_path / "run", Seen(), Loudspeaker()
     async with reference(reply_ms=300) as address:

@@ -195,6 +195,7 @@ async def test_without_a_person_to_decide_bad_takes_are_repeated_twice(tmp_path:
         assert len(await recordings(takes)) == 3
 
 
+@pytest.mark.slow
 async def test_a_performance_that_ends_early_keeps_only_accepted_takes(tmp_path: Path, voice: Voice) -> None:
     people: list[Person] = []
 

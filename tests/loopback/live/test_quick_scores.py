@@ -140,6 +140,7 @@ def test_the_scoring_process_ends_when_its_parent_is_killed_even_if_a_judge_hang
     until(lambda: not child.exists() or not child.read_bytes(), within_s=5)  # it is gone, or a zombie
 
 
+@pytest.mark.slow
 async def test_a_judge_whose_budget_is_spent_says_so(run: Path) -> None:
     llm = LlmOptions(base_url="http://127.0.0.1:9/v1", max_calls=0)
     scorer = QuickScorer(["rubric"], JudgeOptions(llm=llm))

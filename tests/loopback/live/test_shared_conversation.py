@@ -165,6 +165,7 @@ async def test_all_replies_are_heard_one_after_the_other(tmp_path: Path, utteran
     assert heard == pytest.approx(1.2 * rate_hz, rel=0.1)
 
 
+@pytest.mark.slow
 async def test_a_dead_endpoint_does_not_end_the_conversation(tmp_path: Path, utterance: Speech) -> None:
     folders = [tmp_path / name for name in ("alive", "dead", "dies")]
     said = [silence(0.5), utterance, silence(2), utterance]

@@ -119,6 +119,7 @@ def run_file(name: str, base_url: str) -> str:
     return f"{name}.toml"
 
 
+@pytest.mark.slow
 def test_one_person_talks_to_two_endpoints_and_one_that_is_dead(endpoint: str) -> None:
     quick = run_file("quick", endpoint)
     slow = run_file("slow", f"{endpoint}?delay_ms=1500")

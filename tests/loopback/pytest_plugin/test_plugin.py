@@ -202,6 +202,7 @@ async def test_unanswered_turns_fail_and_are_not_retried(tmp_path: Path) -> None
     assert turns.meet("connect.max < 60s")
 
 
+@pytest.mark.slow
 def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path) -> None:
     status, said = run_pytest(installed, package, "-o", "addopts=", "-rs")
     assert status == 0, said
@@ -209,6 +210,7 @@ def test_without_an_endpoint_the_tests_are_skipped(installed: str, package: Path
     assert "requires --live-eval-endpoint" in said
 
 
+@pytest.mark.slow
 def test_an_unknown_endpoint_is_wrong_usage(installed: str, package: Path) -> None:
     status, said = run_pytest(installed, package, "--live-eval-endpoint", "nobody", "-k", "repeats")
     assert status == 1, said

@@ -208,6 +208,7 @@ async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
     assert not [*holders()]
 
 
+@pytest.mark.slow
 async def test_a_stopped_process_is_replaced_and_its_turns_are_retried(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

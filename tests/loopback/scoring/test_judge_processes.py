@@ -110,6 +110,7 @@ def test_the_reason_of_a_lost_process_has_its_last_lines_without_secrets(
     )
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_replaced() -> None:
     with one_process(hung_s=5.0) as pool:
         [before] = children()

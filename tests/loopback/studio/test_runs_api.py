@@ -420,6 +420,7 @@ def files_in(folder: Path) -> dict[Path, tuple[int, int]]:
     }
 
 
+@pytest.mark.slow
 async def test_no_get_request_writes_into_the_folders(tmp_path: Path) -> None:
     trials = [("pause", "400 ms", pause("p-1", 400, waits=True))]
     points = [(point("c1"), turns_at([400, 500]))]

@@ -62,6 +62,7 @@ def has_recorded(folder: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_run_is_started_stopped_and_resumed(endpoint: str, tmp_path: Path) -> None:
     addresses = {"reference": endpoint}
@@ -120,6 +121,7 @@ async def test_the_run_in_progress_ends_with_the_studio(endpoint: str, tmp_path:
     assert turns >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_run_in_progress_ends_with_a_studio_that_is_killed(endpoint: str, tmp_path: Path) -> None:
     """The kernel closes the pipe of a killed studio, and its run stores the turns in progress."""

@@ -58,6 +58,7 @@ class TestCorrelations:
             assert spearman(x, y, range(n)).value == pytest.approx(stats.spearmanr(x, y).statistic)
             assert kendall(x, y, range(n)).value == pytest.approx(stats.kendalltau(x, y).statistic)
 
+    @pytest.mark.slow
     def test_a_resample_counts_like_its_values_repeated(self) -> None:
         # The interval is the percentile one of a plain bootstrap, made here in the slow way.
         random = np.random.default_rng(1)

@@ -52,6 +52,7 @@ def test_the_chance_is_that_of_independent_guesses() -> None:
     assert check.by_guessing == pytest.approx(40.0)
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_guesses_is_rarely_said_to_hear() -> None:
     drawn = random.Random(2)
     wrong = 0

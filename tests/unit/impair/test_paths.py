@@ -40,6 +40,7 @@ def test_an_undamaged_packet_is_delivered_on_arrival() -> None:
     assert deliveries("loss=0%", 3) == [[0.0]] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "share", "burst"),
     [

@@ -80,6 +80,7 @@ def test_the_contract(judge: BertScore) -> None:
     check_judge(BERTSCORE, judge)
 
 
+@pytest.mark.slow
 def test_the_benchmarks_model_by_name_is_rescaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "weights"))
     with pytest.raises(JudgeError, match="live-eval weights fetch bert-base-uncased"):

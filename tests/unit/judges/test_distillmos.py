@@ -57,6 +57,7 @@ def test_a_real_reply_gets_the_packages_number(judge: DistillMos, package: Any) 
     assert scored[0].detail["full_scale_share"] == 0
 
 
+@pytest.mark.slow
 def test_a_reply_at_an_odd_rate_is_rated(judge: DistillMos) -> None:
     sound = read_audio(REPLIES[0]).audio
     odd, ordinary = judge.score(

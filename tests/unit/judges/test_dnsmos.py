@@ -117,6 +117,7 @@ def uncut(windows: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.concatenate([session.run(None, {"input_1": window[None]})[0] for window in windows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [9.01, 9.7, 13.0])
 def test_the_cut_network_is_the_whole_one(judge: Dnsmos, seconds: float) -> None:
     clip = rated_clip(hum(seconds).samples)
@@ -189,6 +190,7 @@ def test_says_what_the_score_rests_on(judge: Dnsmos) -> None:
     assert len(judgement.detail["sha256"]["sig_bak_ovr.onnx"]) == 64
 
 
+@pytest.mark.slow
 def test_more_workers_give_the_same_numbers() -> None:
     reply = hum(12.0)
     alone, many = one(Dnsmos(workers=1), reply), one(Dnsmos(workers=5), reply)

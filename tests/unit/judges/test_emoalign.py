@@ -95,6 +95,7 @@ def test_a_long_recording_is_classified_in_windows(tmp_path: Path) -> None:
     np.testing.assert_allclose(windowed, np.mean(halves, axis=0), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_reads_the_classes_of_the_model(folder: Path, tmp_path: Path) -> None:
     assert tuple(label_of(token) for token in EMOTION_TOKENS) == LABELS
     assert Emotion2vec(folder, CPU).labels == LABELS

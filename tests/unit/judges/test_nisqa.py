@@ -86,6 +86,7 @@ def test_the_contract(judge: Nisqa) -> None:
     check_judge(NISQA, judge)
 
 
+@pytest.mark.slow
 @needs_weights
 def test_a_reply_beyond_what_the_network_takes_is_rated_in_pieces(judge: Nisqa) -> None:
     [short, long] = judge.score(
@@ -168,6 +169,7 @@ def test_a_cuda_device_gives_the_same_numbers(judge: Nisqa) -> None:
         assert other.values == pytest.approx(one.values, abs=1e-3)
 
 
+@pytest.mark.slow
 @needs_weights
 def test_replies_in_one_batch_get_the_same_numbers(judge: Nisqa, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = [replace(ordinary_turn(), reply=speechlike(seconds)) for seconds in (1.0, 60.0, 0.1, 2.4)]

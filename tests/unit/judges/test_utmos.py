@@ -77,6 +77,7 @@ def test_keeps_the_contract_of_judges(judge: Utmos) -> None:
     check_judge(UTMOS, judge)
 
 
+@pytest.mark.slow
 def test_pieces_of_convolutions_join(judge: Utmos, checkpoint: Path) -> None:
     """The frames of a recording in pieces are those of it at once, by the package's own layers."""
     ssl = load_network(checkpoint).get_submodule("feature_extractors.0.ssl_model")
@@ -144,6 +145,7 @@ def test_weights_are_found_by_name(
         Utmos()
 
 
+@pytest.mark.slow
 def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="expected a file"):
         Utmos(weights=str(tmp_path / "none.pt"))

@@ -147,6 +147,7 @@ def test_a_missing_recogniser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         WordErrorSpoken()
 
 
+@pytest.mark.slow
 @pytest.mark.local
 def test_a_real_voice_is_understood() -> None:
     pytest.importorskip("faster_whisper")

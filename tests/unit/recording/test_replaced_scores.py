@@ -85,6 +85,7 @@ def attempt_at_first(path: Path) -> int:
         return run.turn(a_case(0).case_id).attempt
 
 
+@pytest.mark.slow
 def test_a_replaced_turn_never_has_the_scores_of_another_attempt(scored_run: Path, tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", KILLED_AT_EVERY_STATEMENT, str(scored_run), str(killed)]

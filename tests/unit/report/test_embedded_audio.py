@@ -35,6 +35,7 @@ def test_audio_that_fits_is_lossless(page: Page, run_folder: Path) -> None:
     assert rate_hz == kept[1]
 
 
+@pytest.mark.slow
 def test_audio_beyond_the_limit_is_compressed_then_omitted_with_a_note(run_folder: Path) -> None:
     small = page_of(run_folder, audio_mb=0.1)
     sounds = sounds_of(small)

@@ -331,6 +331,7 @@ def test_a_batch_has_at_most_64_turns(tmp_path: Path) -> None:
     assert [turn.turn_id for batch in Listener.batches for turn in batch] == [f"{n:03}" for n in range(130)]
 
 
+@pytest.mark.slow
 def test_a_batch_ends_after_five_minutes_of_audio(tmp_path: Path) -> None:
     run = written(tmp_path / "run", {str(n): TurnPlan(reply_ms=160_000) for n in range(3)})
     score_run(run, ["listener"])

@@ -52,6 +52,7 @@ def test_the_sample_is_recognised_with_word_times() -> None:
     assert recogniser.transcribe(audio) == heard, "the same recording gives the same transcript"
 
 
+@pytest.mark.slow
 @pytest.mark.local
 def test_silence_has_no_words_and_a_breath_no_repetition() -> None:
     pytest.importorskip("faster_whisper", reason="needs the extra `local`")

@@ -34,6 +34,7 @@ def test_short_speech_is_encoded_with_little_silence(encoded: list[int]) -> None
     assert encoded == [800]
 
 
+@pytest.mark.slow
 def test_thirty_seconds_are_encoded_if_no_words_are_found(encoded: list[int]) -> None:
     hiss = np.random.default_rng(1).standard_normal(16_000).astype(np.float32) * 0.001
     assert Recogniser(short_windows=True).transcribe(Audio(hiss, 16_000), words=False).text == ""

@@ -182,6 +182,7 @@ async def test_the_endpoint_does_not_interrupt_because_of_the_stimuli(tmp_path: 
     assert found == {500: 0.0, 900: 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_same_trials_are_repeated_with_an_impairment(
     endpoint: str, manifest: Path, tmp_path: Path
@@ -213,6 +214,7 @@ class Impatient(Silent):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_campaign_that_was_stopped_resumes_without_losing_or_repeating_a_trial(
     endpoint: str, manifest: Path, tmp_path: Path

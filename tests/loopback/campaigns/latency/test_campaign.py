@@ -283,6 +283,7 @@ async def test_a_reply_of_ten_minutes_fails_at_the_limit(
     assert "no turn of c1 was captured (1 × endless: " in outcome.stopped
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_endpoint_that_sends_only_silence_has_no_audible_reply(
     manifest: Path, tmp_path: Path
@@ -418,6 +419,7 @@ class Impatient(Silent):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_campaign_stopped_between_points_resumes(
     endpoint: str, manifest: Path, tmp_path: Path

@@ -95,6 +95,7 @@ def listener(host: str, port: int) -> socket.socket:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_an_endpoint_is_restarted_once_its_port_is_free(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -224,6 +224,7 @@ NO_TEMPERATURE = error(
 NO_JSON = error(422, "response_format: Extra inputs are not permitted")
 
 
+@pytest.mark.slow
 async def test_a_refused_parameter_is_omitted_from_then_on(server: Server) -> None:
     server.answers = [NO_TEMPERATURE, NO_JSON]
     async with driver(server, concurrency=1, attempts=1) as llm:

@@ -87,6 +87,7 @@ def test_intervals_resample_scripts() -> None:
     assert nothing.runs[0].rating.reason == "no values"
 
 
+@pytest.mark.slow
 def test_intervals_of_ratings_cover_the_truth() -> None:
     true = {"a": 0.5, "b": 0.0, "c": -0.5}
     random = np.random.default_rng(3)

@@ -112,6 +112,7 @@ class TestFlatten:
         assert len(flat.samples) == len(speech.samples)
         assert decibels(speech_level(flat).rms / speech_level(speech).rms) == pytest.approx(0, abs=0.5)
 
+    @pytest.mark.slow
     def test_a_long_recording_is_processed_in_pieces(self) -> None:
         speech = speechlike(25.0, RATE_HZ)  # pieces have at most 20 s
         flat = flatten(speech)

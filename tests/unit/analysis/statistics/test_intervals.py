@@ -126,6 +126,7 @@ def test_differences_are_paired() -> None:
     assert 0 < paired.interval.low < 20 < paired.interval.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scripts", [8, 24, 100])
 @pytest.mark.parametrize("what", ["mean", "median"])
 def test_intervals_have_the_nominal_coverage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ def figures(told: Rows) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(rows, st.randoms(use_true_random=False))
 def test_no_statistic_depends_on_the_order_of_its_values(told: Rows, random: Any) -> None:

@@ -65,6 +65,7 @@ def test_exact_float32_lasts_only_while_scoring() -> None:
     assert not torch.is_inference_mode_enabled()
 
 
+@pytest.mark.slow
 def test_torchaudio_can_be_imported_where_its_wheel_looks_for_cuda() -> None:
     if importlib.util.find_spec("torchaudio") is None:
         pytest.skip("needs the extra `torch`")

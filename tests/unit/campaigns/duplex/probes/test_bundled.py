@@ -96,6 +96,7 @@ def test_no_utterance_has_unintended_pauses(composer: Composer) -> None:
         assert 10 * (np.diff(found).max() - 1) <= 200, line.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silence_ms", [300, 500, 900])
 def test_no_detector_ends_a_turn_inside_an_utterance(composer: Composer, silence_ms: int) -> None:
     for line in fluent_lines():
