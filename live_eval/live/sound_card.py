@@ -136,6 +136,7 @@ class SoundCard:
         self._played: deque[tuple[int, int]] = deque(maxlen=_MOST_BLOCKS)
         self._blocks: deque[tuple[NDArray[np.int16], int]] = deque(maxlen=_MOST_BLOCKS)
         self._restarting: threading.Thread | None = None
+        self._plays = False  # whether the last block to the output device was audible
 
     @property
     def microphone(self) -> AudioDevice | None:
@@ -154,7 +155,7 @@ class SoundCard:
 
     @property
     def output_xruns(self) -> int:
-        """Number of times that the output device had to wait for samples."""
+        """Number of times that the output device had to wait for samples while it played audio."""
         return self._output.xruns
 
     def problem(self, side: AudioSide) -> str:
@@ -178,6 +179,12 @@ class SoundCard:
             each.restart()
             if each.problem:
                 each.reopen()
+
+    def begin(self) -> None:
+        """Discard the captured audio, and count xruns from now: nobody has read the blocks so far."""
+        self._blocks.clear()
+        for each in self._streams:
+            each.xruns = 0
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
         """See `AudioSink.play`; while the output device is lost, the audio is discarded."""
@@ -259,9 +266,10 @@ class SoundCard:
         self._blocks.append((data[:, 0].copy(), at_ns))
 
     def _requested(self, out: NDArray[np.int16], frames: int, _: object, status: Any) -> None:
-        at_ns = self._output.called(lost=status.output_underflow)
+        at_ns = self._output.called(lost=status.output_underflow and self._plays)
         self._played.append((frames, at_ns))
         mixed = sum(side.read(frames).astype(np.int32) for side in self._sides.values())
+        self._plays = bool(np.any(mixed))
         out[:] = np.clip(mixed, -32768, 32767).astype(np.int16)[:, np.newaxis]
 
 

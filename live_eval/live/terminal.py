@@ -194,6 +194,7 @@ async def converse(
                 card.restart()
             await asyncio.sleep(_POLL_S)
 
+    card.begin()
     keyboard = Keyboard(conversation, manual=manual, half_duplex=half_duplex, performance=performance)
     with reading_keys(keyboard.press) as reconnects:
         if performance is not None:

@@ -64,7 +64,6 @@ COVERED = {
     ),
     "unit/judges/specs/test_specs.py": "judges/specs/ models text",
     "unit/live/test_live_session.py": "live/ microphone",
-    "unit/live/test_loopback.py": "live/ sound_card",
     "unit/live/test_screen.py": "live/ lines",
     "unit/recording/test_calibrations.py": "recording/ machine_records",
     "unit/recording/test_writer.py": "recording/ schema",

@@ -42,6 +42,9 @@ class Card:
         self._began_s = time.monotonic()
         self._at = 0
 
+    def begin(self) -> None:
+        pass
+
     def problem(self, side: AudioSide) -> str:
         lost_s = 1 if side is AudioSide.USER else 1.5
         return "it is lost." if lost_s < time.monotonic() - self._began_s < lost_s + 1 else ""
