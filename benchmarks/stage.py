@@ -317,9 +317,9 @@ def in_words(late: Sequence[float]) -> str:
     seen = [ms for ms in late if np.isfinite(ms)]
     if not seen:
         return f"none of {len(late)}"
-    p50, p99 = np.percentile(seen, [50, 99])
+    p50, p95, p99 = np.percentile(seen, [50, 95, 99])
     missed = f", {len(late) - len(seen)} missed" if len(seen) < len(late) else ""
-    return f"p50 {p50:.0f}, p99 {p99:.0f}, max {max(seen):.0f} ms (n {len(seen)}{missed})"
+    return f"p50 {p50:.0f}, p95 {p95:.0f}, p99 {p99:.0f}, max {max(seen):.0f} ms (n {len(seen)}{missed})"
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from aiohttp import web
 
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
+from live_eval.live.audible_voice import LEVEL_RULE
 from live_eval.live.parties import MOST_ENDPOINTS, Parties, Party
 from live_eval.live.performance import plan_performance
 from live_eval.live.quick_scores import live_judges, live_options
@@ -113,6 +115,7 @@ async def _endpoints(request: web.Request) -> web.Response:
             **found,
             "endpoints": endpoint_choices(addresses, sessions=True),
             "judges": judge_choices(scripted=performs),
+            "level_rule": asdict(LEVEL_RULE),
         }
         if performs:
             choices |= {"data": library.data_choices, "consent": _consent_question(library)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 import live_eval.studio
+from live_eval.live.audible_voice import LEVEL_RULE
 
 pytestmark = pytest.mark.timeout(60)
 
 MODULE = Path(live_eval.studio.__file__).with_name("static") / "stage_voices.js"
-RUN = """async ([source, steps]) => {
+RUN = """async ([source, rule, steps]) => {
   const { TurnTaking } = await import(source);
-  const taking = new TurnTaking();
+  const taking = new TurnTaking(rule);
   const changes = [];
   for (const { blocks = 0, user = -90, reply = -90, ...set } of steps) {
     if (set.confirm) taking.confirm();
@@ -43,14 +45,14 @@ def page(browser: str) -> Iterator[Page]:
 def states(page: Page, *steps: dict[str, Any]) -> list[list[Any]]:
     """Return the states and the blocks of 10 ms at which they began."""
     source = f"data:text/javascript;base64,{base64.b64encode(MODULE.read_bytes()).decode()}"
-    changes: list[list[Any]] = page.evaluate(RUN, [source, steps])
+    changes: list[list[Any]] = page.evaluate(RUN, [source, asdict(LEVEL_RULE), steps])
     return changes
 
 
 def test_a_played_reply_begins_and_ends_with_its_sound(page: Page) -> None:
     reply = {"blocks": 100, "reply": -20, "open": True}
     found = states(page, *SPEECH, {"blocks": 50}, reply, {"blocks": 50, "open": False})
-    assert found == [["thinking", 206], ["speaking", 253], ["listening", 358]]
+    assert found == [["thinking", 206], ["speaking", 253], ["listening", 356]]
 
 
 def test_a_reply_pauses_while_its_rest_is_to_come(page: Page) -> None:

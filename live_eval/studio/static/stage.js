@@ -11,7 +11,7 @@ import { Conversation, MUTED_DB } from "./talk_conversation.js";
 
 const STATES = ["listening", "thinking", "speaking"];
 const ABSENCE_S = 30; // then the note of what was missed disappears
-const BLOCKS_PER_STEP = 4; // steps of the bar that grows while the endpoint is thinking
+const LONGEST_HOLD_MS = 150; // then both voices are drawn although one may begin or end
 const BEFORE_AND_AFTER = {
   opening: "opening the microphone …",
   launching: "starting the endpoint …",
@@ -26,8 +26,9 @@ export const show = (place, view) => showTalk(place, view, "Stage", Stage);
 /** A conversation, as displayed to the audience. */
 class Stage extends Conversation {
   layOut() {
-    this.taking = new TurnTaking();
+    this.taking = new TurnTaking(this.levelRule);
     this.wave = new ScrollingWave();
+    this.settledMs = 0;
     this.latency = new VoiceToVoice();
     this.scores = new ScoreBadges();
     this.absence = new Absence(() => this.taking.at, (text) => this.note({ about: "absence", text, seconds: ABSENCE_S }));
@@ -80,10 +81,6 @@ class Stage extends Conversation {
     this.wave.add(this.silent ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
     if (this.you.hasAttribute("data-muted") !== this.silent) this.showMuted();
     if (this.taking.hear(user, levels[1])) this.light();
-    const { waitsFrom, at, state } = this.taking;
-    if (!this.talking || at % BLOCKS_PER_STEP) return;
-    if (this.cards) this.cards.tick();
-    else if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
   }
 
   showMuted() {
@@ -103,10 +100,22 @@ class Stage extends Conversation {
     if (this.taking.state !== "thinking") this.latency.waitEnds(this.taking.state === "speaking");
   }
 
+  /** Draw both voices and the wait, except just before the state may change, so that no frame delays the change. */
   draw() {
     if (this.over) return;
-    this.wave.draw(this.taking.handovers);
+    const now = performance.now();
+    if (!this.taking.unsettled) this.settledMs = now;
+    if (this.wave.isDue(now) && !(now > this.settledMs && now - this.settledMs < LONGEST_HOLD_MS)) {
+      this.wave.draw(this.taking.handovers);
+      if (this.talking) this.drawWait();
+    }
     requestAnimationFrame(() => this.draw());
+  }
+
+  drawWait() {
+    const { waitsFrom, at, state } = this.taking;
+    if (this.cards) this.cards.tick();
+    else if (state === "thinking") this.latency.waits((at - waitsFrom) * BLOCK_MS);
   }
 
   commit() {

@@ -17,6 +17,7 @@ export class VoiceToVoice {
   constructor() {
     this.turns = new Map(); // latencies by turn number
     this.failed = new Set();
+    this.waiting = false;
     this.large = make("p", { class: "stage-figure" }, "–");
     this.bar = make("div", { class: "stage-bar" });
     this.spread = make("div", { class: "stage-spread", hidden: true });
@@ -45,20 +46,25 @@ export class VoiceToVoice {
 
   /** Show that the user is waiting for a reply, with the time as heard in the room. */
   waits(ms) {
-    this.element.toggleAttribute("data-waits", true);
-    this.bar.removeAttribute("data-beyond");
-    fill(this.large, make("small", {}, "waiting …"));
+    if (!this.waiting) {
+      this.waiting = true;
+      this.element.toggleAttribute("data-waits", true);
+      this.bar.removeAttribute("data-beyond");
+      fill(this.large, make("small", {}, "waiting …"));
+    }
     this.bar.style.width = `${share(ms)}%`;
   }
 
   /** Show that the wait is over; if a reply begins, its latency is known at its end. */
   waitEnds(replies) {
     if (!this.element.hasAttribute("data-waits")) return;
+    this.waiting = false;
     if (replies) fill(this.large, make("small", {}, "measuring …"));
     else this.clear();
   }
 
   clear() {
+    this.waiting = false;
     this.element.removeAttribute("data-waits");
     this.bar.removeAttribute("data-beyond");
     fill(this.large, "–");

@@ -3,42 +3,47 @@
 /** Length of a block of audio, each of which has one level. */
 export const BLOCK_MS = 10;
 
-const AUDIBLE_DB = -50; // as in the definition of voice to voice
-const ONSET_BLOCKS = 3;
-const ABOVE_NOISE_DB = 10;
-const NOISE_BLOCKS = 300; // noise is estimated as the lowest level of the last 3 s
-const USER_RELEASE_BLOCKS = 6; // longer than the closures within a word
-const REPLY_RELEASE_BLOCKS = 8;
 const UNCONFIRMED_BLOCKS = 100; // the studio detects speech up to a second after the page
 const SILENT_DB = -90;
 
-/** Detects whether a voice is audible, from the level of each block. */
+/** Detects whether a voice is audible, from the level of each block, by the studio's `LevelRule`. */
 class Voice {
-  constructor(releaseBlocks, noisy) {
-    Object.assign(this, { releaseBlocks, noisy, audible: false, at: 0, run: 0, changed: -Infinity });
-    this.levels = noisy ? new Float32Array(NOISE_BLOCKS).fill(AUDIBLE_DB - ABOVE_NOISE_DB) : null;
+  constructor(rule, noisy) {
+    Object.assign(this, { rule, noisy, audible: false, at: 0, loud: 0, since: 0, changed: -Infinity });
+    const quiet = rule.audible_dbfs - rule.above_noise_db;
+    this.levels = noisy ? new Float32Array(rule.noise_windows).fill(quiet) : null;
   }
 
   /** Add the level of the next block in dBFS; return whether the voice has begun or ended. */
   hear(level) {
-    if (this.noisy) this.levels[this.at % NOISE_BLOCKS] = level;
+    const { rule, audible } = this;
+    if (this.noisy) this.levels[this.at % rule.noise_windows] = level;
     this.at += 1;
     const noise = this.noisy ? this.levels.reduce((one, other) => Math.min(one, other)) : -Infinity;
-    const loud = level > Math.max(AUDIBLE_DB, noise + ABOVE_NOISE_DB);
-    this.run = loud === this.audible ? 0 : this.run + 1;
-    if (this.run < (this.audible ? this.releaseBlocks : ONSET_BLOCKS)) return false;
-    this.audible = !this.audible;
-    this.changed = this.at - this.run; // the first block of the change
-    this.run = 0;
+    const loud = level > Math.max(rule.audible_dbfs, noise + rule.above_noise_db);
+    this.loud = loud ? this.loud + 1 : 0;
+    this.since += 1; // blocks since the last loud ones that were long enough for an onset
+    if (this.loud >= rule.onset_windows) {
+      this.since = 0;
+      this.audible = true;
+    } else if (this.since >= rule.release_windows && !loud) this.audible = false;
+    if (this.audible === audible) return false;
+    this.changed = this.at - (this.audible ? this.loud : this.since); // the first block of the change
     return true;
+  }
+
+  /** Whether the voice may begin or end with the next blocks. */
+  get unsettled() {
+    return this.audible ? this.since > 0 : this.loud > 0;
   }
 }
 
 /** The state of a conversation: "listening", "thinking" or "speaking", block by block. */
 export class TurnTaking {
-  constructor() {
-    this.user = new Voice(USER_RELEASE_BLOCKS, true);
-    this.reply = new Voice(REPLY_RELEASE_BLOCKS, false);
+  /** @param {object} rule The studio's `LevelRule`. */
+  constructor(rule) {
+    this.user = new Voice(rule, true);
+    this.reply = new Voice(rule, false);
     this.manual = false;
     this.state = "listening";
     /** The block at which the user's speech ended; null if no reply is due. */
@@ -82,6 +87,11 @@ export class TurnTaking {
     this.waitsFrom = null;
     this.confirmed = false;
     this.replying = true;
+  }
+
+  /** Whether a voice may begin or end with the next blocks. */
+  get unsettled() {
+    return this.user.unsettled || this.reply.unsettled;
   }
 
   /** Whether a reply is audible or pausing. */

@@ -62,10 +62,13 @@ export class ScrollingWave {
     context.putImageData(image, at, 0);
   }
 
-  /** Draw at most 25 times per second. */
+  /** Whether to draw at this time, at most 25 times per second. */
+  isDue(now) {
+    return now >= this.due;
+  }
+
   draw(handovers) {
     const now = performance.now();
-    if (now < this.due) return;
     this.drawNow(handovers);
     this.due = now + Math.max(FRAME_MS, MOST_BUSY * (performance.now() - now));
   }

@@ -41,6 +41,7 @@ class Talk {
   constructor(choices, Shown, Chosen) {
     const { taken } = choices;
     this.Shown = Shown;
+    this.levelRule = choices.level_rule;
     this.connection = null;
     this.setup = new Chosen(choices, (request) => this.start(request));
     this.state = make("p", { class: "talk-state", role: "status", "data-state": "idle" });
@@ -63,7 +64,7 @@ class Talk {
     this.setup.hide(true);
     const leaving = new AbortController();
     this.connection = { send() {}, close: () => leaving.abort() }; // replaced once the page is connected
-    this.conversation = new this.Shown((message) => this.ask(message), request);
+    this.conversation = new this.Shown((message) => this.ask(message), request, this.levelRule);
     fill(this.place, this.conversation.element);
     this.conversation.element.focus();
     try {

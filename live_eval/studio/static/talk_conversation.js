@@ -15,10 +15,12 @@ export class Conversation {
   /**
    * @param {function} ask Function that sends a command to the studio.
    * @param {object} request Settings of the conversation; see `connect`.
+   * @param {object} levelRule The studio's rule by which a voice is audible.
    */
-  constructor(ask, request) {
+  constructor(ask, request, levelRule) {
     this.ask = ask;
     this.request = request;
+    this.levelRule = levelRule;
     this.muted = false;
     this.isMuted = false; // as reported by the studio, which also mutes during replies
     this.cards = null; // only with several endpoints
@@ -89,7 +91,7 @@ export class Conversation {
     this.committing.hidden = mode !== "manual";
     this.keys.textContent = mode === "manual" ? MANUAL_KEYS : KEYS;
     if (!endpoints) return;
-    this.cards = new EndpointCards(endpoints, judges, mode === "manual", this.ask);
+    this.cards = new EndpointCards(endpoints, judges, mode === "manual", this.levelRule, this.ask);
     this.together.replaceWith(this.cards.element);
     this.keys.textContent += ` ${this.cards.keys}`;
     this.analyse(streams);

@@ -14,13 +14,14 @@ export class EndpointCards {
    * @param {string[]} labels Names, or letters if the names are hidden.
    * @param {Array<{name: string, missing: ?string}>} judges
    * @param {boolean} manual Whether the user ends turns by a command.
+   * @param {object} levelRule The studio's rule by which a voice is audible.
    * @param {function} ask Sends a command to the studio.
    */
-  constructor(labels, judges, manual, ask) {
+  constructor(labels, judges, manual, levelRule, ask) {
     this.ask = ask;
     this.heard = 0;
     this.votes = false; // whether the next digit is a vote
-    this.cards = labels.map((label, place) => new Card(label, place, judges, manual, ask));
+    this.cards = labels.map((label, place) => new Card(label, place, judges, manual, levelRule, ask));
     this.all = button("All in turn", () => this.hear(ALL), { "aria-pressed": "false", "aria-keyshortcuts": "0" });
     this.tie = button("Tie", () => this.vote(null), { "aria-keyshortcuts": "v 0" });
     this.voted = make("p", { class: "note", role: "status" });
@@ -122,12 +123,12 @@ export class EndpointCards {
 
 /** One endpoint. */
 class Card {
-  constructor(label, place, judges, manual, ask) {
+  constructor(label, place, judges, manual, levelRule, ask) {
     this.label = label;
     this.latency = new VoiceToVoice();
     this.scores = new ScoreBadges();
     this.scores.expect(judges);
-    this.taking = new TurnTaking();
+    this.taking = new TurnTaking(levelRule);
     this.taking.manual = manual;
     this.state = this.reported = "starting";
     this.missing = false;

@@ -33,5 +33,10 @@ def test_closures_within_words_and_clicks_do_not_count() -> None:
     assert changes_ms(sound(200, -90), sound(20, -5), sound(200, -90)) == []
 
 
+def test_a_click_after_a_voice_does_not_extend_it() -> None:
+    click = sound(30, -90), sound(20, -20), sound(300, -90)
+    assert changes_ms(sound(500, -20), *click) == changes_ms(sound(500, -20), sound(350, -90)) == [35, 560]
+
+
 def test_steady_noise_is_not_a_voice() -> None:
     assert changes_ms(sound(4_000, -45), sound(500, -30), sound(1_000, -45))[1:] == [3_052, 4_032, 4_564]
