@@ -44,6 +44,8 @@ _STATES = {
     State.STARTING: "connecting …",
     State.TALKING: "ready: speak",
     State.RECORDING: "recording",
+    State.CHECKING: "checking the take …",
+    State.CHECKED: "checked",
     State.REPEATING: "streaming the takes again, to compare styles with repeats; press q or Ctrl-C to omit",
     State.DISCONNECTED: "disconnected",
     State.SCORING: "waiting for scores; press q or Ctrl-C to exit now and run `live-eval score` later",
@@ -107,8 +109,8 @@ class Lines:
 def in_words(update: Update) -> str:
     """Format an update as a line; return an empty string if it is not printed (levels, for example)."""
     match update:
-        case StateChanged(State.RECORDING):
-            return ""  # printed later, with the take
+        case StateChanged(State.RECORDING | State.CHECKED):
+            return ""  # printed later, with the take or its check
         case StateChanged(state, None):
             return _STATES[state]
         case StateChanged(state, failure) if failure is not None:

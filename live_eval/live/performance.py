@@ -176,7 +176,9 @@ class Performance:
             pcm = await self._recorded(asked)
             if pcm is None:
                 return None
+            self._tell(StateChanged(State.CHECKING))
             playable, checked = await self._checked(case, pcm, recordings)
+            self._tell(StateChanged(State.CHECKED))
             self._tell(checked)
             choice = await self._chosen(checked, asked.attempt)
             if choice is TakeChoice.ACCEPT and checked.usable and playable is not None:

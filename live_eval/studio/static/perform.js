@@ -7,6 +7,7 @@ import { Setup } from "./talk_setup.js";
 
 const SCRIPTS = 5; // minimum for cue sensitivity
 const MOST_SCRIPTS = 2000;
+const TAKES = ["recording", "checking", "checked"];
 
 export const show = (place, view) =>
   showTalk(place, view, "Perform", Performing, PerformSetup, "/api/talk?perform=1");
@@ -123,14 +124,15 @@ class Performing extends Conversation {
       this.check.textContent = "";
       this.card.hidden = false;
       this.offer("end", "skip");
-    } else if (message.type === "speech" && !message.speaking && !this.choices.end.hidden) {
+    } else if (message.type === "state" && message.state === "checking") {
       this.check.textContent = "checking …";
+      this.check.removeAttribute("data-problem");
       this.offer();
     } else if (message.type === "checked") {
       this.check.textContent = [message.text, ...message.notes].join(". ");
       this.check.toggleAttribute("data-problem", message.problems.length > 0);
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
-    } else if (message.type === "state" && message.state !== "recording") {
+    } else if (message.type === "state" && !TAKES.includes(message.state)) {
       this.repeating ||= message.state === "repeating"; // the replies do not belong to the script on the page
       const streams = ["starting", "talking"].includes(message.state) && this.script.textContent;
       this.card.hidden = this.repeating || !streams;

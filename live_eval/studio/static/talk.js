@@ -13,6 +13,8 @@ const inWords = (endpoint, performs) => ({
   launching: `starting ${endpoint}; loading its models takes some seconds …`,
   starting: `connecting to ${endpoint} …`,
   recording: "your turn: say the script",
+  checking: "checking the take …",
+  checked: "accept or repeat the take",
   talking: performs ? "streaming the take …" : `${endpoint} ${endpoint.startsWith("the ") ? "are" : "is"} ready: speak`,
   repeating: "streaming the takes again to compare styles with repeats; End to skip this",
   disconnected: "disconnected",
