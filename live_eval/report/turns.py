@@ -84,7 +84,7 @@ def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, st
         text=" → ".join(_excerpt(text) for text in said),
         cue=cue,
         dimension=dimension,
-        variant=turn.case.variant.value,
+        variant="" if turn.case.source == "live" else turn.case.variant.value,  # free speech has no variant
         task=turn.case.task.value,
         kinds=" ".join(dict.fromkeys([view.status, *(kind for kind, _ in badges)])),
         badges=badges,
