@@ -166,14 +166,16 @@ class Stage extends Conversation {
       message.runs ? next(message) : this.inOne(message),
       make("p", {}, button("New conversation", () => this.close())),
     );
-    this.captions.replaceWith(summary);
+    this.captions.before(summary);
     this.latency.conclude();
     this.scores.conclude();
     if (this.cards) this.endpoint.textContent = "";
     this.element.dataset.stage = "over";
     this.state.textContent = "ended";
     announce("The conversation has ended.");
-    summary.querySelector("a, button").focus();
+    summary.querySelector("a, button").focus({ preventScroll: true });
+    this.element.scrollIntoView();
+    this.log.scrollTop = this.log.scrollHeight;
   }
 
   inOne({ run }) {

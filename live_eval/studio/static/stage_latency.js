@@ -16,6 +16,7 @@ function quantile(sorted, part) {
 export class VoiceToVoice {
   constructor() {
     this.turns = new Map(); // latencies by turn number
+    this.errors = new Map(); // error bars by turn number
     this.failed = new Set();
     this.waiting = false;
     this.large = make("p", { class: "stage-figure" }, "–");
@@ -72,11 +73,15 @@ export class VoiceToVoice {
   }
 
   /** Show the latency of a turn as measured by the studio. */
-  show({ number: turn, voice_to_voice_ms: ms, failure, why_not: reason }) {
+  show({ number: turn, voice_to_voice_ms: ms, error_ms: error, failure, why_not: reason }) {
     this.clear();
     if (failure) this.failed.add(turn);
-    else if (ms !== null) this.turns.set(turn, ms);
-    fill(this.large, ms === null || failure ? "–" : [number(ms), make("small", {}, " ms")]);
+    else if (ms !== null) {
+      this.turns.set(turn, ms);
+      this.errors.set(turn, error ?? 0);
+    }
+    const bar = error !== null && ` ± ${number(error)}`;
+    fill(this.large, ms === null || failure ? "–" : [number(ms), make("small", {}, " ms", bar)]);
     this.bar.style.width = `${share(failure ? 0 : (ms ?? 0))}%`;
     this.bar.toggleAttribute("data-beyond", ms > SCALE_MS);
     fill(
@@ -104,7 +109,13 @@ export class VoiceToVoice {
     if (!values.length) return "no turn measured yet";
     const [low, median, high] = [0.25, 0.5, 0.75].map((part) => number(quantile(values, part)));
     const spread = values.length < FEWEST ? "" : ` · interquartile range ${low} to ${high} ms`;
-    return `median ${median} ms${spread} · ${counted(values.length, "turn")}`;
+    return `median ${median} ms${spread} · ${counted(values.length, "turn")} · ${this.lag}`;
+  }
+
+  /** The error bars so far, which are our own lateness. */
+  get lag() {
+    const errors = [...this.errors.values()].sort((one, other) => one - other);
+    return `error bar ± ${number(quantile(errors, 0.5))} ms, at most ${number(errors.at(-1))}`;
   }
 
   get values() {
