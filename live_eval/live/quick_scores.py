@@ -29,14 +29,25 @@ from live_eval.scoring.judge_runner import (
     check_options,
     missing_requirements,
     scoring_version,
+    unable_judges,
 )
 from live_eval.scoring.llm import Expense
 from live_eval.scoring.scoring_run import score_run
 from live_eval.session.event_loop import describe
 
-__all__ = ["QuickScorer", "live_judges", "live_options", "quick_judges"]
+__all__ = [
+    "IN_CONVERSATION",
+    "QuickScorer",
+    "live_judges",
+    "live_options",
+    "quick_judges",
+    "unable_in_conversation",
+]
 
 _NICENESS = 19
+IN_CONVERSATION = frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT, Need.SPEAKER_AUDIO})
+"""What judges can use of a turn of a conversation without a script."""
+
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
 _LIMIT_S = 60.0  # time limit per judge and turn, including loading
 _LLM_TIMEOUT_S = 20.0
@@ -102,6 +113,23 @@ def live_judges(names: Sequence[str], options: JudgeOptions) -> list[JudgeSpec]:
             raise UsageError(f"judge {spec.name!r} compares two replies and cannot score a single turn")
     check_options(specs, options)
     return sorted(specs, key=lambda spec: (spec.kind is not JudgeKind.LOCAL, spec.effort))
+
+
+def unable_in_conversation(
+    specs: Sequence[JudgeSpec], options: JudgeOptions, *, scripted: bool, connects: bool = False
+) -> dict[str, str]:
+    """Return the judges that cannot score a conversation's turns on this machine, with the reasons.
+
+    Args:
+        scripted: Whether the user's speech is from a data set, with cues and references.
+        connects: Whether to check that model servers on this machine accept connections.
+    """
+    missing = unable_judges(specs, options, connects=connects)
+    for spec in specs if not scripted else ():
+        if absent := sorted(need.value.replace("_", " ") for need in spec.needs - IN_CONVERSATION):
+            wanted = f"{', '.join(absent)} (of a performed script)"
+            missing[spec.name] = "; ".join(filter(None, (wanted, missing.get(spec.name))))
+    return missing
 
 
 class QuickScorer:

@@ -48,6 +48,7 @@ __all__ = [
     "LlmJudgeRunner",
     "LoadedJudges",
     "as_configured",
+    "check_device",
     "check_named",
     "check_options",
     "judge_batch",
@@ -278,7 +279,7 @@ def _stopped_server(spec: JudgeSpec, options: JudgeOptions) -> str | None:
     return None
 
 
-def _check_device(options: JudgeOptions) -> None:
+def check_device(options: JudgeOptions) -> None:
     """Check that the selected device exists on this machine.
 
     Raises:
@@ -302,7 +303,7 @@ def check_named(specs: Sequence[JudgeSpec], options: JudgeOptions) -> None:
     Raises:
         UsageError: The device is missing, or a judge cannot run; the message lists the missing requirements.
     """
-    _check_device(options)
+    check_device(options)
     if unable := unable_judges(specs, options, connects=True):
         reasons = "\n".join(f"  {name}: {reason}" for name, reason in unable.items())
         raise UsageError(f"these judges cannot run on this machine; missing:\n{reasons}")

@@ -19,10 +19,9 @@ from live_eval.errors import UsageError
 from live_eval.live.audible_voice import LEVEL_RULE
 from live_eval.live.parties import MOST_ENDPOINTS, Parties, Party
 from live_eval.live.performance import plan_performance
-from live_eval.live.quick_scores import live_judges, live_options
+from live_eval.live.quick_scores import live_judges, live_options, unable_in_conversation
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import EndpointTable, RunConfig, validate
-from live_eval.scoring.judge_runner import unable_judges
 from live_eval.studio.answers import BusyError, answer, json_text
 from live_eval.studio.library import LIBRARY, Library
 from live_eval.studio.talking.talk_settings import TALK, TalkSettings, endpoint_choices, judge_choices
@@ -171,7 +170,7 @@ def _prepare(
     began = datetime.now(UTC)
     options = live_options(scripted=bool(perform))
     judges = live_judges(configs[0].judges.names if "names" in tables["judges"] else (), options)
-    missing = unable_judges(judges, options)
+    missing = unable_in_conversation(judges, options, scripted=bool(perform))
     able = [spec.name for spec in judges if spec.name not in missing]
     performed: PerformedSet | None = None
     consent: Consent | None = None

@@ -23,7 +23,7 @@ export class JudgeChoice {
           change: () => this.choose(changed),
         }),
         ` ${name}`,
-        missing && make("small", {}, " (not available)"),
+        missing && make("small", {}, disables ? " (not available)" : ` (missing: ${missing})`),
       ),
     );
     this.boxes = make("div", { class: "choices" }, boxes);

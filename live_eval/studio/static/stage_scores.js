@@ -16,7 +16,11 @@ export class ScoreBadges {
   expect(judges) {
     this.element.hidden = !judges.length;
     for (const { name, title, missing } of judges) {
-      const values = make("div", { class: "stage-values" }, missing ? "not installed" : "–");
+      const values = make(
+        "div",
+        { class: "stage-values" },
+        missing ? ["not installed", make("p", {}, missing)] : "–",
+      );
       const state = make("span", { class: "stage-took" });
       const badge = make("li", { title, "data-judge": name }, make("b", {}, name), state, values);
       badge.toggleAttribute("data-missing", Boolean(missing));

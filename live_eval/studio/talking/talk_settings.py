@@ -13,7 +13,7 @@ from live_eval.dialect import TransportKind
 from live_eval.errors import UsageError
 from live_eval.http.hosts import is_url
 from live_eval.judging import JudgeKind, Need
-from live_eval.live.quick_scores import live_options
+from live_eval.live.quick_scores import IN_CONVERSATION, live_options, unable_in_conversation
 from live_eval.redaction import SECRETS, public_url
 from live_eval.registry import (
     CLIENTS,
@@ -23,7 +23,6 @@ from live_eval.registry import (
     installed_judges,
     missing_requirements,
 )
-from live_eval.scoring.judge_runner import unable_judges
 
 __all__ = ["TALK", "TalkSettings", "endpoint_choices", "judge_choices", "read_addresses"]
 
@@ -58,8 +57,6 @@ def _shown_address(spec: ClientSpec, addresses: Mapping[str, str]) -> str | None
     address = addresses.get(spec.name) or (os.environ.get(variable) if variable is not None else None)
     return public_url(address) if address else spec.base_url
 
-
-_CONVERSATION = {Need.REPLY_AUDIO, Need.REPLY_TEXT, Need.SPEAKER_AUDIO}
 
 TALK = web.AppKey("talk", TalkSettings)
 
@@ -114,13 +111,15 @@ def judge_choices(*, scripted: bool = False) -> list[dict[str, Any]]:
     """List the judges that can score conversation turns, with their missing requirements.
 
     Args:
-        scripted: Whether the user performs scripts. Otherwise, judges that need more than the reply and the
-            user's audio are omitted.
+        scripted: Whether the user performs scripts. Otherwise, judges that need references are omitted, and
+            those that need a cue are listed as unable.
     """
     specs = [
         spec
         for spec in installed_judges()
-        if spec.kind is not JudgeKind.PAIRWISE and spec.needs and (scripted or spec.needs <= _CONVERSATION)
+        if spec.kind is not JudgeKind.PAIRWISE
+        and spec.needs
+        and (scripted or spec.needs <= IN_CONVERSATION | {Need.CUE})
     ]
-    missing = unable_judges(specs, live_options())
+    missing = unable_in_conversation(specs, live_options(), scripted=scripted)
     return [{"name": spec.name, "title": spec.title, "missing": missing.get(spec.name)} for spec in specs]
