@@ -29,7 +29,6 @@ from live_eval.live.loopback import measure_delay
 from live_eval.live.parties import Parties, Party
 from live_eval.live.quick_scores import live_options, quick_judges
 from live_eval.live.screen import LiveScreen
-from live_eval.live.shared_screen import SharedScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.standings import Standing
 from live_eval.live.terminal import converse
@@ -67,7 +66,7 @@ class Watched:
         endpoints: Number of endpoints.
     """
 
-    def __init__(self, screen: LiveScreen | SharedScreen, endpoints: int) -> None:
+    def __init__(self, screen: LiveScreen, endpoints: int) -> None:
         self._screen = screen
         self._standing = Standing("") if endpoints == 1 else None  # several report theirs
         self.ready = asyncio.Event()
@@ -163,9 +162,7 @@ async def talk(
         console = Console(file=(folder / "screen").open("w"), force_terminal=True)
         with (
             parties.conversation(card, {}, device_hz=card.rate_hz) as conversation,
-            LiveScreen("reference", "", console)
-            if endpoints == 1
-            else SharedScreen(parties.standings, "", console) as screen,
+            LiveScreen(parties.standings, "", console) as screen,
         ):
             watched = Watched(screen, endpoints)
             async with asyncio.TaskGroup() as tasks:

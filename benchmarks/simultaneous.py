@@ -39,8 +39,8 @@ from live_eval.dialect import EndpointSettings
 from live_eval.live import AudioSide, LiveConversation
 from live_eval.live.parties import Parties, Party
 from live_eval.live.quick_scores import live_options
+from live_eval.live.screen import LiveScreen
 from live_eval.live.shared_conversation import SharedConversation
-from live_eval.live.shared_screen import SharedScreen
 from live_eval.live.standings import Standing
 from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
 from live_eval.reference.engine.signals import MARK, calibration_speech
@@ -339,7 +339,7 @@ async def without_scores(conversation: LiveConversation | SharedConversation) ->
 
 async def show(conversation: LiveConversation | SharedConversation, standings: Sequence[Standing]) -> None:
     """Draw the screen to a file that nobody reads."""
-    with SharedScreen(standings, "", Console(file=StringIO(), force_terminal=True, width=120)) as screen:
+    with LiveScreen(standings, "", Console(file=StringIO(), force_terminal=True, width=120)) as screen:
         async for update in conversation.updates():
             screen.show(update)
 

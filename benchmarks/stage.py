@@ -231,7 +231,7 @@ def report(path: Path) -> None:
     states = {
         "stage, thinking after the user's end": rows.late_ms("stage", "thinking", ends),
         "stage, speaking after the reply's onset": rows.late_ms("stage", "speaking", onsets, 60),
-        "stage, listening after the reply's end": rows.late_ms("stage", "listening", silences),
+        "stage, listening after the reply's end": rows.late_ms("stage", "listening", silences, 100),
     }
     heard = changes_of_hearing(rows)
     for place in range(len(ENDPOINTS)):

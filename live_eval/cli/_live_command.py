@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from live_eval.cli._shared_live import (
     HEADPHONES,
     converse,
     judges_of,
+    print_missing,
     spread_ns,
     talk_to_several,
 )
@@ -37,6 +38,7 @@ from live_eval.live.quick_scores import live_options
 from live_eval.live.recorded_user import RecordedUser, load_recorded_users
 from live_eval.live.screen import LiveScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
+from live_eval.live.standings import Standing
 from live_eval.live.terminal import Screen, key_help
 from live_eval.live.updates import AudioSide
 from live_eval.run.plan import Plan, make_live_plan, make_plan
@@ -92,7 +94,7 @@ def live_command(
     [endpoint] = endpoints
     config = read_target(endpoint, flags)
     options = live_options(judge_options(config.judges), scripted=bool(scripts or data))
-    judges = [spec.name for spec in judges_of(config, options, score=score)]
+    judges = judges_of(config, options, score=score, scripted=bool(scripts or data))
     folder = out or _options.new_folder(f"{names_of(endpoints)[0]}-live")
     if scripts is not None:
         performed = PerformedSet(takes or folder.with_name(f"{folder.name}-takes"))
@@ -105,12 +107,13 @@ def live_command(
     else:
         planned = _planned(config, data, loudspeaker)
     print_key(planned.plan.key_recipient)
-    print_judges_keys(judges, options)
+    print_judges_keys(judges.able, options)
+    print_missing(judges.missing)
     with open_sound_card(microphone, loudspeaker, listens=planned.recorded is None) as card:
         if planned.recorded is None and planned.performed is None and not half_duplex:
             click.echo(HEADPHONES, err=True)
-        party = Party(names_of(endpoints)[0], planned.plan, folder, judges, options)
-        _talk(party, planned, card, half_duplex=half_duplex, plain=plain)
+        party = Party(names_of(endpoints)[0], planned.plan, folder, judges.able, options)
+        _talk(party, planned, card, judges.missing, half_duplex=half_duplex, plain=plain)
     taken = planned.performed
     if taken is not None and (data_set := taken.load()) is not None:
         click.echo(f"takes: {taken.folder} ({counted(len(data_set.cases), 'recording')})\n")
@@ -152,7 +155,15 @@ def _planned(config: RunConfig, data: str | None, loudspeaker: str | None) -> _P
         return _Planned(plan=plan, recorded=run_loop(load_recorded_users(plan, progress.preparing)))
 
 
-def _talk(party: Party, planned: _Planned, card: SoundCard, *, half_duplex: bool, plain: bool) -> None:
+def _talk(
+    party: Party,
+    planned: _Planned,
+    card: SoundCard,
+    missing: Mapping[str, str],
+    *,
+    half_duplex: bool,
+    plain: bool,
+) -> None:
     """Run the conversation, and record it."""
     plan, performed = planned.plan, planned.performed
     delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
@@ -169,7 +180,7 @@ def _talk(party: Party, planned: _Planned, card: SoundCard, *, half_duplex: bool
     ) as conversation:
         manual = plan.turn_mode is TurnMode.MANUAL
         try:
-            with _screen(planned, plain=plain) as screen:
+            with _screen(planned, missing, plain=plain) as screen:
                 talk = converse(
                     conversation,
                     card,
@@ -207,14 +218,15 @@ def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool
 
 
 @contextlib.contextmanager
-def _screen(planned: _Planned, *, plain: bool) -> Iterator[Screen]:
+def _screen(planned: _Planned, missing: Mapping[str, str], *, plain: bool) -> Iterator[Screen]:
     plan, performs = planned.plan, planned.performed is not None
     if plain or not sys.stdout.isatty():
         recorded = "the recordings" if planned.recorded is not None else ""
         yield Lines(click.echo, streams="the take" if performs else recorded)
         return
     keys = key_help(manual=plan.turn_mode is TurnMode.MANUAL, performs=performs)
-    with LiveScreen(f"{plan.spec.name} · {plan.turn_mode.value}", keys, console()) as screen:
+    standing = Standing(f"{plan.spec.name} · {plan.turn_mode.value}")
+    with LiveScreen([standing], keys, console(), missing=missing) as screen:
         yield screen
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,13 @@ from live_eval.cli._screen import console
 from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.cli._targets import names_of, read_target
 from live_eval.errors import UsageError
-from live_eval.judging import JudgeSpec
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, kept_delay
 from live_eval.live.parties import MOST_ENDPOINTS, Parties, Party
-from live_eval.live.quick_scores import live_judges, live_options, quick_judges
+from live_eval.live.quick_scores import live_judges, live_options, quick_judges, unable_in_conversation
+from live_eval.live.screen import LiveScreen
 from live_eval.live.shared_conversation import SharedConversation
-from live_eval.live.shared_screen import SharedScreen
 from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.standings import Standing
 from live_eval.live.terminal import Screen, key_help
@@ -33,10 +33,18 @@ from live_eval.live.terminal import converse as converse_on_card
 from live_eval.run.plan import make_live_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
-from live_eval.scoring.judge_runner import JudgeOptions, check_named, judge_options
+from live_eval.scoring.judge_runner import JudgeOptions, check_device, judge_options
 from live_eval.session.event_loop import run as run_loop
 
-__all__ = ["HEADPHONES", "converse", "judges_of", "spread_ns", "talk_to_several"]
+__all__ = [
+    "HEADPHONES",
+    "ChosenJudges",
+    "converse",
+    "judges_of",
+    "print_missing",
+    "spread_ns",
+    "talk_to_several",
+]
 
 HEADPHONES = "Wear headphones: if the microphone picks up the reply, the reply is interrupted."
 """Advice printed before a conversation without half-duplex."""
@@ -59,13 +67,16 @@ def talk_to_several(
         raise UsageError(f"expected at most {MOST_ENDPOINTS} endpoints, got {len(targets)}")
     reject_endpoint_flags(flags, "several endpoints")
     named: list[Party] = []
+    missing: dict[str, str] = {}
     for name, target in zip(names_of(targets), targets, strict=True):
         config = read_target(target, flags)
         options = live_options(judge_options(config.judges), scripted=False)
-        judges = [spec.name for spec in judges_of(config, options, score=score)]
+        chosen = judges_of(config, options, score=score)
+        missing |= chosen.missing
         folder = _options.new_folder(f"{name}-live") if out is None else out.with_name(f"{out.name}-{name}")
-        named.append(Party(name, make_live_plan(config), folder, judges, options))
+        named.append(Party(name, make_live_plan(config), folder, chosen.able, options))
     parties = Parties(named, blind=blind)
+    print_missing(missing)
     for party in named:
         print_key(party.plan.key_recipient)
         print_judges_keys(party.judges, party.options)
@@ -84,19 +95,21 @@ def talk_to_several(
             device_spread_ns=spread_ns(delay),
         ) as conversation:
             try:
-                with _shared_screen(parties.standings, manual=manual, plain=plain) as screen:
+                with _shared_screen(parties.standings, missing, manual=manual, plain=plain) as screen:
                     run_loop(converse(conversation, card, screen, manual=manual, half_duplex=half_duplex))
             finally:
                 _print_standings(parties, votes)
 
 
 @contextlib.contextmanager
-def _shared_screen(standings: Sequence[Standing], *, manual: bool, plain: bool) -> Iterator[Screen]:
+def _shared_screen(
+    standings: Sequence[Standing], missing: Mapping[str, str], *, manual: bool, plain: bool
+) -> Iterator[Screen]:
     if plain or not sys.stdout.isatty():
         yield Lines(click.echo, [each.label for each in standings])
         return
     keys = key_help(manual=manual, endpoints=len(standings))
-    with SharedScreen(standings, keys, console()) as screen:
+    with LiveScreen(standings, keys, console(), missing=missing) as screen:
         yield screen
 
 
@@ -129,11 +142,34 @@ def spread_ns(delay: DeviceDelay | None) -> int:
     return round(delay.spread_ms * 1e6) if delay is not None else 0
 
 
-def judges_of(config: RunConfig, options: JudgeOptions, *, score: bool) -> list[JudgeSpec]:
-    """Return the judges that score the conversation, in execution order."""
+@dataclass(frozen=True, slots=True)
+class ChosenJudges:
+    """The judges of a conversation.
+
+    Args:
+        able: Names of those that can run, in execution order.
+        missing: Reasons why the others cannot, by name.
+    """
+
+    able: list[str]
+    missing: dict[str, str]
+
+
+def judges_of(
+    config: RunConfig, options: JudgeOptions, *, score: bool, scripted: bool = False
+) -> ChosenJudges:
+    """Return the judges of a conversation, which also takes place without those that cannot run."""
     named = config.judges.names if "names" in config.judges.model_fields_set else ()
-    check_named(live_judges(named, options), options)
-    return live_judges([*named, *(quick_judges() if score else ())], options)
+    check_device(options)
+    specs = live_judges([*named, *(quick_judges() if score else ())], options)
+    missing = unable_in_conversation(specs, options, scripted=scripted, connects=True)
+    return ChosenJudges([spec.name for spec in specs if spec.name not in missing], missing)
+
+
+def print_missing(missing: Mapping[str, str]) -> None:
+    """Print which judges do not score the conversation, and what they need."""
+    for judge, reason in missing.items():
+        click.echo(f"note: judge {judge} does not score, missing: {reason}", err=True)
 
 
 async def converse(

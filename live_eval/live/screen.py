@@ -1,33 +1,38 @@
-"""Show a live conversation on the terminal screen: meters, transcript, latest waterfall and keys."""
+"""Show a conversation with one or several endpoints on the terminal screen.
+
+The layout is the same as on the studio's stage: both voices on one axis, the turn's voice-to-voice latency in
+large digits and on a fixed scale, the state and the median so far, then scores, transcript and notes.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from live_eval.live.drawing import Drawing
-from live_eval.live.lines import (
-    duration,
-    in_words,
-    plain,
-    score_lines,
-    stopped,
-    take_line,
-    voice_to_voice,
+from live_eval.live.lines import in_words, plain
+from live_eval.live.screen_parts import (
+    figures,
+    latest_lines,
+    rows_of,
+    scores_of,
+    standings_table,
+    take_lines,
+    waterfall,
 )
 from live_eval.live.standings import Standing
 from live_eval.live.updates import (
     AudioSide,
     DeviceChanged,
     EchoDetected,
+    FromEndpoint,
+    HeardChanged,
     LatencyMeasured,
     Levels,
     QuickScores,
@@ -38,41 +43,57 @@ from live_eval.live.updates import (
     TakeChecked,
     TranscriptPiece,
     Update,
+    Voted,
     Xruns,
 )
+from live_eval.live.voice_strip import VoiceStrip
 
-__all__ = ["LiveScreen", "latency_bar", "latest_lines", "rows_of", "user_meter"]
+__all__ = ["LiveScreen"]
 
 _LINES = 14
-_METER = 30  # width in characters, for 60 dB
-_BAR = 40  # in characters
-_SCALE_NS = 3_000_000_000  # fixed end of the bars' scale, to make turns comparable
-_FRAME = 4  # width in columns
-_FIXED_ROWS = 6  # frame, meters, empty row and cursor row
-_FEWEST = 3
+_FRAME_ROWS = 3  # with the cursor's row
+_FRAME_COLUMNS = 4
+_FEWEST_ROWS = 4  # for the transcript; other parts are omitted first
 _TOLD = (State.LAUNCHING, State.DISCONNECTED, State.REPEATING, State.SCORING)
+_TAKES = (State.RECORDING, State.CHECKING, State.CHECKED)
 
 
 class LiveScreen:
     """A `Screen` on the terminal; use it as a context manager.
 
     Args:
+        standings: The endpoints' values, in the order of presentation. Those of several endpoints are updated
+            by their conversation; a single one is updated by the screen.
         keys: Key help for the bottom line.
         console: Output console; the terminal by default.
+        missing: Reasons why some of the named judges cannot run, by name.
     """
 
-    def __init__(self, title: str, keys: str, console: Console | None = None) -> None:
-        self._title = title
+    def __init__(
+        self,
+        standings: Sequence[Standing],
+        keys: str,
+        console: Console | None = None,
+        *,
+        missing: Mapping[str, str] | None = None,
+    ) -> None:
+        self._standings = standings
+        self._alone = len(standings) == 1
         self._keys = keys
         self._drawing = Drawing(self.render, console)
-        self._transcript: deque[tuple[AudioSide | None, str]] = deque(maxlen=_LINES)
-        self._pieces = dict.fromkeys(AudioSide, "")
-        self._levels = Levels(-90.0, -90.0)
+        self._voices = VoiceStrip()
+        self._said: deque[Text] = deque(maxlen=_LINES)
+        self._pieces = [dict.fromkeys(AudioSide, "") for _ in standings]
         self._speaks = False
-        self._standing = Standing(title)
-        self._turn: LatencyMeasured | None = None
-        self._scores: QuickScores | None = None
-        self._notes: dict[type | AudioSide, str] = {}
+        self._turn: LatencyMeasured | None = None  # of a single endpoint
+        self._scores: dict[int, QuickScores] = {}  # of the latest scored turn, by place
+        self._states: dict[int, str] = {}  # remarks on the current states, by place
+        self._notes: dict[type | AudioSide | str, str] = {
+            judge: f"{judge}: not installed ({why})" for judge, why in (missing or {}).items()
+        }
+        self._heard: int | None = 0
+        self._wins = (0,) * len(standings)
+        self._voted: dict[int, int | None] = {}
         self._asked: TakeAsked | None = None
         self._checked: TakeChecked | None = None
 
@@ -85,155 +106,130 @@ class LiveScreen:
 
     def show(self, update: Update) -> None:
         """Handle an update."""
-        self._standing.follow(update)
+        if self._alone:
+            self._standings[0].follow(update)
         match update:
+            case FromEndpoint():
+                self._show_endpoint(update.place, update.update)
             case Levels():
-                self._levels = update
+                self._voices.add(update, waits=self._state == "thinking")
+            case DeviceChanged(side):
+                self._notes[side] = in_words(update)
+            case HeardChanged():
+                self._heard = update.place
+            case Voted():
+                self._wins = update.wins
+                if update.number is not None:
+                    self._voted[update.number] = update.winner
+            case _ if self._alone:
+                self._show_endpoint(0, update)
+        self._drawing.changed()
+
+    @property
+    def _state(self) -> str:
+        """The state of the audible endpoint, or of the first one if all are audible in turn."""
+        return self._standings[self._heard or 0].in_words
+
+    def _show_endpoint(self, place: int, update: Update) -> None:
+        match update:
             case SpeechDetected():
                 self._speaks = update.speaking
-                if update.barge_in:
-                    self._transcript.append((None, in_words(update)))
-            case TranscriptPiece():
-                self._add_piece(update)
+                if self._alone and update.barge_in:
+                    self._said.append(Text(in_words(update), style="yellow"))
+            case TranscriptPiece(side, text, final):
+                pieces = self._pieces[place]
+                pieces[side] = text if final else pieces[side] + text
+                if final:
+                    self._end_line(place, side)
             case LatencyMeasured():
                 self._turn = update
                 for side in AudioSide:
-                    self._end_line(side, self._pieces[side])
+                    self._end_line(place, side)
+            case StateChanged():
+                self._tell_state(place, update)
             case QuickScores():
-                self._scores = update.merged(self._scores)
+                self._scores[place] = update.merged(self._scores.get(place))
             case TakeAsked():
                 self._asked, self._checked = update, None
             case TakeChecked():
                 self._checked = update
-            case StateChanged():
-                if update.failure is not None or update.state in _TOLD:
-                    self._transcript.append((None, in_words(update)))
             case Xruns() | EchoDetected():
                 self._notes[type(update)] = in_words(update)
-            case DeviceChanged(side):
-                self._notes[side] = in_words(update)
-            case _:
-                line = in_words(update)
-                if line:
-                    self._transcript.append((None, line))
-        self._drawing.changed()
 
-    def _add_piece(self, piece: TranscriptPiece) -> None:
-        if piece.final:
-            self._end_line(piece.side, piece.text)
-        else:
-            self._pieces[piece.side] += piece.text
+    def _tell_state(self, place: int, update: StateChanged) -> None:
+        """Remark on a state for as long as it lasts, and on the failure that ended a conversation."""
+        standing = self._standings[place]
+        if update.failure is not None or update.state in _TOLD:
+            label = "" if self._alone or update.failure is None else f"{standing.label}: "
+            self._states[place] = f"{label}{in_words(update)}"
+        elif not (update.state is State.ENDED and standing.failure is not None):
+            self._states.pop(place, None)
 
-    def _end_line(self, side: AudioSide, text: str) -> None:
-        self._pieces[side] = ""
-        if text.strip():
-            self._transcript.append((side, text.strip()))
+    def _end_line(self, place: int, side: AudioSide) -> None:
+        text, self._pieces[place][side] = self._pieces[place][side].strip(), ""
+        if text:
+            self._said.append(self._line(place, side, text))
+
+    def _line(self, place: int, side: AudioSide, text: str) -> Text:
+        label = self._standings[place].label
+        who = "you" if side is AudioSide.USER else "reply"
+        if not self._alone:
+            who = f"{label} heard you say" if side is AudioSide.USER else label
+        style = "bold" if side is AudioSide.USER else "cyan"
+        return Text(f"{plain(who)}: ", style="dim") + Text(plain(text), style=style)
 
     def render(self) -> RenderableType:
         """Return the current contents of the screen."""
-        meters = user_meter(self._levels, speaks=self._speaks)
-        meters.add_row("reply", _meter(self._levels.reply), f"{self._levels.reply:4.0f} dB")
-        below: list[Text | Table] = []
-        if self._turn is not None:
-            below += [Text(), _waterfall(self._turn)]
-        if self._scores is not None:
-            below += [Text(), *_scores(self._scores)]
-        below += [Text(note, style="yellow") for note in self._notes.values()]
-        lines = [*self._transcript, *((side, f"{text} …") for side, text in self._pieces.items() if text)]
-        take = [] if self._asked is None else _take(self._asked, self._checked)
-        below = [*take, *below] if self._standing.state is State.RECORDING else below
         width, height = self._drawing.console.size
-        room = height - _FIXED_ROWS - sum(rows_of(part, width) for part in below)
-        parts = [
-            meters,
-            Text(),
-            *latest_lines([_transcript_line(side, text) for side, text in lines], room, width),
-            *below,
+        number = max((number for each in self._standings for number in each.turns), default=0)
+        table = standings_table(
+            self._standings,
+            number,
+            width,
+            heard=self._heard,
+            wins=() if self._alone else self._wins,
+            winner=self._voted.get(number, -1),
+        )
+        voices = self._voices.rows(width - _FRAME_COLUMNS, speaks=self._speaks)
+        labels = ["" if self._alone else each.label for each in self._standings]
+        labelled = ((labels[place], each) for place, each in sorted(self._scores.items()))
+        scores: list[Text | Table] = [*scores_of(labelled)]
+        remarks = dict.fromkeys((*self._states.values(), *self._notes.values()))
+        notes = [Text(plain(note), style="yellow") for note in remarks]
+        takes = self._alone and self._standings[0].state in _TAKES
+        take = take_lines(self._asked, self._checked) if takes and self._asked is not None else []
+        steps: list[Text | Table] = []
+        if self._alone and self._turn is not None:
+            steps.append(waterfall(self._turn))
+        large: list[Text | Table] = [figures(self._standings, number), Text()] if number else []
+        fixed: list[Text | Table] = [voices, Text(), table, *take, *notes]
+
+        def room() -> int:
+            parts = (*fixed, *large, *steps, *scores)
+            return height - _FRAME_ROWS - sum(rows_of(part, width) for part in parts)
+
+        for optional in (large, steps, scores):
+            if room() < _FEWEST_ROWS:
+                optional.clear()
+        said = [
+            *self._said,
+            *(
+                self._line(place, side, f"{text} …")
+                for place, pieces in enumerate(self._pieces if self._alone else [])
+                for side, text in pieces.items()
+                if text.strip()
+            ),
         ]
-        title = f"{escape(self._title)} · {self._standing.in_words}"
-        return Panel(Group(*parts), title=title, subtitle=self._keys, title_align="left")
+        parts = [voices, Text(), *large, table, *take, *latest_lines(said, room(), width)]
+        return Panel(
+            Group(*parts, *steps, *scores, *notes),
+            title=plain(self._title),
+            subtitle=self._keys,
+            title_align="left",
+        )
 
-
-def latest_lines(said: Sequence[Text], room: int, width: int) -> Sequence[Text]:
-    """Return the latest lines that fit in `room` rows, at least a few of them."""
-    rows = [rows_of(text, width) for text in said]
-    while len(said) > 1 and (len(said) > _LINES or sum(rows[-len(said) :]) > max(room, _FEWEST)):
-        said = said[1:]
-    return said
-
-
-def rows_of(part: Text | Table, width: int) -> int:
-    """Return the height of a screen part in rows."""
-    if isinstance(part, Table):
-        return part.row_count
-    return max(1, math.ceil(part.cell_len / max(1, width - _FRAME)))
-
-
-def user_meter(levels: Levels, *, speaks: bool) -> Table:
-    """Return a table with the meter of the user's level."""
-    table = Table.grid(padding=(0, 1))
-    who = "muted" if levels.muted else "you speak" if speaks else "you"
-    table.add_row(who.ljust(9), _meter(levels.user), f"{levels.user:4.0f} dB")
-    return table
-
-
-def _meter(level: float) -> Text:
-    """Return the meter of a level in dBFS."""
-    full = round(max(0.0, min(1.0, (level + 60) / 60)) * _METER)
-    style = "red" if level > -3 else "green"
-    return Text("█" * full, style=style) + Text("░" * (_METER - full), style="dim")
-
-
-def _transcript_line(side: AudioSide | None, text: str) -> Text:
-    if side is None:
-        return Text(plain(text), style="yellow")
-    name, style = ("you: ", "bold") if side is AudioSide.USER else ("reply: ", "cyan")
-    return Text(name, style="dim") + Text(plain(text), style=style)
-
-
-def _waterfall(turn: LatencyMeasured) -> Text | Table:
-    """Return a turn's waterfall, in which each step's bar begins where the previous bar ends."""
-    failure = turn.record.failure
-    if failure is not None:
-        return Text(plain(in_words(turn)), style="red")
-    table = Table.grid(padding=(0, 1))
-    table.add_row(
-        Text(f"turn {turn.number}", style="bold"), Text(f"voice to voice {voice_to_voice(turn)}"), ""
-    )
-    parts = {name: ns for name, ns in turn.reply_steps.items() if ns > 0}
-    begin = 0
-    for name, ns in parts.items():
-        table.add_row(name.replace("_", " "), latency_bar(ns, begin), f"{ns / 1e6:.0f} ms")
-        begin += ns
-    if stopped(turn):
-        table.add_row("", Text(stopped(turn), style="yellow"), "")
-    return table
-
-
-def latency_bar(ns: int, begin_ns: int = 0) -> Text:
-    """Return the bar, on the common scale, of a latency that begins at `begin_ns`; empty for 0 or less.
-
-    A bar that the scale cuts ends in an arrow.
-    """
-    at, end = (min(_BAR - 1, each * _BAR // _SCALE_NS) for each in (begin_ns, begin_ns + ns))
-    bar = "█" * max(1, end - at) if ns > 0 else ""
-    return Text(" " * at) + Text(f"{bar[:-1]}▶" if bar and begin_ns + ns > _SCALE_NS else bar, style="blue")
-
-
-def _take(asked: TakeAsked, checked: TakeChecked | None) -> list[Text]:
-    """Return a take's script and the result of its check."""
-    again = f", attempt {asked.attempt}" if asked.attempt > 1 else ""
-    lines = [
-        Text(f"take {asked.number} of {asked.total}{again}: say this", style="dim")
-        + Text(f" {plain(asked.direction)}", style="bold yellow"),
-        Text(plain(asked.text), style="bold"),
-    ]
-    if checked is not None:
-        lines.append(Text(plain(take_line(checked)), style="red" if checked.problems else "green"))
-    return [*lines, Text()]
-
-
-def _scores(scores: QuickScores) -> list[Text]:
-    lines = score_lines(scores)
-    heading = [Text(f"scores of {scores.turn_id}{duration(scores)}", style="bold")] if lines else []
-    return [*heading, *(Text(plain(line)) for line in lines)]
+    @property
+    def _title(self) -> str:
+        if self._alone:
+            return f"{self._standings[0].label} · {self._state}"
+        return "all in turn" if self._heard is None else f"you hear {self._standings[self._heard].label}"

@@ -99,6 +99,7 @@ SUBJECTS = {
     "unit/data/test_script_columns.py",
     "unit/export/test_failures.py",
     "unit/judges/test_injections.py",
+    "unit/live/test_shared_screen.py",
     "unit/recording/test_damage.py",
     "unit/recording/test_foreign_files.py",
     "unit/recording/test_foreign_run.py",

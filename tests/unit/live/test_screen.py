@@ -9,7 +9,8 @@ from rich.console import Console
 
 from live_eval.errors import FailureKind
 from live_eval.live.lines import Lines, in_words
-from live_eval.live.screen import LiveScreen, latency_bar
+from live_eval.live.screen import LiveScreen
+from live_eval.live.standings import Standing
 from live_eval.live.updates import (
     AudioSide,
     EchoDetected,
@@ -45,6 +46,8 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
             "disconnected: closed: the endpoint closed the connection",
         ),
         (StateChanged(State.RECORDING), ""),
+        (StateChanged(State.CHECKING), "checking the take …"),
+        (StateChanged(State.CHECKED), ""),
         (TakeAsked(2, 15, "I am home.", "with a sigh"), "take 2 of 15: say this with a sigh: I am home."),
         (
             TakeAsked(2, 15, "I am home.", "with a sigh", attempt=3),
@@ -147,7 +150,9 @@ def shown(screen: LiveScreen, *updates: Update) -> str:
 
 @pytest.fixture
 def screen() -> LiveScreen:
-    return LiveScreen("toy · manual", "q quit", Console(file=StringIO(), width=100, force_terminal=False))
+    return LiveScreen(
+        [Standing("toy · manual")], "q quit", Console(file=StringIO(), width=100, force_terminal=False)
+    )
 
 
 def test_the_screen_shows_the_main_scores(screen: LiveScreen) -> None:
@@ -158,7 +163,7 @@ def test_the_screen_shows_the_main_scores(screen: LiveScreen) -> None:
 
 def test_the_latest_transcript_stays_visible_on_a_small_screen() -> None:
     console = Console(file=StringIO(), width=80, height=20, force_terminal=False)
-    screen = LiveScreen("toy", "q quit", console)
+    screen = LiveScreen([Standing("toy")], "q quit", console)
     for number in range(9):
         screen.show(TranscriptPiece(AudioSide.USER, f"{number} " + "word " * 30, final=True))
     screen.show(SCORES)
@@ -203,13 +208,18 @@ def test_the_screen_shows_levels_transcript_and_notes(screen: LiveScreen) -> Non
 
 def test_a_take_stays_on_the_screen_until_it_is_streamed() -> None:
     output = StringIO()
-    screen = LiveScreen("model", "keys", Console(file=output, width=80, height=24, force_terminal=False))
+    screen = LiveScreen(
+        [Standing("model")], "keys", Console(file=output, width=80, height=24, force_terminal=False)
+    )
     screen.show(StateChanged(State.RECORDING))
     screen.show(TakeAsked(1, 3, "I am \x1b[2Jhome.", "in a whisper"))
     screen.show(Levels(-30, -90))
     shown = rendered(screen)
     assert "take 1 of 3: say this in a whisper" in shown
     assert "I am  [2Jhome." in shown
+    screen.show(StateChanged(State.CHECKING))
+    assert "model · checking" in rendered(screen)
+    screen.show(StateChanged(State.CHECKED))
     screen.show(TakeChecked("I am home", -30, 1.0, ("too quiet",)))
     assert "too quiet" in rendered(screen)
     screen.show(StateChanged(State.STARTING))
@@ -223,6 +233,17 @@ def rendered(screen: LiveScreen) -> str:
     return captured.get()
 
 
-def test_a_bar_that_the_scale_cuts_ends_in_an_arrow() -> None:
-    assert [latency_bar(ns).plain[-1] for ns in (2_900_000_000, 3_560_000_000)] == ["█", "▶"]
-    assert latency_bar(0, 4_000_000_000).plain.strip() == ""
+def test_a_remark_on_a_state_lasts_as_long_as_the_state(screen: LiveScreen) -> None:
+    assert "models load" in shown(screen, StateChanged(State.LAUNCHING))
+    assert "models load" not in shown(screen, StateChanged(State.STARTING))
+    assert "closed the connection" in shown(screen, StateChanged(State.DISCONNECTED, LOST))
+    assert "closed the connection" not in shown(screen, StateChanged(State.STARTING))
+    assert "closed the connection" in shown(
+        screen, StateChanged(State.DISCONNECTED, LOST), StateChanged(State.ENDED)
+    )
+
+
+def test_a_judge_that_cannot_run_is_named_on_the_screen() -> None:
+    console = Console(file=StringIO(), width=100, force_terminal=False)
+    screen = LiveScreen([Standing("toy")], "q quit", console, missing={"utmos": "weights"})
+    assert "utmos: not installed (weights)" in shown(screen)

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from live_eval.errors import FailureKind
 from live_eval.live.lines import Lines
-from live_eval.live.shared_screen import SharedScreen
+from live_eval.live.screen import LiveScreen
 from live_eval.live.standings import Standing
 from live_eval.live.terminal import key_help
 from live_eval.live.updates import (
@@ -59,7 +59,7 @@ def test_the_endpoints_are_shown_side_by_side() -> None:
     output = StringIO()
     standings = [Standing("quick"), Standing("slow")]
     keys = key_help(manual=False, endpoints=2)
-    with SharedScreen(standings, keys, Console(file=output, width=110)) as screen:
+    with LiveScreen(standings, keys, Console(file=output, width=110)) as screen:
         for update in UPDATES:
             if isinstance(update, FromEndpoint):
                 standings[update.place].follow(update.update)
@@ -99,7 +99,7 @@ def test_the_endpoints_are_printed_as_lines() -> None:
 
 def test_notes_stay_visible_on_a_small_screen() -> None:
     console = Console(file=StringIO(), width=80, height=24, force_terminal=True)
-    screen = SharedScreen([Standing(f"endpoint {place}") for place in range(4)], "q quit", console)
+    screen = LiveScreen([Standing(f"endpoint {place}") for place in range(4)], "q quit", console)
     for place in range(4):
         scores = {f"judge{number}.x": 3.0 for number in range(8)}
         screen.show(FromEndpoint(place, QuickScores("turn-0001", scores, number=1)))

@@ -1,0 +1,33 @@
+"""Both voices as waveforms of characters."""
+
+from rich.console import Console
+
+from live_eval.live.updates import Levels
+from live_eval.live.voice_strip import VoiceStrip
+
+
+def rows(strip: VoiceStrip, width: int = 40) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(strip.rows(width, speaks=False))
+    return captured.get().splitlines()
+
+
+def test_both_voices_and_the_wait_between_them_are_on_one_axis() -> None:
+    strip = VoiceStrip()
+    for user, reply, waits in ((-6, -90, False), (-90, -90, True), (-90, -30, False)):
+        for _ in range(6):
+            strip.add(Levels(user, reply), waits=waits)
+    assert rows(strip) == [
+        "you                    ▇▇▇···     -90 dB",
+        "reply                        ▄▄▄  -30 dB",
+    ]
+
+
+def test_a_muted_voice_is_silent_and_the_latest_columns_are_shown() -> None:
+    strip = VoiceStrip()
+    for _ in range(1_000):
+        strip.add(Levels(-3, -3, muted=True), waits=False)
+    user, reply = rows(strip)
+    assert user.split() == ["muted", "-3", "dB"]
+    assert reply.count("█") == 22
