@@ -274,7 +274,7 @@ MCQ = _local(
 
 BENCHMARK_RULES = _local(
     name="benchmark_rules",
-    version="5",
+    version="6",
     title="correctness of replies to other benchmarks' items, by the benchmarks' own rules and by "
     "live-eval's",
     implementation="live_eval.judges.benchmark_rules:BenchmarkRules",
