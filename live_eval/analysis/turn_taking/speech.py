@@ -39,7 +39,9 @@ PAUSE_NS = 150_000_000
 SIMULTANEOUS_NS = 50_000_000
 """The maximum time by which an utterance may precede a reply and still count as overlapping it."""
 _REACTION_NS = 50_000_000
-"""The minimum time for a reaction to the user; a reply that falls silent sooner does so on its own."""
+"""The minimum time for an unreported reaction; a reply that falls silent sooner may do so on its own."""
+_REPORT_NS = 20_000_000
+"""The maximum time from a reply's last audible sample to the endpoint's report of the stop: one frame."""
 
 
 class Stretch(NamedTuple):
@@ -117,6 +119,12 @@ class AgentSpeech:
     text: str = ""
     unsure: str = ""
 
+    def stops_at(self, at_ns: int) -> bool:
+        """Return whether a reported stop, after a given time, explains the end of the last audible part."""
+        if self.cancelled_ns is None or not self.sounds:
+            return False
+        return at_ns <= self.cancelled_ns <= self.sounds[-1].end_ns + _REPORT_NS
+
     @property
     def began_ns(self) -> int | None:
         """The time of the announcement or the first audible sample, whichever is earlier, or None."""
@@ -152,16 +160,17 @@ class Conversation:
     def reply_at(self, at_ns: int) -> AgentSpeech | None:
         """Return the reply that is audible when the user begins to speak, or None.
 
-        A reply is not audible during its pauses, or if it falls silent within `_REACTION_NS`, which is too
-        soon to be a reaction to the user. A reply that begins within `SIMULTANEOUS_NS` counts as audible.
+        A reply is not audible during its pauses, or if it falls silent within `_REACTION_NS`, unless the
+        endpoint reports at that moment that it was stopped: an endpoint next to us that detects speech by
+        energy stops within 9 to 60 ms. A reply that begins within `SIMULTANEOUS_NS` counts as audible.
         """
-        sounding = (
-            each
-            for each in reversed(self.agent)
-            for place, sound in enumerate(each.sounds)
-            if sound.start_ns - (0 if place else SIMULTANEOUS_NS) <= at_ns <= sound.end_ns - _REACTION_NS
-        )
-        return next(sounding, None)
+        for each in reversed(self.agent):
+            for place, sound in enumerate(each.sounds):
+                reacts = each.stops_at(at_ns) and place == len(each.sounds) - 1
+                last_ns = sound.end_ns - (1 if reacts else _REACTION_NS)
+                if sound.start_ns - (0 if place else SIMULTANEOUS_NS) <= at_ns <= last_ns:
+                    return each
+        return None
 
 
 def overlaps(user: Sequence[Stretch], agent: Sequence[Stretch]) -> Iterator[Stretch]:

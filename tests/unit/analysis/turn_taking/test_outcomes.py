@@ -107,6 +107,31 @@ def test_an_endpoint_that_takes_a_pause_for_the_end_is_premature(
 # -- Interruptions -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("silent_ms", "reported_ms", "stop_ms"),
+    [
+        (3015, 3015, 15),  # pipecat's bot, which detects speech by its energy
+        (3001, 3021, 1),
+        (3046, 3046, 46),
+        (3049, None, None),  # its own pause or end
+        (3015, 3036, None),  # it was silent before it was stopped
+        (3015, 2990, None),  # stopped before the user spoke
+        (3000, 3000, None),
+        (3050, None, 50),
+    ],
+)
+def test_a_stop_within_50_ms_counts_if_the_endpoint_reports_it(
+    silent_ms: int, reported_ms: int | None, stop_ms: int | None
+) -> None:
+    reported = {} if reported_ms is None else {"cancelled_ns": reported_ms}
+    agent = [replies((2000, silent_ms), completed=False, **reported)]
+    found = judge(talk([ASKED, STOP], agent), Rule.INTERRUPTION)
+    assert (found.outcome is Outcome.NOT_OVERLAPPING) == (stop_ms is None)
+    assert ms(found.durations_ns, "audible_stop") == stop_ms
+    if stop_ms is not None:
+        assert found.outcome is (Outcome.FELL_SILENT if reported_ms is None else Outcome.YIELDED)
+
+
 def test_a_reply_that_is_stopped_in_time_has_yielded() -> None:
     stopped = replies((2000, 3400), cancelled_ns=3300, completed=False, discarded_ns=5000 * MS)
     found = judge(talk([ASKED, STOP], [stopped, replies((4800, 6000), created_ns=4700)]), Rule.INTERRUPTION)
