@@ -179,11 +179,10 @@ class Stage extends Conversation {
   }
 
   inOne({ run }) {
-    const { turns, failed, soFar } = this.latency;
+    const { turns, failed } = this.latency;
     const count = turns.size + failed.size;
     return [
       make("p", {}, `${counted(count, "turn")}${failed.size ? `, ${failed.size} failed` : ""}`),
-      make("p", {}, `Voice to voice: ${soFar}.`),
       make("p", { class: "stage-links" }, make("a", { href: `#/runs/${run}` }, "Open the run")),
     ];
   }

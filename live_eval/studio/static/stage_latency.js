@@ -19,6 +19,7 @@ export class VoiceToVoice {
     this.errors = new Map(); // error bars by turn number
     this.failed = new Set();
     this.waiting = false;
+    this.heading = make("h2", {}, "Voice to voice");
     this.large = make("p", { class: "stage-figure" }, "–");
     this.bar = make("div", { class: "stage-bar" });
     this.spread = make("div", { class: "stage-spread", hidden: true });
@@ -33,7 +34,7 @@ export class VoiceToVoice {
     this.element = make(
       "section",
       { class: "stage-latency", "aria-label": "Voice to voice" },
-      make("h2", {}, "Voice to voice"),
+      this.heading,
       this.large,
       make(
         "div",
@@ -98,6 +99,7 @@ export class VoiceToVoice {
     const { values } = this;
     if (!values.length) return;
     const median = quantile(values, 0.5);
+    this.heading.textContent = "Voice to voice, median";
     fill(this.large, number(median), make("small", {}, " ms"));
     this.bar.style.width = `${share(median)}%`;
     this.bar.toggleAttribute("data-beyond", median > SCALE_MS);
