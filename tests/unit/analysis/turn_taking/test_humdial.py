@@ -1,5 +1,8 @@
 """HumDial's weighting, by hand and against its results page."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from live_eval.analysis.metric_definition import MetricValue
@@ -16,6 +19,16 @@ FASTEST_S, BASELINE_S = 0.624, 2.531  # HelloWorld and the baseline on the resul
 )
 def test_delay_scores_are_those_of_the_results_page(delay_s: float, score: float) -> None:
     assert humdial.delay_score(delay_s, FASTEST_S, BASELINE_S) == pytest.approx(score, abs=0.1)
+
+
+def test_the_published_rows_follow_from_their_parts() -> None:
+    page = Path(__file__).resolve().parents[4] / "docs/reference/turn-taking-metrics.md"
+    row = re.compile(r"\| .+ \| ([\d.]+) \| ([\d.]+) \| (\d\.\d{3}) \| ([\d.]+) \| ([\d.]+) \|")
+    rows = [tuple(map(float, found)) for found in row.findall(page.read_text("utf-8"))]
+    assert len(rows) == 13
+    for interruption, rejection, delay_s, score, total in rows:
+        assert humdial.delay_score(delay_s, FASTEST_S, BASELINE_S) == pytest.approx(score, abs=0.1)
+        assert 0.4 * interruption + 0.4 * rejection + 0.2 * score == pytest.approx(total, abs=0.1)
 
 
 def delay(as_defined: float | None, corrected: float | None = None, why: str = "") -> MetricValue:
