@@ -130,8 +130,11 @@ def test_data_check_accepts_the_instructions_that_have_a_rule() -> None:
     assert RULES.keys() == INSTRUCTIONS.keys()
 
 
+WRONG_VALUES: tuple[Any, ...] = (None, 0, "", [], "(", ["("], {})
+
+
 def test_data_check_names_the_values_that_a_rule_cannot_use() -> None:
-    others = [  # of the instructions without random replies
+    others: list[tuple[str, str, dict[str, Any]]] = [  # of the instructions without random replies
         ("", "language:response_language", {"language": "en"}),
         ("", "length_constraints:number_sentences", {"num_sentences": 2, "relation": "less than"}),
         ("", "change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "at least"}),
@@ -141,7 +144,7 @@ def test_data_check_names_the_values_that_a_rule_cannot_use() -> None:
         seen.add(instruction)
         assert list(unusable_values(instruction, values)) == []
         for name in values:
-            for wrong in (None, 0, "", [], "(", ["("], {}):
+            for wrong in WRONG_VALUES:
                 altered = {**values, name: wrong}
                 try:
                     follows(reply or "x", instruction, altered)
