@@ -100,10 +100,7 @@ class TurnView:
     def scores(self) -> dict[str, ScoreCell]:
         """The scores, or the reasons for missing ones, by column name; a failed turn has no scores."""
         turn = self.record
-        cells = {
-            column.name: self.table.cell(turn.turn_id, turn.case.task, column)
-            for column in self.table.columns
-        }
+        cells = self.table.cells(turn.turn_id, turn.case.task)
         if turn.captured:
             return cells
         none = ScoreCell("unscored", None, TURN_FAILED)
@@ -215,7 +212,8 @@ class TurnView:
 
     def audio_path(self, file: Path | None) -> str | None:
         """Return an audio path relative to the run folder, so that it stays valid if the folder is moved."""
-        return None if file is None else file.relative_to(self.folder).as_posix()
+        # much faster than `relative_to`
+        return None if file is None else file.as_posix().removeprefix(f"{self.folder.as_posix()}/")
 
     @property
     def notes(self) -> Mapping[str, str]:
@@ -237,7 +235,7 @@ class TurnView:
             "session": turn.session_id,
             "model": turn.model,
             # A page must not reveal local paths.
-            "recording": Path(*turn.case.audio_path.parts[-2:]).as_posix(),
+            "recording": "/".join(turn.case.audio_path.as_posix().split("/")[-2:]),
             "both sides": self.audio_path(turn.both_file),
             "reply": self.audio_path(turn.reply_file),
             "audio lost": self.lost_audio,

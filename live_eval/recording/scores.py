@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import TypeAdapter
 
@@ -49,6 +49,7 @@ _COLUMNS = 'judge, version, turn_id, status, "values", reason, detail, id'
 
 ScoreStatus: TypeAlias = Literal["scored", "unscored", "failed"]
 _STATUS: TypeAdapter[ScoreStatus] = TypeAdapter(ScoreStatus)
+_STATUSES: Mapping[str, ScoreStatus] = MappingProxyType({each: each for each in get_args(ScoreStatus)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +401,7 @@ def _score(row: sqlite3.Row) -> ScoreRow:
         judge=judge,
         version=version,
         turn_id=turn_id,
-        status=_STATUS.validator.validate_python(status),
+        status=_STATUSES.get(status) or _STATUS.validator.validate_python(status),
         values=encoding.numbers(values),
         reason=reason,
         detail=encoding.mapping(detail) if detail != "{}" else {},

@@ -144,6 +144,8 @@ class Redactor:
 
     def suspects(self, text: str) -> bool:
         """Return whether `text` would change this text. Fast for text without secrets."""
+        if not self._secrets and "@" not in text and "sk-" not in text and "Bearer" not in text:
+            return False  # the same, faster: every row of a database is checked
         return self.text(text) != text
 
     def exposed_in(self, value: Any) -> str | None:

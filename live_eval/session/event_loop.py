@@ -30,6 +30,7 @@ __all__ = [
     "raise_priority",
     "run",
     "stagger_ns",
+    "uncollected",
     "undisturbed",
     "ungrouped",
 ]
@@ -200,6 +201,23 @@ class _Holders(threading.local):
 
 
 _holders = _Holders()
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause automatic garbage collection while many permanent objects are created.
+
+    Each collection would visit all of them, which takes a fifth of the time to read a large run.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if _holders.number == 0:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -231,6 +231,8 @@ def _together(measures: Sequence[Measure], replies: Sequence[Reply], seed: int) 
     measurable = frozenset.intersection(*(measure.measurable for measure in measures))
 
     def distance(one: int, other: int) -> float:
+        if len(measures) == 1:  # twice as fast
+            return measures[0].distance(one, other) / scales[0]
         parts = [
             measure.distance(one, other) / scale for measure, scale in zip(measures, scales, strict=True)
         ]

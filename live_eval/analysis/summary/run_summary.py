@@ -40,6 +40,7 @@ from live_eval.analysis.summary.task_metrics import TaskSummary, summarise_tasks
 from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, summarise_vocal_sounds
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
+from live_eval.session.event_loop import uncollected
 from live_eval.text.wording import counted
 
 __all__ = [
@@ -270,6 +271,7 @@ class RunSummary:
     def _captured(self) -> tuple[Observation, ...]:
         return tuple(turn for turn in self.turns if turn.captured)
 
+    @uncollected()
     def as_json(self, *, cues: bool = True) -> dict[str, Any]:
         """Return the metrics as printed by ``live-eval show --json``; its keys are stable.
 
@@ -316,6 +318,7 @@ class RunSummary:
         }
 
 
+@uncollected()
 def summarise(
     run: RunReader,
     scores: ScoreReader,

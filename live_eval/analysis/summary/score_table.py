@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -161,14 +161,18 @@ class ScoredValues:
         self._places: dict[str, int] = {}
         self._given: dict[tuple[str, str], tuple[array[int], array[float]]] = {}
         self._values: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._together: tuple[Sequence[ScoreColumn], NDArray[np.float64]] | None = None
 
     def add(self, row: ScoreRow) -> None:
         """Add the values of a scored judgement."""
         place = self._places.setdefault(row.turn_id, len(self._places))
         for output, value in row.values.items():
-            places, values = self._given.setdefault((row.judge, output), (array("q"), array("d")))
-            places.append(place)
-            values.append(value)
+            key = row.judge, output
+            given = self._given.get(key)
+            if given is None:
+                given = self._given[key] = array("q"), array("d")
+            given[0].append(place)
+            given[1].append(value)
 
     def of(self, turn_ids: Sequence[str], column: ScoreColumn) -> NDArray[np.float64]:
         """Return the values of the given turns, shape (turns,)."""
@@ -177,8 +181,18 @@ class ScoredValues:
 
     def one(self, turn_id: str, column: ScoreColumn) -> float | None:
         """Return the value of a turn."""
-        value = float(self._array(column)[self._places.get(turn_id, -1)])
+        value = self._array(column).item(self._places.get(turn_id, -1))
         return None if value != value else value
+
+    def all_of(self, turn_id: str, columns: Sequence[ScoreColumn]) -> list[float]:
+        """Return the values of a turn; NaN where missing. Fast if the same columns are requested again."""
+        if self._together is None or self._together[0] is not columns:
+            values = np.empty((len(self._places) + 1, len(columns)))
+            for place, column in enumerate(columns):
+                values[:, place] = self._array(column)
+            self._together = columns, values
+        row: list[float] = self._together[1][self._places.get(turn_id, -1)].tolist()
+        return row
 
     def _array(self, column: ScoreColumn) -> NDArray[np.float64]:
         key = column.judge, column.output
@@ -213,8 +227,20 @@ class ScoreTable:
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
         """Return a turn's score for its task; turns that were not judged are unscored."""
-        if (value := self.scored_values.one(turn_id, column)) is not None:
-            return ScoreCell("scored", value, "")
+        value = self.scored_values.one(turn_id, column)
+        return self._missing(turn_id, task, column) if value is None else ScoreCell("scored", value, "")
+
+    def cells(self, turn_id: str, task: Task) -> dict[str, ScoreCell]:
+        """Return a turn's scores for its task by column name; see `cell`."""
+        values = self.scored_values.all_of(turn_id, self.columns)
+        return {
+            column.name: ScoreCell("scored", value, "")
+            if value == value
+            else self._missing(turn_id, task, column)
+            for column, value in zip(self.columns, values, strict=True)
+        }
+
+    def _missing(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
         row = self.rows.get(turn_id, {}).get(column.judge)
         if row is None and task not in column.tasks:
             return ScoreCell("unscored", None, f"not applicable to the task {task.value}")
@@ -329,7 +355,7 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     specs = {spec.name: spec for spec in installed_judges()}
     asking = {name for name, spec in specs.items() if spec.role is JudgeRole.MULTIPLE_CHOICE}
     rows, values = JudgedTurns(), ScoredValues()
-    models: dict[str, Counter[str]] = {}
+    models: defaultdict[str, Counter[str]] = defaultdict(Counter)
     answered = failed = asked = 0
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
     if turn_id is not None:
@@ -342,11 +368,10 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
         rows.add(row)
         if row.status == "scored":
             values.add(row)
-        for output in row.values:
-            given[row.judge].setdefault(output)
+        given[row.judge] |= dict.fromkeys(row.values)
         if row.status != "unscored":
             model = row.detail.get("answered_by") or row.detail.get("model")
-            named = models.setdefault(row.judge, Counter())
+            named = models[row.judge]
             if isinstance(model, str):
                 named[model] += 1
         if row.judge in asking:

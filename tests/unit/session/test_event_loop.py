@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from live_eval.session.event_loop import Collector, LoopProbe, undisturbed
+from live_eval.session.event_loop import Collector, LoopProbe, uncollected, undisturbed
 from live_eval.testing.fake_clock import FakeClock
 
 MS = 1_000_000
@@ -86,6 +86,21 @@ def test_overlapping_uses_collect_once_and_the_last_restores_the_settings(
     assert gc.get_freeze_count() == 0
     assert sys.getswitchinterval() == interval_s
     assert made == [2]
+
+
+def test_collection_is_off_while_a_run_is_read_but_stays_off_for_timed_code() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    timed = undisturbed()
+    with uncollected():
+        timed.__enter__()
+    assert not gc.isenabled()
+    timed.__exit__(None, None, None)
+    assert gc.isenabled()
 
 
 async def test_the_probe_keeps_the_last_readings_in_order() -> None:
