@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
 from live_eval.report.clip_choice import turns_to_hear
 from live_eval.report.compare import compare, prompts_in_words
-from live_eval.report.embedded_audio import MOST_STEPS, STREAMED_STEPS, clips
+from live_eval.report.embedded_audio import STREAMED_STEPS, Clip, clips, drawn_envelope
 from live_eval.report.glossary import DEFINITIONS, LAG_NOTE, licence_note
 from live_eval.report.leaderboard.board import PUBLISHED_NOTE, tables_with_runs
 from live_eval.report.leaderboard.render import board_helpers
@@ -46,6 +46,7 @@ from live_eval.report.text_formats import as_csv, as_json, as_markdown
 from live_eval.report.trade_off_plots import trade_off_plot
 from live_eval.report.turns import TurnRow, turn_order, turn_row
 from live_eval.scoring.scoring_run import Progress
+from live_eval.session.event_loop import uncollected
 from live_eval.text.mappings import flattened
 
 __all__ = ["ReportFormat", "open_runs", "write_report"]
@@ -57,11 +58,17 @@ AUDIO_MB = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenRun:
-    """A run in a report; `retime` is whether its latencies are recomputed."""
+    """A run in a report.
+
+    Args:
+        sounds: Audio file of both sides, by turn ID, without missing ones.
+        retime: Whether the latencies are recomputed.
+    """
 
     reader: RunReader
     view: RunView
     compared: ComparedRun
+    sounds: Mapping[str, Path]
     retime: bool
 
 
@@ -94,10 +101,17 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
             if opened:
                 first = opened[0]
                 differences = compare((first.compared, run), (first.view.summary, summary))
-            opened.append(OpenRun(reader, RunView(len(opened), label, summary, differences), run, retime))
+            sounds = {
+                turn_id: file
+                for turn_id, file in reader.both_files().items()
+                if turn_id not in summary.lost_audio
+            }
+            view = RunView(len(opened), label, summary, differences)
+            opened.append(OpenRun(reader, view, run, sounds, retime))
         yield opened
 
 
+@uncollected()
 def write_report(
     runs: Sequence[Path],
     output: Path | None = None,
@@ -166,15 +180,11 @@ def _page(
     )
     keys = {(run.view.index, turn.turn_id): f"t{place}" for place, (run, turn) in enumerate(ordered)}
     shown = _scores_shown(runs)
-    files = list(_audio_files(opened, keys, shown))
+    recorded = sum(turn.turn_id in run.sounds for run, turn in ordered)
     with ThreadPoolExecutor(1) as pool:
-        # encode while the sections before the turns are computed, which takes as long
-        audio = pool.submit(list, [] if streams else clips(files, int(audio_mb * 1_000_000)))
-
-        def heard() -> dict[str, int]:
-            streamed = dict.fromkeys((key for key, _ in files), STREAMED_STEPS) if streams else {}
-            return streamed | {clip.key: MOST_STEPS for clip in audio.result()}
-
+        # encode while the rest of the page is written, which takes as long
+        budget_bytes = 0 if streams else int(audio_mb * 1_000_000)
+        audio = pool.submit(list, clips(_audio_files(opened, keys, shown), budget_bytes))
         levels = [relate_levels(view.summary) for view in runs]
         cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
         yield from page_template("report.html", number=number).generate(
@@ -203,7 +213,7 @@ def _page(
             licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
             settings=_settings(opened),
             shown=shown,
-            rows=_rows(ordered, keys, shown, heard, progress),
+            rows=_rows(ordered, keys, shown, STREAMED_STEPS if streams else None, progress),
             columns=score_columns(runs),
             all_turns=ALL_TURNS,
             sound_titles=VOCAL_SOUND_TITLES,
@@ -220,9 +230,9 @@ def _page(
             cue_names=sorted(cues),
             task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
             variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
-            clips_of=audio.result,
+            clips_of=lambda: list(_with_envelopes(opened, keys, audio.result())),
             streams=script_json(streams) if streams else None,
-            recorded=len(files),
+            recorded=recorded,
         )
 
 
@@ -276,7 +286,7 @@ def _rows(
     ordered: Sequence[tuple[OpenRun, Observation]],
     keys: Mapping[tuple[int, str], str],
     shown: Sequence[str],
-    heard: Callable[[], Mapping[str, int]],
+    steps: int | None,
     progress: Progress | None,
 ) -> Iterator[TurnRow]:
     by_run: dict[int, list[str]] = {}
@@ -287,14 +297,30 @@ def _rows(
         index: runs[index].reader.turns_of(turn_ids, retime=runs[index].retime, finds_data=False)
         for index, turn_ids in by_run.items()
     }
-    steps = heard()
     for place, (run, turn) in enumerate(ordered, 1):
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
         key = keys[run.view.index, turn.turn_id]
-        yield turn_row(view, run.view, key, shown, steps=steps.get(key))
+        yield turn_row(view, run.view, key, shown, steps=steps if turn.turn_id in run.sounds else None)
         if progress is not None:
             progress("report", place, len(ordered))
+
+
+def _with_envelopes(
+    opened: Sequence[OpenRun], keys: Mapping[tuple[int, str], str], found: Sequence[Clip]
+) -> Iterator[tuple[Clip, Mapping[str, Any]]]:
+    """Yield each clip with the detailed envelope of its turn."""
+    turns = {key: turn for turn, key in keys.items()}
+    of_clips = [turns[clip.key] for clip in found]
+    records = [
+        run.reader.turns_of(
+            [turn_id for index, turn_id in of_clips if index == run.view.index], finds_data=False
+        )
+        for run in opened
+    ]
+    for clip, (index, _) in zip(found, of_clips, strict=True):
+        envelope = next(records[index]).envelope
+        yield clip, {} if envelope is None else drawn_envelope(envelope)
 
 
 def _audio_files(
@@ -302,11 +328,10 @@ def _audio_files(
 ) -> Iterator[tuple[str, Path]]:
     """Yield each turn's key and audio file, the most useful turns first."""
     by_key = [{turn.key: turn.turn_id for turn in run.view.summary.turns} for run in opened]
-    files = [run.reader.both_files() for run in opened]
     for turn_key in turns_to_hear([run.view for run in opened], scores):
-        for run, turn_ids, of_run in zip(opened, by_key, files, strict=True):
+        for run, turn_ids in zip(opened, by_key, strict=True):
             turn_id = turn_ids.get(turn_key)
-            file = of_run.get(turn_id) if turn_id is not None else None
+            file = run.sounds.get(turn_id) if turn_id is not None else None
             # The folder may be untrusted, so embed only files inside it: neither the data set's recordings
             # nor link targets.
             if turn_id is not None and file is not None and is_own_file(run.reader.path, file):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,16 @@ from live_eval.audio.peaks import PEAK_NS
 from live_eval.errors import StoreError
 from live_eval.files import read_regular
 from live_eval.recording import read_sound
+from live_eval.run.spread import core_count
 
-__all__ = ["MOST_STEPS", "STREAMED_STEPS", "Clip", "clips", "drawn_envelope"]
+__all__ = ["STREAMED_STEPS", "Clip", "clips", "drawn_envelope"]
 
-MOST_STEPS = 1000
+_MOST_STEPS = 1000
 """Number of steps in a detailed envelope."""
 STREAMED_STEPS = 200
 """Number of steps in the envelope of a turn whose audio is streamed: every turn of the page has one."""
-_AT_A_TIME = 4  # small, because clips beyond the limit are encoded for nothing
 _STEP_S = PEAK_NS / 1e9
+_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Clip:
     data: str
 
 
-def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
+def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
     """Yield the audio of turns until the size limit is reached.
 
     If all FLAC files fit, they are embedded unchanged. Otherwise, all are converted to Ogg Vorbis, at about a
@@ -57,15 +59,21 @@ def clips(files: Sequence[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     Raises:
         StoreError: A file is damaged.
     """
-    existing = [(key, file) for key, file in files if file.is_file()]
-    lossless = sum(_base64_size(file.stat().st_size) for _, file in existing) <= budget_bytes
-    room = budget_bytes
-    with ThreadPoolExecutor() as pool:
-        for start in range(0, len(existing), _AT_A_TIME):
-            if room <= budget_bytes / 1000:
-                return  # the next clip cannot fit, so do not encode it
-            some = existing[start : start + _AT_A_TIME]
-            read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
+    if not budget_bytes:
+        return
+    existing = ((key, file) for key, file in files if file.is_file())
+    first, size = [], 0
+    for each in existing:  # only as many as are needed to see that not all of them fit
+        first.append(each)
+        size += _base64_size(each[1].stat().st_size)
+        if size > budget_bytes:
+            break
+    lossless = size <= budget_bytes
+    read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
+    left, room = chain(first, existing), budget_bytes
+    at_a_time = min(core_count(), _AT_A_TIME)  # few, because clips beyond the limit are encoded for nothing
+    with ThreadPoolExecutor(at_a_time) as pool:
+        while room > budget_bytes / 1000 and (some := list(islice(left, at_a_time))):
             contents = pool.map(read, [file for _, file in some])
             for (key, _), data in zip(some, contents, strict=True):
                 text = base64.b64encode(data).decode()
@@ -89,7 +97,7 @@ def _vorbis(file: Path) -> bytes:
     return encoded.getvalue()
 
 
-def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = MOST_STEPS) -> dict[str, Any]:
+def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = _MOST_STEPS) -> dict[str, Any]:
     """Return the envelopes of both sides for the page's script.
 
     Args:
@@ -97,9 +105,9 @@ def drawn_envelope(peaks: NDArray[np.uint8], *, steps: int = MOST_STEPS) -> dict
         steps: Maximum number of steps per envelope.
     """
     together = -(-len(peaks) // steps) or 1
-    padded = np.pad(peaks, ((0, -len(peaks) % together), (0, 0))).reshape(-1, together, 2).max(axis=1)
+    drawn = np.maximum.reduceat(peaks, np.arange(0, len(peaks), together)) if len(peaks) else peaks
     return {
         "step": together * _STEP_S,
-        "user": base64.b64encode(padded[:, 0].tobytes()).decode(),
-        "endpoint": base64.b64encode(padded[:, 1].tobytes()).decode(),
+        "user": base64.b64encode(drawn[:, 0].tobytes()).decode(),
+        "endpoint": base64.b64encode(drawn[:, 1].tobytes()).decode(),
     }

@@ -23,7 +23,7 @@ from live_eval.types import Cue, Variant
 __all__ = ["TurnRow", "turn_order", "turn_row"]
 
 _EXCERPT = 110
-_COARSE = 60  # waveform steps for a turn without audio on the page
+_COARSE = 60  # waveform steps for a turn that is not streamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,8 @@ def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, st
     Args:
         key: Key of the turn on the page.
         shown: Scores that have a column.
-        steps: Maximum number of waveform steps; None for a turn without audio, with a coarse waveform.
+        steps: Maximum number of waveform steps of a turn whose audio is streamed; None for other turns, whose
+            waveform is coarse: a clip in the page has its own.
     """
     turn, scores, times = view.record, view.scores, view.counted_ms
     values: list[tuple[str, float | None]] = [
@@ -151,7 +152,7 @@ def _details(view: TurnView, scores: Mapping[str, ScoreCell], steps: int | None)
         "marks": [[mark.kind, mark.title, round(mark.at_s, 4)] for mark in view.marks],
         "seconds": round(view.seconds, 4),
         "envelope": None if turn.envelope is None else drawn_envelope(turn.envelope, steps=steps or _COARSE),
-        "heard": steps is not None,
+        "streamed": steps is not None,
         "responses": [[r.status.value, r.reason, r.text or "", r is turn.headline] for r in turn.responses]
         if len(turn.responses) > 1 or any(r.reason for r in turn.responses)
         else [],

@@ -24,7 +24,7 @@ export function handover(marks) {
 
 /** Return the levels of an envelope embedded in a page, for a `Waveform`. */
 export function levelsOf({ step, user, endpoint }) {
-  return { start_s: 0, step_s: step, user: bytes(user), endpoint: bytes(endpoint) };
+  return { start_s: 0, step_s: Number(step), user: bytes(user), endpoint: bytes(endpoint) };
 }
 
 /**

@@ -31,7 +31,7 @@ function turnDetails({ row: { id, dataset } }, turn, signal) {
   return [
     turn.failure && remark(...turn.failure),
     turn.warnings.map(([kind, message]) => remark(kind, message, "warning")),
-    turn.envelope && sound(turn, turn.heard && audioOf(id, dataset.run, turn, signal), signal),
+    turn.envelope && sound(turn, id, dataset.run, signal),
     texts(turn.texts),
     make(
       "div",
@@ -50,9 +50,11 @@ function responses(all) {
   return table("Responses", ["status", "reason", "text"], rows);
 }
 
-function sound(turn, url, signal) {
+function sound(turn, id, run, signal) {
+  const clip = document.getElementById(`sound-${id}`);
+  const url = clip ? embedded(clip, signal) : turn.streamed && streamed(run, turn);
   const marks = turn.marks.map(([kind, title, at]) => ({ kind, title, at_s: at }));
-  const load = async () => levelsOf(turn.envelope);
+  const load = async () => levelsOf(clip?.dataset.step ? clip.dataset : turn.envelope);
   const sounds = url ? [{ title: "both", url }] : [];
   const view = recording({ length: turn.seconds, marks, load, keys: KEYS, ...handover(marks) }, sounds, signal);
   view.refine();
@@ -60,10 +62,13 @@ function sound(turn, url, signal) {
   return [view.element, !url && make("p", { class: "note" }, silence)];
 }
 
-/** Return the address of a turn's audio in the studio, or of its clip in the page. */
-function audioOf(id, run, turn, signal) {
-  if (streams) return `${streams[run]}/turns/${encodeURIComponent(turn.id)}/audio/both`;
-  const clip = document.getElementById(`sound-${id}`);
+/** Return the address of a turn's audio in the studio. */
+function streamed(run, turn) {
+  return `${streams[run]}/turns/${encodeURIComponent(turn.id)}/audio/both`;
+}
+
+/** Return the address of a clip in the page, valid until the signal is aborted. */
+function embedded(clip, signal) {
   const sound = new Blob([bytes(clip.textContent.trim())], { type: clip.dataset.mime });
   const url = URL.createObjectURL(sound);
   signal.addEventListener("abort", () => URL.revokeObjectURL(url));

@@ -67,10 +67,8 @@ def test_a_turn_that_one_run_needs_is_heard_in_the_others_too(tmp_path: Path) ->
     assert {f"sound-{row}" for row in slowest} <= embedded
 
 
-def test_a_turn_without_audio_has_a_coarse_waveform(tmp_path: Path) -> None:
+def test_only_a_clip_has_a_detailed_waveform(tmp_path: Path) -> None:
     written(tmp_path / "a", delays_ms={17: 3_000}, failed=23, worst=31)
-    with_audio, without = (
-        max(len(str(turn["envelope"])) for turn in page_of(tmp_path / "a", audio_mb=size).details())
-        for size in (40.0, 0.0)
-    )
-    assert without < 250 < with_audio
+    page = page_of(tmp_path / "a")
+    detailed = [len(clip["data-user"] or "") for clip, _ in page.scripts if clip.get("data-mime")]
+    assert max(len(str(turn["envelope"])) for turn in page.details()) < 250 < max(detailed)

@@ -62,7 +62,7 @@ def test_a_page_of_the_studio_streams_its_audio(run_folder: Path) -> None:
     assert "media-src blob:" not in text
     [streams] = [script for attributes, script in page.scripts if attributes.get("id") == "streams"]
     assert json.loads(streams) == ["/api/runs/a1"]
-    assert text.count('"heard":true') == 24
+    assert text.count('"streamed":true') == 24
 
 
 def test_a_missing_file_is_skipped(tmp_path: Path) -> None:
