@@ -18,6 +18,7 @@ from aiohttp import web
 from live_eval.clock import SystemClock
 from live_eval.http.connections import Connections, LimitedSite
 from live_eval.http.connections import serve as serve_application
+from live_eval.registry import installed_judges
 from live_eval.studio import (
     audio_api,
     compare_api,
@@ -55,9 +56,6 @@ PARTS: tuple[Part, ...] = (
 
 _MAX_BODY_BYTES = 256 * 1024
 """The maximum size of a request body."""
-
-_LOAD_AFTER_S = 2.0
-"""The delay of imports that the first turn does not need and that would slow it down."""
 
 _M_ARENA_MAX = -8  # mallopt(3)
 _MOST_CONNECTIONS = 512
@@ -118,10 +116,9 @@ async def serve(
         return LimitedSite(runner, host, port, most=most_connections, connections=connections, tls=tls)
 
     def announced(port: int) -> None:
+        _load()
         gc.freeze()  # otherwise, every garbage collection during the reading of a run would visit all modules
         announce(port)
-        loop = asyncio.get_running_loop()
-        loop.call_later(_LOAD_AFTER_S, loop.run_in_executor, None, _load)
 
     await serve_application(app, site, announced)
 
@@ -138,5 +135,8 @@ def _share_heap() -> None:
 
 
 def _load() -> None:
-    """Import the modules that compute intervals, before a run is opened."""
+    """Import what the first pages need, so that none of them has to wait for it."""
+    import numpy.fft  # noqa: F401  (only loaded)
     import scipy.special  # noqa: F401  (only loaded)
+
+    installed_judges()
