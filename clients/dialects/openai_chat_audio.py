@@ -106,8 +106,10 @@ class OpenAIChatAudio(RequestDialect):
         return Dial(self._url, headers | bearer_header(self.settings))
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
-        if message == _DONE:
+        if message == _DONE or (not message and self._finish_reason is not None):
             return self._end()
+        if not message:
+            return self.cut_off("a 'finish_reason'")
         try:
             event = parse_object(message)
         except MalformedError as error:

@@ -10,7 +10,7 @@ shapes follow ``model_worker.py`` and ``web_demo.py`` of CASIA-LM/OpenS2S (35956
 * The worker puts its own system message before `instructions`; both apply.
 * JSON objects end with a NUL byte. Each has the **whole text so far**, and some have a WAV file of 22.05 kHz
   with samples of **32-bit floats**.
-* ``finalize`` marks the end of the audio, and thus of the reply.
+* ``finalize`` marks the end of the audio, and thus of the reply. A response without it was cut off.
 * A failure is an object with an ``error_code`` and a general text, without ``finalize``; the cause is in the
   worker's log only.
 
@@ -96,6 +96,8 @@ class OpenS2S(RequestDialect):
         return {"audio": wav}
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
+        if not message:
+            return self.cut_off("'finalize'")
         try:
             event = parse_object(message)
         except MalformedError as error:

@@ -252,7 +252,8 @@ class BaseDialect:
 class RequestDialect(BaseDialect):
     """Base class of dialects that send the recording of a turn as one HTTP request; there is no session.
 
-    A subclass implements `request`, `part` and the answer, and sets `begun` and `over`.
+    A subclass implements `request`, `part` and the answer, and sets `begun` and `over`. An empty message is
+    the end of a response; see `cut_off`.
 
     Attributes:
         requested: Whether the request was sent.
@@ -314,6 +315,14 @@ class RequestDialect(BaseDialect):
         pcm = b"".join(self._frames)
         self._frames.clear()
         return (send_json(self.request(self._wav(pcm))),)
+
+    def cut_off(self, missing: str) -> Sequence[Output]:
+        """Return the failure of a response that has ended without `missing`, unless it is over."""
+        if self.over or not self.requested:
+            return ()
+        self.over = True
+        text = f"the response ended without {missing}: it was cut off"
+        return (EndpointProblem(FailureKind.CLOSED, text, fatal=True),)
 
     def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
         """Return the failure of the request."""

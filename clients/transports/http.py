@@ -2,7 +2,7 @@
 
 A ``text/event-stream`` response becomes one message per event, delivered when the event's last byte arrives.
 Any other response is split at NUL bytes, which model workers derived from FastChat send after each piece, and
-which JSON cannot contain. The messages themselves must mark the end of a reply.
+which JSON cannot contain. An empty message follows the last one of a response.
 """
 
 from __future__ import annotations
@@ -175,9 +175,10 @@ class HttpTransport:
             text = f"{address.where}: the response was cut off after {length} bytes: {why}"
             raise TransportClosedError(None, text, self._clock.now_ns()) from None
         self._tell(pieces.finish(), at_ns)
+        self._arrivals.put_nowait(Arrival("", self._clock.now_ns()))
 
     def _tell(self, messages: list[bytes], at_ns: int) -> None:
-        for message in messages:
+        for message in filter(None, messages):
             self._arrivals.put_nowait(Arrival(_text(message), at_ns))
 
     def _failed(
@@ -230,11 +231,10 @@ class EventStream:
 
 
 class _NulSeparated:
-    """Split a body at NUL bytes; a body without any is one piece, even if it is empty."""
+    """Split a body at NUL bytes; a body without any is one piece."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self._split = False
 
     def push(self, chunk: bytes) -> list[bytes]:
         """Add a chunk and return the pieces that it completes."""
@@ -242,13 +242,12 @@ class _NulSeparated:
         if b"\0" not in chunk:
             return []
         *whole, rest = b"".join(self._pieces).split(b"\0")
-        self._pieces, self._split = [rest], True
-        return [piece for piece in whole if piece]
+        self._pieces = [rest]
+        return whole
 
     def finish(self) -> list[bytes]:
-        """Return the last piece, if it is not empty or the only one."""
-        rest = b"".join(self._pieces)
-        return [rest] if rest or not self._split else []
+        """Return the last piece."""
+        return [b"".join(self._pieces)]
 
 
 def _text(message: bytes) -> Message:
