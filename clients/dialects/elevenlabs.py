@@ -14,6 +14,7 @@ Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversat
   converted from it, which delays the audio by 1 ms (2 ms to 8 kHz); a warning records this.
 * **Replies often have no end event.** A reply ends with ``agent_response_complete`` or, because most agents
   do not send it, 1.5 s after its audio was played.
+* Text without audio for 5 s is a reply without audio: the agent, or an override, may be set to text only.
 * ``interruption`` contains an event ID: audio up to that ID is dropped, even if it arrives later.
   ``agent_response_correction`` then contains the part of the text that was said.
 * Only transcripts show when the user speaks: the first tentative transcript counts as the start of speech,
@@ -154,7 +155,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
     def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
         self._user_speaks = False
         text = event.child("agent_response_event").need_text("agent_response").strip()
-        return self._replies.text(text)
+        return self._replies.text(text, at_ns)
 
     def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("agent_response_correction_event")

@@ -161,4 +161,4 @@ class PipecatWebSocket(RtviBot):
 
     def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
         text = event.child("data").need_text("text")
-        return self._replies.text(spaced(text) if text else "")
+        return self._replies.text(spaced(text) if text else "", at_ns)

@@ -13,10 +13,13 @@ from live_eval.dialect import (
 )
 
 _OVER_NS = 1_500_000_000
+_NO_AUDIO_NS = 5_000_000_000
 
 
 class UnmarkedReplies:
     """Track the replies of a session; each ends 1.5 s after all audio received so far has been played.
+
+    Text without audio is a reply of its own after 5 s, so that it is reported as one without audio.
 
     A dialect returns the outputs of these methods, and calls `over` when the timer `TIMER` fires.
 
@@ -42,14 +45,14 @@ class UnmarkedReplies:
         self._unsaid.clear()
         return [*outputs, SetTimer(self.TIMER, reply.plays_until_ns + _OVER_NS)]
 
-    def text(self, text: str) -> list[Output]:
+    def text(self, text: str, at_ns: int) -> list[Output]:
         """Add text to the current reply or, if there is none, to the next one."""
         reply = self._replies.active
         if not text:
             return []
         if reply is None:
             self._unsaid.append(text)
-            return []
+            return [SetTimer(self.TIMER, at_ns + _NO_AUDIO_NS)]
         return [self._say(reply.response_id, text)]
 
     def correct(self, text: str) -> list[Output]:
@@ -71,8 +74,13 @@ class UnmarkedReplies:
         return [SetTimer(self.TIMER, None), *self._replies.interrupt(at_ns, reason)]
 
     def over(self) -> list[Output]:
-        """End the current reply as complete."""
-        outputs = self._replies.complete()
+        """End the current reply as complete; text without audio is a reply."""
+        outputs: list[Output] = []
+        if self._unsaid:
+            reply = self._replies.current(outputs)
+            outputs += [self._say(reply.response_id, text) for text in self._unsaid]
+            self._unsaid.clear()
+        outputs += self._replies.complete()
         return [SetTimer(self.TIMER, None), *outputs] if outputs else []
 
     def _say(self, response_id: str, text: str) -> ReplyText:

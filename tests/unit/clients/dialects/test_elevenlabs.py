@@ -205,8 +205,21 @@ def test_an_agent_may_report_the_end() -> None:
 
 def test_text_belongs_to_the_reply_before_and_after_its_audio() -> None:
     endpoint = Endpoint()
-    assert endpoint.say("agent_response", {"agent_response": "It is ten. "}) == []
+    waits = [SetTimer(UnmarkedReplies.TIMER, 5_000 * MS)]
+    assert endpoint.say("agent_response", {"agent_response": "It is ten. "}) == waits
     assert ReplyText("reply_1", "It is ten.") in endpoint.audio(1)
+
+
+def test_text_without_audio_is_a_reply_without_audio() -> None:
+    endpoint = Endpoint()
+    endpoint.say("agent_response", {"agent_response": "It is ten."})
+    assert endpoint.dialect.timer(UnmarkedReplies.TIMER, 5_000 * MS) == [
+        SetTimer(UnmarkedReplies.TIMER, None),
+        ResponseStarted("reply_1"),
+        ReplyText("reply_1", "It is ten."),
+        ReplyAudioDone("reply_1"),
+        ResponseDone("reply_1", ResponseStatus.COMPLETED),
+    ]
 
 
 def test_audio_up_to_the_interruption_is_dropped_and_the_text_corrected() -> None:

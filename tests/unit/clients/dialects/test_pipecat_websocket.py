@@ -118,10 +118,10 @@ def test_audio_may_have_the_header_of_a_wav_file() -> None:
 
 def test_text_before_an_interruption_does_not_belong_to_the_next_reply() -> None:
     bot = ready()
-    assert say(bot, "bot-tts-text", {"text": "It is"}) == []
+    say(bot, "bot-tts-text", {"text": "It is"})
     assert say(bot, "bot-interrupted") == []
     assert say(bot, "bot-tts-text", {"text": ""}) == []
-    assert say(bot, "bot-tts-text", {"text": "Pardon?"}) == []
+    say(bot, "bot-tts-text", {"text": "Pardon?"})
     outputs = list(bot.received(audio_frame(PCM, 24_000), 0))
     assert [each for each in outputs if isinstance(each, ReplyText)] == [ReplyText("reply_1", "Pardon? ")]
 
