@@ -32,7 +32,10 @@ CLIENT_READY = {
 
 
 class RtviBot(Bot):
-    """Base class of bots that speak RTVI; a subclass adds the handlers for replies."""
+    """Base class of bots that speak RTVI; a subclass adds the handlers for replies.
+
+    A bot without a detector reports only final transcripts, which then end the user's speech.
+    """
 
     ignored = frozenset(
         {
@@ -71,9 +74,10 @@ class RtviBot(Bot):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._items = 0
+        self._detects = False  # whether the bot reports when the user speaks
         self.handlers = {
             "bot-ready": lambda event, _: self.become_ready(),
-            "user-started-speaking": lambda event, _: [SpeechStarted()],
+            "user-started-speaking": self._on_speech,
             "user-stopped-speaking": lambda event, _: [SpeechStopped()],
             "user-transcription": self._on_transcription,
             "error": self._on_error,
@@ -89,7 +93,12 @@ class RtviBot(Bot):
         if data.flag("final") is not True:
             return []
         self._items += 1
-        return [InputTranscript(text, True, f"user_{self._items}")]
+        heard = InputTranscript(text, True, f"user_{self._items}")
+        return [heard] if self._detects else [SpeechStopped(), heard]
+
+    def _on_speech(self, event: Fields, at_ns: int) -> list[Output]:
+        self._detects = True
+        return [SpeechStarted()]
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         data = event.child("data")

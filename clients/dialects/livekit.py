@@ -14,7 +14,8 @@ member, with the member's name as ``type`` (`live_eval.webrtc.livekit_messages`)
   replaces it. Only the agent's voice track is subscribed to; its ``background_audio`` is not.
 * **Ready.** The agent is ready in any state except ``initializing``. An agent that reports no state
   (``lk.agent.state``) is ready two seconds after it has published its track.
-* **End of speech.** The state ``thinking`` follows the agent's decision that the user's turn is over.
+* **End of speech.** The state ``thinking`` follows the agent's decision that the user's turn is over. For an
+  agent that reports no state, the final transcript does.
 * **Transcripts** are text streams with the topic ``lk.transcription``. The agent's text follows its voice, in
   pieces; the user's text is replaced until it is final. Transcription packets repeat both.
 * **Input.** An agent's room input has automatic gain control on by default, and often noise cancellation, so
@@ -116,7 +117,7 @@ class LiveKitAgent(EventDialect):
             "leave": self._on_leave,
             "stream_header": self._on_stream,
             "stream_chunk": self._streams.piece,
-            "stream_trailer": self._streams.ended,
+            "stream_trailer": self._on_stream_end,
         }
 
     def dial(self) -> Dial:
@@ -175,6 +176,10 @@ class LiveKitAgent(EventDialect):
         if self.ready:
             self._streams.began(event, self._identity)
         return []
+
+    def _on_stream_end(self, event: Fields, at_ns: int) -> list[Output]:
+        heard = self._streams.ended(event, at_ns)
+        return [SpeechStopped(), *heard] if heard and self._state is None else heard
 
     # -- Participants ------------------------------------------------------------------------------------
 

@@ -110,7 +110,6 @@ def test_errors_before_the_bot_is_ready() -> None:
         ("user-stopped-speaking", None, SpeechStopped()),
         ("bot-tts-text", {"text": "ten."}, StreamText("ten. ")),
         ("bot-tts-text", {"text": "It is ten. "}, StreamText("It is ten. ")),
-        ("user-transcription", {"text": "Hi.", "final": True}, InputTranscript("Hi.", True, "user_1")),
         ("bot-danced", {}, UnknownEvent("bot-danced")),
         (
             "error",
@@ -147,12 +146,15 @@ def test_only_a_bot_that_speaks_is_interrupted() -> None:
 def test_every_final_transcript_is_a_new_item() -> None:
     bot = ready()
     assert say(bot, "user-transcription", {"text": "What", "final": False}) == []
-    assert say(bot, "user-transcription", {"text": "What time?", "final": True})[0] == InputTranscript(
-        "What time?", True, "user_1"
-    )
-    assert say(bot, "user-transcription", {"text": "Now.", "final": True})[0] == InputTranscript(
-        "Now.", True, "user_2"
-    )
+    say(bot, "user-started-speaking")
+    for number, text in enumerate(("What time?", "Now."), 1):
+        heard = say(bot, "user-transcription", {"text": text, "final": True})
+        assert heard == [InputTranscript(text, True, f"user_{number}")]
+
+
+def test_without_a_detector_the_transcript_ends_the_users_speech() -> None:
+    heard = say(ready(), "user-transcription", {"text": "Hi.", "final": True})
+    assert heard == [SpeechStopped(), InputTranscript("Hi.", True, "user_1")]
 
 
 @pytest.mark.parametrize("message", ["hello", "7", '{"a":1}', b"\x00", '{"type":"error","message":"an app"}'])
