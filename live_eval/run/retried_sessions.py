@@ -180,6 +180,11 @@ class RetriedSessions:
         dialled_ns = await self._dial()
         if dialled_ns is None:
             return None
+        if session.undecided and not session.tries:
+            self.observer.note(
+                f"the last session failed; running {session.jobs[0].turn_id} again to test for an outage "
+                "(without one, the failure stands and this attempt is not stored)"
+            )
 
         def opened() -> None:
             self.health.opened(dialled_ns)

@@ -36,6 +36,7 @@ class Endpoint:
         self.asks = asks
         self.dialled: list[int] = []
         self.records: list[TurnRecord] = []
+        self.counts_refusals = True
         self.retried: list[TurnRecord] = []
 
     async def run_session(
@@ -75,7 +76,7 @@ class Endpoint:
         table = TurnsTable(**{"retries": 0, **turns})
         said: list[object] = []
         health = EndpointHealth(
-            table.patience, Backoff(0), said.append, reached_ns=None, counts_refusals=True
+            table.patience, Backoff(0), said.append, reached_ns=None, counts_refusals=self.counts_refusals
         )
         sessions = [
             DueSession([Job(a_case(at), 0)], due_ns(at), patience=Patience(table.patience))
@@ -190,3 +191,26 @@ async def test_a_failure_that_the_run_measures_is_not_retried(
     await endpoint.run(1, slots=1, retries=2, results=results)
     assert len(endpoint.dialled) == sessions
     assert endpoint.failed == ["silent"]
+
+
+async def test_a_test_for_an_outage_is_announced() -> None:
+    """The last session fails and is run again; if that succeeds, there was no outage: the failure stands."""
+
+    class Stumbles(Endpoint):
+        async def run_session(self, *given: Any, **more: Any) -> list[TurnRecord]:
+            self.serves = len(self.dialled) != 1
+            return await super().run_session(*given, **more)
+
+    class Watch(Observer):
+        def __init__(self) -> None:
+            self.notes: list[str] = []
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    watch, endpoint = Watch(), Stumbles(1)
+    endpoint.counts_refusals = False
+    await endpoint.run(2, slots=1, observer=watch)
+    assert (len(endpoint.dialled), endpoint.failed) == (3, ["overloaded"])
+    (note,) = watch.notes
+    assert f"running {endpoint.records[1].turn_id} again to test for an outage" in note
