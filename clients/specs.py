@@ -167,6 +167,7 @@ OPENS2S = ClientSpec(
     "of at most 1,024 tokens and 16 MiB; no input transcription",
     docs_url="https://github.com/CASIA-LM/OpenS2S",
     trial=TriedWith(untried="a running model worker"),
+    emulation=Emulation(),
 )
 
 AZURE = replace(
@@ -453,6 +454,8 @@ ULTRAVOX = _websocket(
     histories=(History.INJECT_TEXT,),
     agent_field="agent_id",
     greets=False,
+    line="clientBufferSizeMs 60",
+    line_setting=("medium", "serverWebSocket", "clientBufferSizeMs"),
     limits="endpoint.extra.agent_id selects a stored agent; replies arrive at most clientBufferSizeMs "
     "(60) ahead of their playback",
     docs_url="https://docs.ultravox.ai/apps/websockets",

@@ -111,7 +111,9 @@ class ClientSpec:
         input_rate_hz: Sample rate of the user's audio on the wire.
         output_rate_hz: Sample rate of the reply's audio.
         frame_ms: Length of a user audio frame.
-        line: What alters the audio before or after the model, such as "8 kHz µ-law"; empty if nothing does.
+        line: What alters the audio or its timing before or after the model, such as "8 kHz µ-law"; empty if
+            nothing does.
+        line_setting: Path of the setting in ``endpoint.extra`` that `line` states, as its name and value.
         turn_modes: Turn modes that the service supports; the first is the default.
         takes_instructions: Whether a session accepts a system prompt.
         agent_field: Field of ``endpoint.extra`` with the ID of a stored agent, which has its own model, voice
@@ -154,6 +156,7 @@ class ClientSpec:
     output_rate_hz: int = 24_000
     frame_ms: int = 20
     line: str = ""
+    line_setting: tuple[str, ...] = ()
     turn_modes: tuple[TurnMode, ...] = (TurnMode.SERVER_VAD, TurnMode.MANUAL)
     takes_instructions: bool = True
     agent_field: str = ""
@@ -179,7 +182,11 @@ class ClientSpec:
         """
         if not self.agent_field or not extra:
             return self
-        found = replace(self, greets=self.greets or None)
+        value: Any = extra
+        for name in self.line_setting:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        line = f"{self.line_setting[-1]} {value}" if self.line_setting and value is not None else self.line
+        found = replace(self, greets=self.greets or None, line=line)
         if not isinstance(extra.get(self.agent_field), str):
             return found
         transcriber = self.transcription_model and "built-in"

@@ -9,6 +9,7 @@ import pytest
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects.ultravox import Ultravox
+from live_eval.clients.specs import ULTRAVOX
 from live_eval.dialect import (
     Committed,
     EarlierTurn,
@@ -106,6 +107,14 @@ def test_the_call_has_the_settings_and_what_changes_its_latencies() -> None:
         "firstSpeakerSettings": {"user": {}},
         "medium": {"serverWebSocket": {**medium, "clientBufferSizeMs": 30_000}},
     }
+
+
+def test_the_run_states_the_buffer() -> None:
+    buffer = call_of()["medium"]["serverWebSocket"]["clientBufferSizeMs"]
+    assert ULTRAVOX.line == f"clientBufferSizeMs {buffer}"
+    other = {"medium": {"serverWebSocket": {"clientBufferSizeMs": 30_000}}}
+    assert ULTRAVOX.with_extra(other).line == "clientBufferSizeMs 30000"
+    assert ULTRAVOX.with_extra({"medium": "x", "temperature": 0.2}).line == ULTRAVOX.line
 
 
 def test_a_stored_agent_has_its_own_settings() -> None:
