@@ -206,7 +206,7 @@ def command(
     openai-webrtc, elevenlabs-webrtc    http://127.0.0.1:8765/v1
     ultravox-webrtc                     http://127.0.0.1:8765/api
     pipecat-webrtc, fastrtc-webrtc      http://127.0.0.1:8765
-    livekit                             http://127.0.0.1:8765
+    livekit, opens2s                    http://127.0.0.1:8765
     twilio                              ws://127.0.0.1:8765/media-stream
 
     Once ready, it prints one line of JSON with the port and these addresses.

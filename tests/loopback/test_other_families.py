@@ -26,7 +26,7 @@ from live_eval.session import Session, Utterance
 from live_eval.session.limits import SessionLimits
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, Secret, SpeechBoundaries, Variant
-from tests.support.serving import listening
+from tests.support.serving import listening, reference
 from tests.support.sounds import main_tone_hz, tone
 
 MS = 1_000_000
@@ -370,6 +370,17 @@ async def test_a_turn_with_opens2s_is_a_recording_up_and_float_wav_files_down() 
     assert record.reply is not None
     assert np.abs(record.reply - np.tile(tone(22_050, 200, hz=880), 2).astype(int)).max() <= 1
     assert (record.reply_rate_hz, record.reply_text) == (22_050, "Beep.")
+
+
+async def test_a_turn_with_opens2s_and_the_built_in_endpoint() -> None:
+    async with reference(reply_ms=300, delay_ms=100) as address:
+        record = await one_turn("opens2s", f"http://{address}")
+        cut_off = await one_turn("opens2s", f"http://{address}?fault=close:1011")
+    assert record.failure is None
+    assert (record.reply_rate_hz, record.reply_text) == (22_050, "A tone.")
+    assert cut_off.failure is not None
+    assert cut_off.failure.kind is FailureKind.CLOSED
+    assert "without 'finalize'" in cut_off.failure.message
 
 
 # -- Moshi ---------------------------------------------------------------------------------------------

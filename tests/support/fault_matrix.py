@@ -34,11 +34,27 @@ from live_eval.session.event_loop import undisturbed
 from tests.support.chat import chat_endpoint
 from tests.support.serving import reference
 
+_GROUPS = {
+    "websocket": (
+        "openai",
+        "openai-beta",
+        "openai-live",
+        "gemini-live",
+        "deepgram",
+        "elevenlabs",
+        "assemblyai",
+        "ultravox",
+        "moshi",
+    ),
+    "webrtc": ("openai-webrtc", "pipecat-webrtc", "fastrtc-webrtc"),
+    "room": ("livekit", "elevenlabs-webrtc", "ultravox-webrtc"),
+}
+
 DIALECTS = FAULTS[FaultName.REFUSE].dialects
 """Every dialect that the endpoint speaks."""
 CHAT = "openai-chat-audio"
-TOXIC_DIALECTS = (*(each for each in DIALECTS if each != "livekit"), CHAT)
-"""Those, and one over HTTP; rooms refuse impairments of the network."""
+TOXIC_DIALECTS = (*(each for each in DIALECTS if each not in (*_GROUPS["room"], "opens2s")), CHAT)
+"""Those, with another one over HTTP; rooms refuse impairments of the network."""
 
 _VARIANTS: dict[FaultName, Sequence[str]] = {
     FaultName.REFUSE: ("refuse:3s",),
@@ -75,20 +91,6 @@ BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
 
 _OUTCOMES = Path(__file__).parent / "outcomes"
 _ROW = re.compile(r"^\| (`.+`) \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
-_GROUPS = {
-    "websocket": (
-        "openai",
-        "openai-beta",
-        "openai-live",
-        "gemini-live",
-        "deepgram",
-        "elevenlabs",
-        "assemblyai",
-        "ultravox",
-        "moshi",
-    ),
-    "webrtc": ("openai-webrtc", "pipecat-webrtc", "fastrtc-webrtc"),
-}
 _LOSSY = "moshi"
 _LIMITS = {"connect_timeout": 6, "reply_timeout": 6, "stall_timeout": 4, "max_reply": 8}
 _RETRIES = 3

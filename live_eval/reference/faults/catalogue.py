@@ -103,8 +103,10 @@ _JSON = ("openai", "openai-beta", "openai-live", "gemini-live")
 _SOCKETS = (*_JSON, "deepgram", "elevenlabs", "assemblyai", "ultravox", "moshi")
 _BOTS = ("pipecat-webrtc", "fastrtc-webrtc")
 _TRACKS = ("openai-webrtc", *_BOTS)
-_ROOMS = ("livekit",)
-_ALL = (*_SOCKETS, *_TRACKS, *_ROOMS)
+_HOSTED = ("elevenlabs-webrtc", "ultravox-webrtc")
+_ROOMS = ("livekit", *_HOSTED)
+_REQUESTS = ("opens2s",)  # one request for each turn
+_ALL = (*_SOCKETS, *_TRACKS, *_ROOMS, *_REQUESTS)
 _TURNS = (
     "openai",
     "openai-beta",
@@ -113,6 +115,7 @@ _TURNS = (
     "assemblyai",
     "ultravox",
     "openai-webrtc",
+    "opens2s",
 )  # dialects whose messages mark the end of a reply
 _NAMED = ("openai", "openai-beta", "openai-webrtc")  # dialects whose messages contain response IDs
 _WITH_MESSAGES = (*_SOCKETS, "openai-webrtc")
@@ -168,14 +171,15 @@ _LIST = (
         "does not listen at the port; with DURATION, only for that time from the start",
         kind=_K.CONNECTION_REFUSED),
     FaultDescription(_N.SLOW_ACCEPT, _L.ACCEPT, replace(_DURATION, default="30s"),
-        "reads nothing from a new connection for that time", kind=_K.CONNECT_TIMEOUT),
+        "reads nothing from a new connection for that time",
+        kind=_K.CONNECT_TIMEOUT, kinds=_each(_REQUESTS, _K.NO_RESPONSE)),
     FaultDescription(_N.TLS, _L.ACCEPT,
         BoundedValue(_U.CHOICE, choices=("untrusted", "alert", "plain", "reset"), default="untrusted"),
         "uses an untrusted TLS certificate, answers a TLS client with an alert or with plain text, or resets "
         "the connection; clients connect with wss:// or https://", kind=_K.TLS),
     FaultDescription(_N.RESET, _L.SESSION, MOMENT,
         "resets the TCP connection (RST, without a close frame); over WebRTC only at accept or request",
-        kind=_K.CLOSED, moves=True, dialects=_STREAMS),
+        kind=_K.CLOSED, moves=True, dialects=(*_STREAMS, *_REQUESTS)),
     FaultDescription(_N.STATUS, _L.REQUEST, BoundedValue(_U.NUMBER, 1, 599, default="500"),
         "refuses the request with this HTTP status", kind=_K.SERVER_ERROR),
     FaultDescription(_N.RATE_LIMIT, _L.REQUEST, _DURATION,
@@ -186,13 +190,14 @@ _LIST = (
         "redirects the request (302) to another host", kind=_K.HANDSHAKE),
     FaultDescription(_N.NO_UPGRADE, _L.REQUEST, None,
         "answers the request with 200 and a web page",
-        kind=_K.HANDSHAKE, kinds=_each(_TRACKS, _K.SDP_REFUSED)),
+        kind=_K.HANDSHAKE, kinds=_each(_TRACKS, _K.SDP_REFUSED) | _each(_REQUESTS, _K.CLOSED)),
     FaultDescription(_N.BAD_ACCEPT, _L.REQUEST, None,
         "accepts the WebSocket with a wrong Sec-WebSocket-Accept", kind=_K.HANDSHAKE, dialects=_STREAMS),
     FaultDescription(_N.NOT_HTTP, _L.REQUEST, None,
         "answers the request with bytes that are not HTTP", kind=_K.HANDSHAKE),
     FaultDescription(_N.SLOW_ANSWER, _L.REQUEST, replace(_DURATION, default="30s"),
-        "answers the request after that time", kind=_K.CONNECT_TIMEOUT),
+        "answers the request after that time",
+        kind=_K.CONNECT_TIMEOUT, kinds=_each(_REQUESTS, _K.NO_RESPONSE)),
     FaultDescription(_N.REFUSE_SDP, _L.SIGNALLING, None,
         "refuses the offer as invalid", kind=_K.SDP_REFUSED, dialects=_TRACKS),
     FaultDescription(_N.NO_CODEC, _L.SIGNALLING, None,
@@ -215,7 +220,8 @@ _LIST = (
         kind=_K.NO_SESSION, dialects=(*_WITH_MESSAGES, *_ROOMS)),
     FaultDescription(_N.SESSION_CAP, _L.SESSION, replace(_DURATION, default="1s"),
         "ends the session after that time, as the dialect ends an expired one",
-        kind=_K.SESSION_EXPIRED, kinds=_each((*_BOTS, "deepgram", "ultravox", *_ROOMS), _K.CLOSED)),
+        kind=_K.SESSION_EXPIRED,
+        kinds=_each((*_BOTS, "deepgram", "ultravox", *_ROOMS, *_REQUESTS), _K.CLOSED)),
     FaultDescription(_N.CLOSE, _L.SESSION, BoundedValue(_U.NUMBER, 1, 4_999, default="1011"),
         "closes the connection with this code; 1006: without a close frame; WebRTC has no codes",
         kind=_K.CLOSED, moves=True, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
@@ -224,7 +230,7 @@ _LIST = (
         kind=_K.CHANNEL_CLOSED, dialects=_TRACKS),
     FaultDescription(_N.MALFORMED, _L.MESSAGES, None,
         "sends a truncated message, then continues",
-        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=(*_WITH_MESSAGES, *_ROOMS)),
+        kind=_K.MALFORMED_MESSAGE, moves=True, dialects=(*_WITH_MESSAGES, *_ROOMS, *_REQUESTS)),
     FaultDescription(_N.BAD_UTF8, _L.MESSAGES, None,
         "sends a text message that is not UTF-8",
         kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_STREAMS),
@@ -233,12 +239,14 @@ _LIST = (
         kind=_K.MALFORMED_MESSAGE, moves=True, dialects=_STREAMS),
     FaultDescription(_N.HUGE, _L.MESSAGES, BoundedValue(_U.BYTES, 0, 200_000_000, default="17MB"),
         "sends a message of this size and of an unknown type",
-        kind=_K.MESSAGE_TOO_BIG, moves=True, dialects=_SOCKETS),
+        kind=_K.MESSAGE_TOO_BIG, moves=True, dialects=(*_SOCKETS, *_REQUESTS)),
     FaultDescription(_N.UNKNOWN_EVENT, _L.MESSAGES, None,
-        "sends an event of an unknown type, then continues", moves=True, dialects=_WITH_MESSAGES),
+        "sends an event of an unknown type, then continues",
+        moves=True, dialects=(*_WITH_MESSAGES, *_HOSTED, *_REQUESTS)),
     FaultDescription(_N.ERROR_EVENT, _L.MESSAGES, None,
         "sends a non-fatal error event, then continues; Gemini Live closes the connection",
-        moves=True, dialects=_WITH_MESSAGES, kinds={"gemini-live": _K.ENDPOINT_ERROR}),
+        moves=True, dialects=(*_WITH_MESSAGES, *_HOSTED, *_REQUESTS),
+        kinds=_each(("gemini-live", *_REQUESTS), _K.ENDPOINT_ERROR)),
     FaultDescription(_N.DUPLICATE, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "sends every N-th delta of audio, or packet, twice", kinds={"moshi": _K.MALFORMED_AUDIO}),
     FaultDescription(_N.MISSING, _L.MESSAGES, BoundedValue(_U.NUMBER, 1, 1_000, default="10"),
@@ -261,28 +269,31 @@ _LIST = (
         | _each(("deepgram", "ultravox"), _K.NO_RESPONSE)),
     FaultDescription(_N.TRANSCRIPT_ONLY, _L.REPLY, None,
         "sends the transcript of the reply and completes it, without audio",
-        kind=_K.NO_RESPONSE, dialects=(*_WITH_MESSAGES, *_ROOMS), kinds=_each(_TURNS, _K.EMPTY_REPLY)),
+        kind=_K.NO_RESPONSE, dialects=(*_WITH_MESSAGES, *_ROOMS),
+        kinds=_each((*_TURNS, "elevenlabs"), _K.EMPTY_REPLY)),
     FaultDescription(_N.AUDIO_AFTER_DONE, _L.REPLY, None,
         "sends one more chunk of audio after the response is done",
         dialects=("openai", "openai-beta", "gemini-live")),
     FaultDescription(_N.FAILED_RESPONSE, _L.REPLY, None,
         "ends the response as failed, before any audio",
-        kind=_K.RESPONSE_FAILED, dialects=_WITH_MESSAGES,
-        kinds=_each(("gemini-live", "elevenlabs"), _K.ENDPOINT_ERROR)
-        | _each(("openai-live", "deepgram", "ultravox", "moshi"), _K.NO_RESPONSE)),
+        kind=_K.RESPONSE_FAILED, dialects=(*_WITH_MESSAGES, *_HOSTED, *_REQUESTS),
+        kinds=_each(("gemini-live", "elevenlabs", *_REQUESTS), _K.ENDPOINT_ERROR)
+        | {"elevenlabs-webrtc": _K.CLOSED}
+        | _each(("openai-live", "deepgram", "ultravox", "moshi", "ultravox-webrtc"), _K.NO_RESPONSE)),
     FaultDescription(_N.INCOMPLETE_RESPONSE, _L.REPLY, None,
         "ends the response as incomplete after half of the reply",
         kind=_K.RESPONSE_INCOMPLETE, dialects=_NAMED),
     FaultDescription(_N.CANCELLED_RESPONSE, _L.REPLY, None,
         "cancels the response by itself after half of the reply",
-        kind=_K.RESPONSE_CANCELLED, dialects=_TURNS, kinds={"deepgram": _K.STALLED}),
+        kind=_K.RESPONSE_CANCELLED, dialects=_TURNS,
+        kinds={"deepgram": _K.STALLED, "opens2s": _K.ENDPOINT_ERROR}),
     FaultDescription(_N.AUDIO_RATE, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 48_000, default="16000"),
         "sends audio at this sample rate, and reports it if the dialect's audio messages contain a rate",
         dialects=_JSON, kinds={"gemini-live": _K.WRONG_RATE}),
     FaultDescription(_N.CORRUPT_AUDIO, _L.AUDIO, BoundedValue(_U.NUMBER, 1, 1_000, default="3"),
         "replaces the audio of every N-th delta, or packet, with invalid bytes",
         kind=_K.MALFORMED_AUDIO,
-        kinds=_each((*_JSON, "elevenlabs", "assemblyai"), _K.MALFORMED_MESSAGE)
+        kinds=_each((*_JSON, "elevenlabs", "assemblyai", *_REQUESTS), _K.MALFORMED_MESSAGE)
         | _each(("deepgram", "ultravox"), None)),
     FaultDescription(_N.SILENT_AUDIO, _L.AUDIO, None,
         "replies with digital silence of the right length",

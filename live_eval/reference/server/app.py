@@ -58,6 +58,7 @@ from live_eval.reference.server.authentication import (
     refused,
 )
 from live_eval.reference.server.host import SessionHost
+from live_eval.reference.server.requests import ModelWorker
 from live_eval.reference.server.rooms import ELEVENLABS_CLAIMS, LiveKitRooms, call_claims
 from live_eval.reference.server.signalling import WebRtcSessions
 from live_eval.reference.server.site import StampedSite, accept_socket
@@ -246,6 +247,7 @@ class Endpoint:
             app.router.add_get(path, self._entrance(tuple(routes)))
         self._webrtc_sessions.mount(app)
         self._rooms.mount(app)
+        ModelWorker(self.host).mount(app)
         app.on_shutdown.append(self._close_all)
         app.on_cleanup.append(self._close_host)
         return app

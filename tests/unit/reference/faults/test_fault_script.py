@@ -154,7 +154,7 @@ def test_the_list_of_faults_is_complete_and_has_failure_kinds() -> None:
     result = CliRunner().invoke(command, ["--list-faults", "--json"])
     listed = json.loads(result.output)
     assert [each["name"] for each in listed] == [name.value for name in FaultName]
-    unmeasured = {"twilio", "elevenlabs-webrtc", "ultravox-webrtc"}
+    unmeasured = {"twilio"}
     dialects = set(emulated_clients()) - {"reference"} - unmeasured
     assert {dialect for each in listed for dialect in each["dialects"]} == dialects
     for each in listed:
