@@ -8,8 +8,10 @@ Word errors and DNSMOS are given for what the bot heard (one way) and for its an
 is the audible length of the answer here, minus that at the bot: silence that was inserted on the way.
 
 LiveKit's server cannot be installed here: `benchmarks/_relay_room.py` forwards packets unchanged between our
-client and pipecat's LiveKit transport. Differences are paired by recording, to WebSocket, with 95 % intervals
-over recordings. ``--busy N`` adds N processes that compute without pause.
+client and pipecat's LiveKit transport. ``--runs N`` measures each hop N times, each time with a new bot.
+Differences are paired by recording and run, to WebSocket. Their 95 % intervals draw recordings and runs (the
+pigeonhole bootstrap: A. B. Owen, Annals of Applied Statistics 1(2), 2007), so that they contain the variance
+between runs. ``--busy N`` adds N processes that compute without pause.
 
     python benchmarks/hops.py build/hops --python .venv-strangers/voice/bin/python
 """
@@ -35,9 +37,9 @@ import jiwer
 import numpy as np
 from _relay_room import AGENT_IDENTITY, relay_rooms
 from _replies import turns_of
+from numpy.typing import NDArray
 from whisper_normalizer.english import EnglishTextNormalizer
 
-from live_eval.analysis.statistics.intervals import Estimate, paired_difference
 from live_eval.audio import Audio, read_audio
 from live_eval.audio.audible import loud_windows
 from live_eval.clients.dialects._livekit_token import access_token, participant_claims
@@ -63,12 +65,13 @@ RUN = ("--word-times", "off", "--judges", "none", "--no-report", "--retries", "0
 TIMES = ("voice_to_voice", "to_bot", "from_bot", "longer")
 SOUND = ("wer_to_bot", "wer", "ovrl_to_bot", "ovrl", "p808_to_bot", "p808")
 STOP_S = 10
+DRAWS = 4_000
 
 
 @asynccontextmanager
 async def bot(python: Path, folder: Path) -> AsyncIterator[str]:
     """Start the bot; the value is its host and port."""
-    (folder / "heard").mkdir(parents=True)
+    (folder / "heard").mkdir(parents=True, exist_ok=True)
     log = folder / "bot.log"
     variables = {"EVENTS": str(folder / "events.jsonl"), "HEARD": str(folder / "heard")}
     with log.open("wb") as output:
@@ -123,7 +126,7 @@ async def measure(hop: str, python: Path, folder: Path, flags: Sequence[str]) ->
                 await process.wait()
     loads = f"{begin:.1f} to {os.getloadavg()[0]:.1f}"
     (folder / "load.txt").write_text(loads, "utf-8")
-    print(f"{hop}: measured at load {loads}", flush=True)
+    print(f"{folder.parent.name}, {hop}: measured at load {loads}", flush=True)
 
 
 @contextmanager
@@ -216,56 +219,92 @@ class Scores:
         return float(wer), float(scored.values["ovrl"]), float(scored.values["p808"])
 
 
-def shown(estimate: Estimate, digits: int) -> str:
-    if estimate.value is None:
-        return f"({estimate.reason})"
-    if estimate.interval is None:
-        return f"{estimate.value:+.{digits}f}"
-    low, high = estimate.interval
-    return f"{estimate.value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A mean difference to the base, and its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def shown(self, digits: int) -> str:
+        """Return the mean and the interval as text."""
+        return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
 
 
-def show(folder: Path) -> None:
+def difference(pairs: NDArray[np.float64]) -> Difference:
+    """Return the mean of differences and its 95 % interval.
+
+    Args:
+        pairs: Shape (runs, recordings); NaN where a recording was not answered once.
+    """
+    runs, recordings = pairs.shape
+    draw = np.random.default_rng(0)
+    rows, columns = (draw.integers(0, n, (DRAWS, n)) for n in (runs, recordings))
+    means = np.nanmean(pairs[rows[:, :, None], columns[:, None, :]], axis=(1, 2))
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Difference(float(np.nanmean(pairs)), float(low), float(high))
+
+
+def show(folder: Path, runs: int) -> None:
     """Print the table, and the line of results."""
-    score, results = Scores(), {}
+    score = Scores()
+    results: dict[str, list[dict[str, Heard]]] = {}
     for hop in HOPS:
-        if (folder / hop / "run").exists():
-            results[hop], count = read(folder / hop, score)
-            lags = [turn.lag_ms for turn in results[hop].values()]
-            load = (folder / hop / "load.txt").read_text("utf-8")
+        for run in range(1, runs + 1):
+            place = folder / f"run_{run}" / hop
+            if not (place / "run").exists():
+                continue
+            turns, count = read(place, score)
+            results.setdefault(hop, []).append(turns)
+            lags = [turn.lag_ms for turn in turns.values()]
+            load = (place / "load.txt").read_text("utf-8")
             print(
-                f"{hop}: {len(lags)} of {count} turns answered once; load {load}; "
+                f"{hop}, run {run}: {len(lags)} of {count} turns answered once; load {load}; "
                 f"lag p50 {np.median(lags):.1f}, max {max(lags):.1f} ms"
             )
-    base = results[BASE]
-    costs: dict[str, dict[str, Estimate]] = {}
-    for hop, turns in results.items():
-        cases = sorted(base.keys() & turns.keys())
+    costs: dict[str, dict[str, Difference]] = {}
+    cases = sorted({case for turns in results[BASE] for case in turns})
+    for hop, repeated in results.items():
+        both = list(zip(repeated, results[BASE], strict=False))
+        pairs = sum(len(here.keys() & there.keys()) for here, there in both)
+        print(f"\n{hop}, {pairs} pairs in {len(both)} runs")
         costs[hop] = {}
-        print(f"\n{hop}, {len(cases)} pairs")
         for name in (*TIMES, *SOUND):
             digits = 0 if name in TIMES else 2
-            here, there = ([each[case].values[name] for case in cases] for each in (turns, base))
-            costs[hop][name] = paired_difference(there, here, cases, drawn_as="recordings")
-            mean, median = np.mean(here), np.median(here)
-            cost = "" if hop == BASE else f"  difference {shown(costs[hop][name], digits)}"
-            print(f"  {name:15} mean {mean:8.{digits}f}  p50 {median:8.{digits}f}{cost}")
+            here, there = (
+                np.array([[value(turns, case, name) for case in cases] for turns in each])
+                for each in zip(*both, strict=True)
+            )
+            costs[hop][name] = difference(here - there)
+            of_runs = ", ".join(f"{each:+.{digits}f}" for each in np.nanmean(here - there, axis=1))
+            cost = "" if hop == BASE else f"  difference {costs[hop][name].shown(digits)}, by run {of_runs}"
+            print(
+                f"  {name:15} mean {np.nanmean(here):8.{digits}f}  p50 {np.nanmedian(here):8.{digits}f}{cost}"
+            )
     values = "; ".join(
-        f"{hop} {shown(cost['voice_to_voice'], 0)} ms, DNSMOS {shown(cost['ovrl'], 2)}"
+        f"{hop} {cost['voice_to_voice'].shown(0)} ms, DNSMOS {cost['ovrl'].shown(2)}"
         for hop, cost in costs.items()
         if hop != BASE
     )
     print(f"\nhops: {values}, against {BASE} (aim: none, the bots' transports decide)")
 
 
+def value(turns: Mapping[str, Heard], case: str, name: str) -> float:
+    return turns[case].values[name] if case in turns else np.nan
+
+
 async def measure_all(asked: argparse.Namespace) -> None:
     flags = ["--data", asked.data, "--concurrency", "1"]
     flags += ["--limit", str(asked.limit)] if asked.limit else []
-    missing = [hop for hop in asked.hops if not (asked.folder / hop).exists()]
+    places = [
+        (hop, asked.folder / f"run_{run}" / hop) for run in range(1, asked.runs + 1) for hop in asked.hops
+    ]
+    missing = [(hop, place) for hop, place in places if not (place / "run").exists()]
     with busy(asked.busy):
         for first in range(0, len(missing), asked.at_once):
             now = missing[first : first + asked.at_once]
-            await asyncio.gather(*(measure(hop, asked.python, asked.folder / hop, flags) for hop in now))
+            await asyncio.gather(*(measure(hop, asked.python, place, flags) for hop, place in now))
 
 
 def main() -> None:
@@ -275,13 +314,14 @@ def main() -> None:
     parser.add_argument("--data", default="sample", help="recordings to play")
     parser.add_argument("--limit", type=int, help="how many of them")
     parser.add_argument("--hops", nargs="*", default=list(HOPS), choices=list(HOPS))
+    parser.add_argument("--runs", type=int, default=1, help="how often each hop is measured")
     parser.add_argument("--at-once", type=int, default=1, help="hops that are measured simultaneously")
     parser.add_argument("--busy", type=int, default=0, help="processes that compute without pause")
     parser.add_argument("--measure-only", action="store_true", help="do not rate the replies")
     asked = parser.parse_args()
     asyncio.run(measure_all(asked))
     if not asked.measure_only:
-        show(asked.folder)
+        show(asked.folder, asked.runs)
 
 
 if __name__ == "__main__":
