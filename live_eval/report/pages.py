@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,9 @@ class InlineScript:
     sha256: str
 
 
+@cache
 def page_template(name: str, **filters: Callable[..., str]) -> Template:
-    """Load a page template, which extends ``page.html`` and may include the kit's styles."""
+    """Load a page template, once; it extends ``page.html`` and may include the kit's styles."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
@@ -13,7 +12,7 @@ from live_eval.data.benchmarks import FOLDER_VARIABLE
 from live_eval.errors import DataError, UsageError
 from live_eval.recording import RunReader
 from tests.support.benchmarks import big_bench_audio, voicebench_part
-from tests.unit.cli.test_json_output import schema_of
+from tests.unit.cli.test_json_output import validate
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +32,7 @@ def test_too_few_items_answered_with_a_tone_leave_it_unclear(tmp_path: Path) -> 
     found = doctor("reference", "--data", root, "--per-category", 2, "--out", out, "--json", *options)
     assert found.exit_code == FAILED, found.output
     check = json.loads(found.stdout)
-    jsonschema.validate(check, schema_of("doctor"))
+    validate(check, "doctor")
     assert (check["items"], check["correct"], check["verdict"]) == (8, 0.0, "unclear")
     assert check["interval"] == [0.0, pytest.approx(36.9, abs=0.1)]
     assert check["run"] == str(out)

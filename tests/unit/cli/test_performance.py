@@ -69,6 +69,7 @@ def test_settings_that_conflict(arguments: list[str], message: str) -> None:
     assert message in str(done.exception)
 
 
+@pytest.mark.slow
 def test_the_outcome_shows_published_rows_only_for_scored_columns(
     run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

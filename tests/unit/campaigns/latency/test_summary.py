@@ -33,7 +33,7 @@ TIMES = [500.0 + 7 * number for number in range(12)]
 def valid(summary: CampaignSummary) -> Mapping[str, Any]:
     """The summary's JSON form, which fits its schema and is plain JSON."""
     found = summary.as_json()
-    jsonschema.validate(found, summary_schema(), jsonschema.Draft202012Validator)
+    jsonschema.Draft202012Validator(summary_schema()).validate(found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     return found
 
