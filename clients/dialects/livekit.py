@@ -31,6 +31,7 @@ import uuid
 from collections.abc import Sequence
 from typing import ClassVar
 
+from live_eval.clients.dialects._livekit_participants import AGENT, NOBODY, REFUSALS, rank_of, voice_of
 from live_eval.clients.dialects._livekit_text import TextStreams
 from live_eval.clients.dialects._livekit_token import access_token, is_token, participant_claims
 from live_eval.clients.toolkit import EventDialect, Fields, check_extra, send_json, websocket_url
@@ -53,20 +54,9 @@ ROOM_QUERY = {"protocol": "15", "auto_subscribe": "0"}
 
 _CHANNEL = "_reliable"
 _OPTIONS = ("agent_identity", "agent_metadata", "agent_name", "identity", "room")
-_NAME, _STATE = "lk.agent.name", "lk.agent.state"
-_VOICE, _BACKGROUND = "roomio_audio", "background_audio"
+_STATE = "lk.agent.state"
 _NO_AGENT, _NO_STATE = "no agent", "no state"
-_NOBODY, _SPEAKER, _AGENT = range(3)
 _NO_STATE_NS = 2_000_000_000
-_REFUSALS = {
-    "DUPLICATE_IDENTITY": "another participant joined with the same identity: use a token for each session, "
-    "or an API key and secret",
-    "PARTICIPANT_REMOVED": "this participant was removed from the room",
-    "ROOM_DELETED": "the room was deleted: the agent or an administrator ended it",
-    "ROOM_CLOSED": "the room was closed",
-    "SERVER_SHUTDOWN": "the server shut down",
-    "JOIN_FAILURE": "the connection of the media failed: check that UDP reaches the server",
-}
 
 
 class LiveKitAgent(EventDialect):
@@ -106,7 +96,7 @@ class LiveKitAgent(EventDialect):
         self._room = self._extra.get("room", f"live-eval-{uuid.uuid4().hex[:12]}")
         self._identity = self._extra.get("identity", "live-eval")
         self._agent: str | None = None
-        self._rank = _NOBODY
+        self._rank = NOBODY
         self._state: str | None = None
         self._tracks: set[str] = set()
         self._wait_s = max(settings.ready_s - 1, settings.ready_s / 2)  # the reason precedes the time limit
@@ -195,26 +185,14 @@ class LiveKitAgent(EventDialect):
         outputs: list[Output] = []
         for each in sorted(participants, key=self._rank_of, reverse=True):
             identity = each.text("identity") or ""
-            if self._rank_of(each) > self._rank and (not self.ready or self._rank == _NOBODY):
+            if self._rank_of(each) > self._rank and (not self.ready or self._rank == NOBODY):
                 outputs += self._choose(identity, self._rank_of(each))
             if identity and identity == self._agent:
                 outputs += self._on_agent(each, at_ns)
         return outputs
 
     def _rank_of(self, participant: Fields) -> int:
-        """Return how likely a participant is the agent; the first one of the highest rank is."""
-        identity, wanted = participant.text("identity") or "", self._extra.get("agent_identity")
-        if identity in ("", self._identity) or participant.text("state") == "DISCONNECTED":
-            return _NOBODY
-        if wanted is not None:
-            return _AGENT if identity == wanted else _NOBODY
-        named = self._extra.get("agent_name")
-        if participant.text("kind") == "AGENT":
-            name = participant.child("attributes").text(_NAME)
-            if named is None or name in (None, named):
-                return _AGENT
-            return _NOBODY if name else _SPEAKER  # an agent without a name joins every room
-        return _SPEAKER if named is None and _voice_of(participant) is not None else _NOBODY
+        return rank_of(participant, self._identity, self._extra)
 
     def _choose(self, identity: str | None, rank: int) -> list[Output]:
         """Take a participant for the agent, instead of the present one."""
@@ -227,14 +205,14 @@ class LiveKitAgent(EventDialect):
 
     def _on_agent(self, agent: Fields, at_ns: int) -> list[Output]:
         if agent.text("state") == "DISCONNECTED":
-            if self._rank < _AGENT and not self.ready:
-                return self._choose(None, _NOBODY)
+            if self._rank < AGENT and not self.ready:
+                return self._choose(None, NOBODY)
             why = agent.text("disconnect_reason") or "no reason given"
             text = f"the agent {self._agent!r} left the room ({why}): {self.log_advice}"
             return [] if self.over else [self.fatal(FailureKind.CLOSED, text)]
         outputs: list[Output] = []
         before, self._state = self._state, agent.child("attributes").text(_STATE) or self._state
-        track = _voice_of(agent)
+        track = voice_of(agent)
         if track is not None and track not in self._tracks:
             self._tracks.add(track)
             owner = {"participant_sid": agent.text("sid") or "", "track_sids": [track]}
@@ -252,13 +230,5 @@ class LiveKitAgent(EventDialect):
         if self.over:
             return []
         reason = event.text("reason") or "UNKNOWN_REASON"
-        text = f"the server ended the session ({reason}): {_REFUSALS.get(reason, 'no further details')}"
+        text = f"the server ended the session ({reason}): {REFUSALS.get(reason, 'no further details')}"
         return [self.fatal(FailureKind.CLOSED, text)]
-
-
-def _voice_of(participant: Fields) -> str | None:
-    """Return the track of a participant's voice, or None."""
-    tracks = [each for each in participant.children("tracks") if (each.text("type") or "AUDIO") == "AUDIO"]
-    named = {each.text("name"): each.text("sid") for each in reversed(tracks)}
-    named.pop(_BACKGROUND, None)
-    return named.get(_VOICE) or next(reversed(named.values()), None)
