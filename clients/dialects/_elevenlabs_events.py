@@ -58,6 +58,7 @@ ADDRESS_OPTIONS = ("agent_id", "environment")
 _EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
 _OVERRIDE = re.compile("override", re.IGNORECASE)
 _UNKNOWN_AGENT = re.compile(r"agent.{0,100}(?:does not exist|not.found)", re.IGNORECASE | re.DOTALL)
+_PRIVATE = re.compile(r"must be authenticated|unauthori[sz]ed", re.IGNORECASE)
 _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
 
 
@@ -124,6 +125,9 @@ class ElevenLabsEvents(EventDialect):
             return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
         if not self.ready and named and _UNKNOWN_AGENT.search(text):
             return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {AGENT_ADVICE}", fatal=True)
+        if not self.ready and _PRIVATE.search(text):
+            text = f"{text}; a private agent needs a key: set ELEVENLABS_API_KEY"
+            return EndpointProblem(FailureKind.AUTHENTICATION, text, fatal=True)
         if not self.ready and _OVERRIDE.search(text):
             return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
         return replace(problem, message=text)

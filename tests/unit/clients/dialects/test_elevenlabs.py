@@ -301,3 +301,10 @@ def test_an_agent_that_does_not_exist() -> None:
     closed = Endpoint(ready=False).close(1008, "The AI agent you are trying to reach does not exist.")
     assert closed.kind is FailureKind.NO_SESSION
     assert "check endpoint.extra.agent_id" in closed.message
+
+
+def test_a_private_agent_needs_a_key() -> None:
+    (refused,) = Endpoint(ready=False).dialect.closed(3000, "You must be authenticated to access it.", 0)
+    assert isinstance(refused, EndpointProblem)
+    assert refused.kind is FailureKind.AUTHENTICATION
+    assert "set ELEVENLABS_API_KEY" in refused.message
