@@ -229,7 +229,7 @@ def _page(
             total=len(ordered),
             cue_names=sorted(cues),
             task_names=list(dict.fromkeys(turn.task.value for _, turn in ordered)),
-            variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered)),
+            variants=list(dict.fromkeys(turn.variant.value for _, turn in ordered if turn.source != "live")),
             clips_of=lambda: list(_with_envelopes(opened, keys, audio.result())),
             streams=script_json(streams) if streams else None,
             recorded=recorded,
