@@ -31,6 +31,7 @@ from live_eval.recording.scores import (
     ScoreStatus,
     ScoreStore,
     StoredAudit,
+    is_being_scored,
 )
 from live_eval.recording.writer import RunWriter, is_being_written
 
@@ -55,6 +56,7 @@ __all__ = [
     "cassette_name",
     "decoding",
     "file_stem",
+    "is_being_scored",
     "is_being_written",
     "is_own_file",
     "keep_review",

@@ -25,7 +25,7 @@ from live_eval.recording._database import (
     settle,
     transaction,
 )
-from live_eval.recording._lock import WriterLock
+from live_eval.recording._lock import WriterLock, is_held
 from live_eval.recording.schema import SCORES_FILE, SCORES_SCHEMA_VERSION, SCORES_TABLES
 from live_eval.redaction import SECRETS
 
@@ -39,6 +39,7 @@ __all__ = [
     "ScoreStore",
     "StoredAudit",
     "forget_scores",
+    "is_being_scored",
 ]
 
 SCORES_LOCK_FILE = ".scores.lock"
@@ -372,6 +373,11 @@ class ScoreStore(ScoreReader):
 
     def __enter__(self) -> ScoreStore:
         return self
+
+
+def is_being_scored(folder: Path) -> bool:
+    """Return whether a process is writing scores of the run in a folder, according to its lock file."""
+    return is_held(folder / SCORES_LOCK_FILE)
 
 
 def forget_scores(folder: Path, turn_id: str) -> None:

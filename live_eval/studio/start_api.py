@@ -12,7 +12,7 @@ from aiohttp import web
 
 from live_eval.errors import UsageError
 from live_eval.impair import PARAMETERS
-from live_eval.recording import is_being_written
+from live_eval.recording import is_being_scored, is_being_written
 from live_eval.registry import default_judges, installed_judges
 from live_eval.run.prompts import PROMPTS
 from live_eval.run.run_file import ALL_TASKS, DataTable, EndpointTable, TaskTable, TurnsTable
@@ -140,10 +140,14 @@ def _prepared(
 
 
 def _check_idle(library: Library) -> None:
-    """Raise a `BusyError` if any process is writing a run in the studio's folders."""
+    """Raise a `BusyError` if any process is writing or scoring a run in the studio's folders."""
     for folder in library.folders():
-        if folder.kind == "run" and is_being_written(folder.path):
+        if folder.kind != "run":
+            continue
+        if is_being_written(folder.path):
             raise BusyError(f"{folder.name} is in progress, and a second run would disturb its timing")
+        if is_being_scored(folder.path):
+            raise BusyError(f"{folder.name} is being scored, which would disturb the timing of a run")
 
 
 def _row(run: StartedRun) -> dict[str, Any]:

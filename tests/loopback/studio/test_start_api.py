@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from live_eval.errors import StoreError
-from live_eval.recording import RunReader, RunWriter
+from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.studio import start_api
 from tests.support.studio import studio
@@ -163,3 +163,16 @@ async def test_no_run_is_started_beside_one_of_another_process(tmp_path: Path) -
             assert refused["error"]["message"].startswith("other is in progress")
     finally:
         await asyncio.to_thread(writer.close)
+
+
+async def test_no_run_is_started_while_another_process_scores(tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    await asyncio.to_thread(lambda: RunWriter.create(folder, {}).close())
+    scores = await asyncio.to_thread(ScoreStore.open, folder)
+    try:
+        async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
+            status, refused = await send(browser, "/api/start", SETTINGS)
+            assert (status, refused["error"]["kind"]) == (409, "busy")
+            assert refused["error"]["message"].startswith("other is being scored")
+    finally:
+        await asyncio.to_thread(scores.close)
