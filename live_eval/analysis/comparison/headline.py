@@ -30,6 +30,9 @@ def headline(first: str, comparison: RunComparison) -> str:
             names = [_measured(each) for each in shown[:_MOST_AMOUNTS]]
             names += [each.title for each in shown[_MOST_AMOUNTS:]]
             parts.append(f"{comparison.other} is {verdict} in {', '.join(names)}")
+    tests = max((each.tests for each in differences), default=0)
+    if len(parts) > 1 and tests > 1:
+        parts.append(f"p is corrected for {tests} tests (Holm)")
     unclear = [each for each in differences if each.verdict in _OPEN]
     if unclear:
         too_few = sum(each.verdict is Verdict.TOO_FEW for each in unclear)

@@ -36,6 +36,14 @@ def test_a_difference_that_is_shown_is_named() -> None:
     assert told(-2.0).startswith("b is worse in ves (−")
 
 
+def test_the_correction_for_several_tests_is_named() -> None:
+    runs = [
+        made_run(name, {"ves": drawn(seed, 20, shift), "c1": drawn(seed + 2, 20)})
+        for name, seed, shift in (("a", 1, 0.0), ("b", 2, 2.0))
+    ]
+    assert "; p is corrected for 2 tests (Holm); no" in headline("a", compare_runs(runs).comparisons[0])
+
+
 def test_metrics_have_their_titles() -> None:
     runs = [made_run(name, {"ves": drawn(seed, 20, 2.0 * seed)}) for seed, name in enumerate("ab")]
     for run in runs:
