@@ -16,13 +16,24 @@ from live_eval.recording import RunReader, TurnRecord
 from live_eval.studio.listening.listening_test import ReferenceKind
 from live_eval.text.wording import one_line
 
-__all__ = ["CaseContext", "ListeningClip", "anchor_clip", "case_context", "reply_clip"]
+__all__ = [
+    "LOW_ANCHOR_HZ",
+    "MID_ANCHOR_HZ",
+    "CaseContext",
+    "ListeningClip",
+    "anchor_clip",
+    "case_context",
+    "reply_clip",
+]
 
 RATE_HZ = 48_000
 LEVEL_DBFS = -26.0
 """The active speech level of all clips, as in tests by ITU-T P.800."""
 
-_ANCHOR_HZ = 3_500
+LOW_ANCHOR_HZ = 3_500
+MID_ANCHOR_HZ = 7_000
+"""The bandwidths of the anchors in ITU-R BS.1534-3."""
+
 _HIGHEST_PEAK = 0.99
 _AFTER_SPEECH_NS = 300_000_000
 
@@ -81,8 +92,8 @@ def case_context(
         )
 
 
-def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> ListeningClip:
-    """Return the low anchor of ITU-R BS.1534: the reference reply low-pass filtered at 3.5 kHz.
+def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path], band_hz: int) -> ListeningClip:
+    """Return an anchor of ITU-R BS.1534: the reference reply low-pass filtered at `band_hz`.
 
     Raises:
         StoreError: `case_context` failed, or the case has no reference reply.
@@ -91,7 +102,7 @@ def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path] = ()) -> Lis
         reference = _reference_audio(reader.turn(turn_id), run, recordings)
     if reference is None:
         raise StoreError(f"turn {turn_id!r} has no reference reply")
-    return _clip(resample(reference, 2 * _ANCHOR_HZ))
+    return _clip(resample(reference, 2 * band_hz))
 
 
 def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:

@@ -17,6 +17,8 @@ __all__ = [
     "ANCHOR",
     "HIDDEN_REFERENCE",
     "LISTENING_SCHEMA_VERSION",
+    "LISTENING_VERSIONS_READ",
+    "MID_ANCHOR",
     "ListenedCase",
     "ListenedRun",
     "ListeningKind",
@@ -27,10 +29,14 @@ __all__ = [
     "trials_for",
 ]
 
-LISTENING_SCHEMA_VERSION = 1
+LISTENING_SCHEMA_VERSION = 2
+LISTENING_VERSIONS_READ = (1, LISTENING_SCHEMA_VERSION)
+"""Version 1 had only the low anchor."""
 
 HIDDEN_REFERENCE = "(hidden reference)"
 ANCHOR = "(anchor)"
+MID_ANCHOR = "(mid anchor)"
+"""ITU-R BS.1534-3 requires a low anchor and a mid-range anchor."""
 _MOST_RUNS = 8  # BS.1534 recommends at most 12 signals per trial
 
 # The position of the first run and the identity of X: a block of four contains each combination once.
@@ -47,7 +53,7 @@ class ListeningKind(StrEnum):
     RATING = "rating"
     """Asks for ratings of single replies."""
     MUSHRA = "mushra"
-    """Asks to rate all replies to a case, a hidden reference and an anchor, 0 to 100 (ITU-R BS.1534)."""
+    """Asks to rate all replies to a case, a hidden reference and anchors, 0 to 100 (ITU-R BS.1534)."""
 
 
 class ReferenceKind(StrEnum):
@@ -107,8 +113,8 @@ class ListeningTest:
         expected = range(1, _MOST_RUNS + 1) if is_mushra else (1, 2) if is_rating else (2,)
         if len(self.runs) not in expected:
             raise UsageError(f"expected {alternatives(list(map(str, expected)))} runs, got {len(self.runs)}")
-        if names & {HIDDEN_REFERENCE, ANCHOR}:
-            raise UsageError(f"runs: the names {HIDDEN_REFERENCE!r} and {ANCHOR!r} are reserved")
+        if reserved := names & {HIDDEN_REFERENCE, ANCHOR, MID_ANCHOR}:
+            raise UsageError(f"runs: the name {min(reserved)!r} is reserved")
         if is_mushra and self.reference is not ReferenceKind.REPLY:
             raise UsageError("reference: a MUSHRA test requires 'reply', the reference reply")
         if len(names) < len(self.runs):
@@ -124,9 +130,12 @@ class ListeningTest:
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The names of the compared systems: the runs and, for MUSHRA, the hidden reference and anchor."""
+        """The names of the compared systems: the runs and, for MUSHRA, the hidden reference and anchors."""
         names = tuple(run.name for run in self.runs)
-        return (*names, HIDDEN_REFERENCE, ANCHOR) if self.kind is ListeningKind.MUSHRA else names
+        if self.kind is not ListeningKind.MUSHRA:
+            return names
+        anchors = (ANCHOR, MID_ANCHOR) if self.listening > 1 else (ANCHOR,)
+        return (*names, HIDDEN_REFERENCE, *anchors)
 
     @property
     def trials(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import ConfigDict, Field
@@ -16,6 +17,8 @@ from pydantic import ConfigDict, Field
 from live_eval.clock import Clock
 from live_eval.errors import StoreError, UsageError
 from live_eval.studio.listening.clips import (
+    LOW_ANCHOR_HZ,
+    MID_ANCHOR_HZ,
     CaseContext,
     ListeningClip,
     anchor_clip,
@@ -25,6 +28,7 @@ from live_eval.studio.listening.clips import (
 from live_eval.studio.listening.listening_test import (
     ANCHOR,
     HIDDEN_REFERENCE,
+    MID_ANCHOR,
     ListeningKind,
     ListeningTest,
     ListeningTrial,
@@ -37,7 +41,8 @@ __all__ = ["GivenTrial", "Opinion", "TrialDesk", "why_not_heard"]
 _Seconds: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _MOST_OPEN = 64
 """The maximum number of open trials; each takes about 4 MB with its audio."""
-_LABELS = tuple("ABCDEFGHIJ")
+_LABELS = tuple("ABCDEFGHIJK")
+_ANCHORS = MappingProxyType({ANCHOR: LOW_ANCHOR_HZ, MID_ANCHOR: MID_ANCHOR_HZ})
 _TIE = "tie"
 _MISSED_S = 0.25
 """The tolerance for the ends of replies: browsers report played parts inaccurately or stop slightly early."""
@@ -201,8 +206,8 @@ class TrialDesk:
         case = case_context(run, turn_id, test.reference, self._recordings)
 
         def clip_of(system: str) -> ListeningClip:
-            if system == ANCHOR:
-                return anchor_clip(run, turn_id, self._recordings)
+            if system in _ANCHORS:
+                return anchor_clip(run, turn_id, self._recordings, _ANCHORS[system])
             if system != HIDDEN_REFERENCE:
                 return reply_clip(paths[system], turn_id)
             if case.reference is None:

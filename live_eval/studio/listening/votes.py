@@ -17,7 +17,7 @@ from live_eval.errors import SchemaVersionError, StoreError, StoreLockedError, U
 from live_eval.files import private_folder, private_opener, read_regular
 from live_eval.recording import own_folder, sync_folder
 from live_eval.studio.listening.listening_test import (
-    LISTENING_SCHEMA_VERSION,
+    LISTENING_VERSIONS_READ,
     ListenedCase,
     ListeningKind,
     ListeningTest,
@@ -302,9 +302,10 @@ def _ballots(path: Path, data: bytes) -> Ballots:
         raise StoreError(f"{path}: expected a listening test, got an empty file")
     rows = [_json(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
     version = rows[0].get("listening")
-    if isinstance(version, int) and version != LISTENING_SCHEMA_VERSION:
+    if isinstance(version, int) and version not in LISTENING_VERSIONS_READ:
         raise SchemaVersionError(
-            f"{path}: expected listening test version {LISTENING_SCHEMA_VERSION}, got version {version}"
+            f"{path}: expected listening test version {' or '.join(map(str, LISTENING_VERSIONS_READ))}, got "
+            f"version {version}"
         )
     test = _read(_TEST, f"{path}:1", rows[0])
     keys: dict[str, str] = {}

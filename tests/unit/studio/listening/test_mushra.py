@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 import soundfile
 
 from live_eval.errors import StoreError, UsageError
-from live_eval.studio.listening.clips import anchor_clip, case_context
+from live_eval.studio.listening.clips import LOW_ANCHOR_HZ, MID_ANCHOR_HZ, anchor_clip, case_context
 from live_eval.studio.listening.listening_results import results_json, votes_csv
-from live_eval.studio.listening.listening_test import ANCHOR, HIDDEN_REFERENCE, ReferenceKind
+from live_eval.studio.listening.listening_test import ANCHOR, HIDDEN_REFERENCE, MID_ANCHOR, ReferenceKind
 from live_eval.studio.listening.setup import plan_test
 from live_eval.studio.listening.trial_desk import GivenTrial, Opinion, TrialDesk
 from live_eval.studio.listening.votes import FOLDER, VoteFile
@@ -22,7 +23,7 @@ from tests.support.listening import played_in_full, write_listened_run
 from tests.unit.studio.listening.listeners import MUSHRA, every_run
 
 CASES = 4
-SYSTEMS = {"one", "two", "three", HIDDEN_REFERENCE, ANCHOR}
+SYSTEMS = {"one", "two", "three", HIDDEN_REFERENCE, ANCHOR, MID_ANCHOR}
 RATE_HZ = 16_000
 
 
@@ -71,8 +72,8 @@ def rate_all(
     trials = []
     while (given := desk.next(file, listener)[1]) is not None:
         clock.advance(60_000_000_000)
-        wanted = {HIDDEN_REFERENCE: reference, ANCHOR: 20, "one": 80, "two": 60, "three": 40}
-        ratings = {label: wanted[system] for label, system in zip("ABCDE", given.trial.runs, strict=True)}
+        wanted = {HIDDEN_REFERENCE: reference, ANCHOR: 20, MID_ANCHOR: 50, "one": 80, "two": 60, "three": 40}
+        ratings = {label: wanted[system] for label, system in zip("ABCDEF", given.trial.runs, strict=True)}
         desk.vote(given, Opinion(trial=given.name, ratings=ratings, played=played_in_full(given)))
         trials.append(given)
     return trials
@@ -86,20 +87,27 @@ def test_a_trial_holds_every_system_in_random_order(
     assert all(set(given.trial.runs) == SYSTEMS for given in trials)
     assert len({given.trial.runs for given in trials}) > 1
     [given, *_] = trials
-    assert list(given.replies) == list("ABCDE")
+    assert list(given.replies) == list("ABCDEF")
     assert given.case.reference is not None
     by_system = dict(zip(given.trial.runs, given.replies.values(), strict=True))
     assert given.sounds[by_system[HIDDEN_REFERENCE]].wav == given.case.reference.wav
 
 
-def test_the_anchor_is_the_reference_up_to_3500_hz(runs: list[Path], data: Path) -> None:
+def test_the_anchors_are_the_reference_up_to_3500_and_7000_hz(runs: list[Path], data: Path) -> None:
     reference = case_context(runs[0], "id_0/target", ReferenceKind.REPLY, [data]).reference
     assert reference is not None
-    anchor = anchor_clip(runs[0], "id_0/target", [data])
+    low, mid = (
+        anchor_clip(runs[0], "id_0/target", [data], band_hz) for band_hz in (LOW_ANCHOR_HZ, MID_ANCHOR_HZ)
+    )
     assert level_db(reference.wav, 6_000) == pytest.approx(0, abs=0.5)
-    assert level_db(anchor.wav, 6_000) < -50
+    assert level_db(low.wav, 6_000) < -50
+    assert level_db(mid.wav, 6_000) == pytest.approx(0, abs=1)
     with pytest.raises(StoreError, match="outside the run"):
-        anchor_clip(runs[0], "id_0/target")
+        anchor_clip(runs[0], "id_0/target", [], LOW_ANCHOR_HZ)
+
+
+def test_a_test_from_an_earlier_version_has_only_the_low_anchor(file: VoteFile) -> None:
+    assert replace(file.read().test, listening=1).systems == ("one", "two", "three", HIDDEN_REFERENCE, ANCHOR)
 
 
 def test_listeners_who_miss_the_hidden_reference_are_excluded(
@@ -113,7 +121,7 @@ def test_listeners_who_miss_the_hidden_reference_are_excluded(
         ("Bob", True),
     ]
     means = {each["system"]: each["mean"]["value"] for each in found["means"]}
-    assert means == {"one": 80, "two": 60, "three": 40, HIDDEN_REFERENCE: 100, ANCHOR: 20}
+    assert means == {"one": 80, "two": 60, "three": 40, HIDDEN_REFERENCE: 100, ANCHOR: 20, MID_ANCHOR: 50}
     rows = list(csv.DictReader(io.StringIO(votes_csv(file.read()))))
     assert len(rows) == 2 * CASES * len(SYSTEMS)
     assert {row["rating"] for row in rows if row["system"] == ANCHOR} == {"20"}
@@ -121,7 +129,7 @@ def test_listeners_who_miss_the_hidden_reference_are_excluded(
 
 @pytest.mark.parametrize(
     "ratings",
-    [{}, {"A": 50}, dict.fromkeys("ABCDE", 101), dict.fromkeys("ABCDE", -1), dict.fromkeys("ABCDF", 50)],
+    [{}, {"A": 50}, dict.fromkeys("ABCDEF", 101), dict.fromkeys("ABCDEF", -1), dict.fromkeys("ABCDEG", 50)],
 )
 def test_incomplete_ratings_are_refused(
     desk: TrialDesk, clock: FakeClock, file: VoteFile, ratings: dict[str, int]
@@ -129,7 +137,7 @@ def test_incomplete_ratings_are_refused(
     given = desk.next(file, "Ann")[1]
     assert given is not None
     clock.advance(60_000_000_000)
-    with pytest.raises(UsageError, match="from 0 to 100 for each of A, B, C, D, E"):
+    with pytest.raises(UsageError, match="from 0 to 100 for each of A, B, C, D, E, F"):
         desk.vote(given, Opinion(trial=given.name, ratings=ratings, played=played_in_full(given)))
 
 
@@ -141,4 +149,4 @@ def test_a_test_needs_reference_replies(runs: list[Path], data: Path, tmp_path: 
     with pytest.raises(UsageError, match="no case has a reference reply"):
         plan_test(MUSHRA, [bare], folder, reference=ReferenceKind.REPLY)
     alone = plan_test(MUSHRA, runs[:1], folder, reference=ReferenceKind.REPLY, recordings=[data])
-    assert (alone.trials, alone.systems) == (CASES, ("one", HIDDEN_REFERENCE, ANCHOR))
+    assert (alone.trials, alone.systems) == (CASES, ("one", HIDDEN_REFERENCE, ANCHOR, MID_ANCHOR))

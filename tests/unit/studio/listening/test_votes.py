@@ -99,7 +99,7 @@ def test_an_incomplete_line_is_replaced_by_the_next_vote(tmp_path: Path) -> None
         (b"[]\n", "expected a JSON object"),
         (b"nonsense\n", "expected JSON"),
         (b'{"listening": 1, "kind": "abc"}\n', "kind"),
-        (b'{"listening": 2}\n', "version 1, got version 2"),
+        (b'{"listening": 3}\n', "version 1 or 2, got version 3"),
         (header(kind="abx", runs=[ONE]), "expected 2 runs, got 1"),
         (header(kind="rating", runs=[]), "expected 1 or 2 runs, got 0"),
         (header(kind="ab", runs=[ONE, ONE]), "several runs are named 'one'"),
