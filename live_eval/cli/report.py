@@ -64,6 +64,7 @@ def command(
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.cli._progress import Bars
     from live_eval.report import write_report
+    from live_eval.run.stop_signals import cleaned_up
 
     duplex = all(map(DUPLEX_CAMPAIGN.is_in, runs))
     if duplex or (len(runs) == 1 and LATENCY_CAMPAIGN.is_in(runs[0])):
@@ -78,7 +79,7 @@ def command(
     if output is None:
         output = _page_of(runs) if wanted == "html" else _options.STDOUT
     file = None if output == _options.STDOUT else output
-    with Bars() as progress:
+    with cleaned_up(), Bars() as progress:
         text = write_report(
             runs,
             file,

@@ -25,6 +25,7 @@ from typing import Any, Self
 __all__ = [
     "STOP_SIGNALS",
     "StopSignals",
+    "cleaned_up",
     "close_lost_terminal",
     "end_process",
     "end_with_parent",
@@ -49,6 +50,23 @@ def stop_signals() -> list[signal.Signals]:
         for number in STOP_SIGNALS
         if number is not _HANGUP or signal.getsignal(number) is not signal.SIG_IGN
     ]
+
+
+@contextlib.contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command that writes files with an exception, so that no part is left."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    in_main = threading.current_thread() is threading.main_thread()  # only it can set handlers
+    numbers = [number for number in stop_signals() if in_main and number is not signal.SIGINT]
+    before = [signal.signal(number, end) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def close_lost_terminal() -> None:

@@ -5,11 +5,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from live_eval.run.stop_signals import StopSignals
+from live_eval.files import atomic_text
+from live_eval.run.stop_signals import StopSignals, cleaned_up
 
 
 class Now:
@@ -162,3 +164,11 @@ def test_the_end_of_standard_input_interrupts_a_command_that_prints() -> None:
         child.stdout.close()  # as after the death of the parent
         child.stdin.close()
         assert child.wait(10) == -signal.SIGINT
+
+
+def test_a_command_that_is_ended_leaves_no_part_of_its_file(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    with pytest.raises(SystemExit) as ended, cleaned_up(), atomic_text(page):
+        send()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
