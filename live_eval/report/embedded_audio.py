@@ -62,7 +62,8 @@ def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     if not budget_bytes:
         return
     existing = ((key, file) for key, file in files if file.is_file())
-    first, size = [], 0
+    first: list[tuple[str, Path]] = []
+    size = 0
     for each in existing:  # only as many as are needed to see that not all of them fit
         first.append(each)
         size += _base64_size(each[1].stat().st_size)
