@@ -77,7 +77,7 @@ class LiveSession:
         self._speaker = _Observed(speaker, self._on_frame, self._on_heard, self.reply.is_playing)
         await self._session.run(self._speaker, on_turn=self._on_turn, survives_failures=overheard_by is None)
         self._speaker = None
-        self._sink.drop()
+        self.reply.stop(self._clock.now_ns())  # no event follows that could end it
 
     def leave(self) -> None:
         """End the session at the next frame."""

@@ -204,11 +204,19 @@ class SharedConversation:
         if standing.in_words != before:
             self._updates.put(StandingChanged(place, standing.in_words))
         if isinstance(update, StateChanged):
+            if place == self._room.heard:
+                self._leave_lost(place)
             state = common_state(self._standings)
             if state not in (self._state, State.ENDED):  # the end follows once all are stored
                 self._state = state
                 failure = update.failure if state is State.DISCONNECTED else None
                 self._updates.put(StateChanged(state, failure))
+
+    def _leave_lost(self, place: int) -> None:
+        """Let the room hear a connected endpoint, if any, once the chosen one is disconnected."""
+        connected = [each for each, standing in enumerate(self._standings) if standing.failure is None]
+        if connected and place not in connected:
+            self.hear(connected[0])
 
     @property
     def _shown_place(self) -> int:

@@ -175,6 +175,11 @@ async def test_a_turn_is_recorded_after_its_reply_after_a_failure_and_at_its_end
     assert len(live.recorded) == 3, "the session is over"
 
 
+async def test_a_reply_that_is_cut_off_ends_with_its_session() -> None:
+    session = await Live().run(lambda script: script.speaker.hear(reply(1_000)))
+    assert not session.reply.is_playing(6_000 * MS)
+
+
 async def test_recordings_are_played_to_the_user() -> None:
     live = Live()
     microphone = Microphone(RATE, rate_hz=RATE, frame_ns=20 * MS, delay_ns=0, half_duplex=False)

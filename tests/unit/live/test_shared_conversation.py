@@ -116,7 +116,7 @@ async def test_levels_are_the_audible_endpoints_and_states_are_of_each_and_of_al
     conversation.stop()
     await asyncio.gather(running, following)
     assert [update.user for update in seen if isinstance(update, Levels)] == [-10.0, -30.0]
-    assert [update.place for update in seen if isinstance(update, HeardChanged)] == [1]
+    assert [update.place for update in seen if isinstance(update, HeardChanged)] == [1, 0]
     states = [update for update in seen if isinstance(update, StateChanged)]
     assert states == [
         StateChanged(State.TALKING),
