@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,9 +66,8 @@ __all__ = ["command"]
     "--data",
     multiple=True,
     metavar="PATH",
-    type=click.Path(path_type=Path, exists=True),
     help="Data set that new runs may use, and whose recordings listening tests may play as reference "
-    "replies; repeatable.",
+    "replies: a path, or the name of a benchmark; repeatable. The sample is always available.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 def command(
@@ -78,7 +78,7 @@ def command(
     certificate: Path | None,
     certificate_key: Path | None,
     endpoints: tuple[str, ...],
-    data: tuple[Path, ...],
+    data: tuple[str, ...],
     no_browser: bool,
 ) -> None:
     """View runs, listen to them and compare them in the browser.
@@ -136,13 +136,26 @@ def command(
             err=True,
         )
     guard = Guard(Secret(token), host, Secret(listeners))
-    app = application(folders or (Path("recordings"),), guard, talk=talk, data=data)
+    app = application(folders or (Path("recordings"),), guard, talk=talk, data=_found(data))
     run(serve(app, host, port, announce, tls=None if encryption is None else encryption.context))
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         # A normal exit would wait for threads, which may spend minutes on unneeded statistics.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _found(names: Sequence[str]) -> list[Path]:
+    """Return the paths of data sets, without the bundled ones, which pages always offer."""
+    from live_eval.data import SAMPLE, SAMPLE_DIALOGUES, locate
+
+    paths = {name: locate(name) for name in names if name not in (SAMPLE, SAMPLE_DIALOGUES)}
+    for name, path in paths.items():
+        if not path.exists():
+            raise UsageError(
+                f"--data {name!r}: not found; expected a path, {SAMPLE} or a name of `live-eval data list`"
+            )
+    return list(paths.values())
 
 
 def _encryption(

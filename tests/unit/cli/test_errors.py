@@ -74,6 +74,10 @@ from live_eval.recording import RunWriter
         ),
         ("run reference --ice-servers stun.example.org --estimate", "--ice-servers "),
         (
+            "studio --data smaple --port 0 --no-browser",
+            "--data 'smaple': not found; expected a path, sample or a name of `live-eval data list`",
+        ),
+        (
             "studio --endpoint moshi=127.0.0.1:80",
             "--endpoint moshi=127.0.0.1:80: expected an address such as ",
         ),
