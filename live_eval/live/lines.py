@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.live.updates import (
@@ -28,6 +29,7 @@ from live_eval.text.wording import significant
 
 __all__ = [
     "Lines",
+    "ShownScore",
     "duration",
     "in_words",
     "main_scores",
@@ -123,7 +125,7 @@ def in_words(update: Update) -> str:
             return _latency_line(update)
         case QuickScores():
             scores = score_lines(update)
-            return f"scores of {update.turn_id}: {'; '.join(scores)}{duration(update)}" if scores else ""
+            return f"scores of turn {update.number}: {'; '.join(scores)}{duration(update)}" if scores else ""
         case TakeAsked():
             again = f", attempt {update.attempt}" if update.attempt > 1 else ""
             number = f"take {update.number} of {update.total}{again}"
@@ -190,7 +192,7 @@ def stopped(turn: LatencyMeasured) -> str:
 
 def score_lines(update: QuickScores) -> list[str]:
     """Return lines with a turn's main scores and the reasons for missing scores."""
-    scored = [f"{title}: {value}" for title, value in main_scores(update.scores)]
+    scored = [f"{each.title}: {each.text}" for each in main_scores(update.scores)]
     return scored + [f"{judge}: no score ({why})" for judge, why in update.problems.items()]
 
 
@@ -201,8 +203,22 @@ def duration(update: QuickScores) -> str:
     return f" ({texts})" if texts else ""
 
 
-def main_scores(scores: Mapping[str, float | str]) -> list[tuple[str, str]]:
-    """Return the titles of the main scores and their values with units, default judges first."""
+class ShownScore(NamedTuple):
+    """A score with its title and its unit."""
+
+    title: str
+    value: float | str
+    unit: str
+
+    @property
+    def text(self) -> str:
+        """The value with its unit."""
+        value = significant(self.value, 3) if isinstance(self.value, float) else str(self.value)
+        return f"{value} {self.unit}".rstrip()
+
+
+def main_scores(scores: Mapping[str, float | str]) -> list[ShownScore]:
+    """Return the main scores, those of default judges first."""
     judges = sorted(
         installed_judges(), key=lambda spec: (spec.default_place is None, spec.default_place or 0)
     )
@@ -211,14 +227,9 @@ def main_scores(scores: Mapping[str, float | str]) -> list[tuple[str, str]]:
         named += [(f"{spec.name}:{key}", title, "") for key, title in spec.classes.items()]
         outputs = _main_outputs(spec)
         named += [(score_name(spec.name, output.name), output.title, output.unit) for output in outputs]
-    return [(title, _value(scores[name], unit)) for name, title, unit in named if name in scores]
+    return [ShownScore(title, scores[name], unit) for name, title, unit in named if name in scores]
 
 
 def _main_outputs(spec: JudgeSpec) -> list[OutputSpec]:
     names = _MAIN_BY_ROLE.get(spec.role, ()) if spec.role is not None else ()
     return [output for output in spec.outputs if output.name in names] or [spec.outputs[0]]
-
-
-def _value(value: float | str, unit: str) -> str:
-    text = significant(value, 3) if isinstance(value, float) else str(value)
-    return f"{text} {unit}".rstrip()

@@ -127,7 +127,7 @@ def unable_in_conversation(
     missing = unable_judges(specs, options, connects=connects)
     for spec in specs if not scripted else ():
         if absent := sorted(need.value.replace("_", " ") for need in spec.needs - IN_CONVERSATION):
-            wanted = f"{', '.join(absent)} (of a performed script)"
+            wanted = f"{', '.join(absent)} (only in performed scripts)"
             missing[spec.name] = "; ".join(filter(None, (wanted, missing.get(spec.name))))
     return missing
 

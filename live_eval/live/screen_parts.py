@@ -171,6 +171,6 @@ def scores_of(labelled: Iterable[tuple[str, QuickScores]]) -> list[Text]:
         if label:
             lines.append(Text(plain(f"{label}: {' · '.join(found)}{duration(scores)}")))
         elif found:
-            lines.append(Text(plain(f"scores of {scores.turn_id}{duration(scores)}"), style="bold"))
+            lines.append(Text(plain(f"scores of turn {scores.number}{duration(scores)}"), style="bold"))
             lines += [Text(plain(line)) for line in found]
     return lines

@@ -1,14 +1,32 @@
 // Show a badge for each judge: its scores of the latest turn, and the time that it took.
 import { fill, make } from "./web/elements.js";
-import { seconds } from "./web/format.js";
+import { counted, number as digits, seconds } from "./web/format.js";
 
 const MOST_VALUES = 2;
 const JUDGING = "judging …";
+
+const line = (title, value) => make("p", {}, make("strong", {}, value), " ", title);
+
+/** Return the mean of a judge's scores as text, or how often each class was found. */
+function inAll(scores) {
+  if (scores.every(({ number }) => number !== null)) {
+    const mean = scores.reduce((sum, { number }) => sum + number, 0) / scores.length;
+    return `${digits(mean, mean < 10 ? 2 : mean < 100 ? 1 : 0)} ${scores[0].unit}`.trimEnd();
+  }
+  const counts = new Map();
+  for (const { value } of scores) {
+    const [found] = value.split(",");
+    counts.set(found, (counts.get(found) ?? 0) + 1);
+  }
+  const ordered = [...counts].sort(([, one], [, other]) => other - one);
+  return ordered.map(([found, count]) => `${found} ${count}×`).join(", ");
+}
 
 export class ScoreBadges {
   constructor() {
     this.judges = new Map();
     this.turn = null;
+    this.begun = new Set(); // the numbers of the judged turns
     this.element = make("ul", { class: "stage-scores", "aria-label": "Scores", hidden: true });
   }
 
@@ -19,12 +37,12 @@ export class ScoreBadges {
       const values = make(
         "div",
         { class: "stage-values" },
-        missing ? ["not installed", make("p", {}, missing)] : "–",
+        missing ? ["does not score", make("p", {}, `missing: ${missing}`)] : "–",
       );
       const state = make("span", { class: "stage-took" });
       const badge = make("li", { title, "data-judge": name }, make("b", {}, name), state, values);
       badge.toggleAttribute("data-missing", Boolean(missing));
-      this.judges.set(name, { badge, values, state, missing });
+      this.judges.set(name, { badge, values, state, missing, seen: new Map() });
       this.element.append(badge);
     }
   }
@@ -33,26 +51,37 @@ export class ScoreBadges {
   begin({ turn, number, failure }) {
     if (turn === this.turn || failure) return;
     this.turn = turn;
-    this.number = number;
+    this.begun.add(number);
     for (const { state, missing } of this.judges.values()) {
       if (!missing) state.textContent = JUDGING;
     }
   }
 
-  /** The conversation has ended: no more scores arrive. */
+  /** The conversation has ended: show the means of all turns instead of the latest scores. */
   conclude() {
-    for (const { state } of this.judges.values()) {
+    for (const { badge, values, state, seen } of this.judges.values()) {
+      badge.removeAttribute("data-late");
       if (state.textContent === JUDGING) state.textContent = "skipped";
+      if (!seen.size) continue;
+      const turns = Math.max(...[...seen.values()].map((scores) => scores.size));
+      const of = turns === this.begun.size ? "" : `${turns} of `;
+      state.textContent = `mean, ${of}${counted(this.begun.size, "turn")}`;
+      fill(values, [...seen].map(([title, scores]) => line(title, inAll([...scores.values()]))));
     }
   }
 
   show({ turn, number, judge, scores, problems, seconds: taken, late }) {
     const shown = this.judges.get(judge);
-    if (!shown || number < (shown.number ?? 0)) return; // newer turns are scored first
+    if (!shown) return;
+    for (const score of scores.slice(0, MOST_VALUES)) {
+      const seen = shown.seen.get(score.title) ?? new Map();
+      shown.seen.set(score.title, seen.set(number, score));
+    }
+    if (number < (shown.number ?? 0)) return; // newer turns are scored first
     shown.number = number;
     fill(
       shown.values,
-      scores.slice(0, MOST_VALUES).map(({ title, value }) => make("p", {}, make("strong", {}, value), " ", title)),
+      scores.slice(0, MOST_VALUES).map(({ title, value }) => line(title, value)),
       !scores.length && make("p", {}, "no score"),
       problems.map(({ reason }) => make("p", { class: "failure" }, reason)),
     );

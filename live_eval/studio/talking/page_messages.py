@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from live_eval.live.lines import in_words, main_scores
+from live_eval.live.lines import ShownScore, in_words, main_scores
 from live_eval.live.updates import (
     DeviceChanged,
     EchoDetected,
@@ -60,9 +60,9 @@ def as_json(update: Update) -> dict[str, Any]:
         case RecordStored(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
         case Xruns(underruns=late, overruns=dropped):
-            text = f"Microphone: {counted(late, 'frame')} late"
-            text += f", audio dropped {counted(dropped, 'time')}" if dropped else ""
-            return {"type": "note", "about": "lost", "text": f"{text}."}
+            heard = late and f"The endpoint heard {counted(late, 'short gap')}: the microphone was late."
+            cut = dropped and f"The microphone's audio was cut {counted(dropped, 'time')}."
+            return {"type": "note", "about": "lost", "text": " ".join(filter(None, (heard, cut)))}
         case DeviceChanged(side):
             return {"type": "note", "about": side.value, "text": in_words(update)}
         case EchoDetected(delay_ms):
@@ -80,7 +80,7 @@ def as_json(update: Update) -> dict[str, Any]:
                 "turn": update.turn_id,
                 "number": update.number,
                 "judge": update.judge,
-                "scores": [{"title": title, "value": value} for title, value in main_scores(update.scores)],
+                "scores": [_score(each) for each in main_scores(update.scores)],
                 "problems": [{"judge": judge, "reason": why} for judge, why in update.problems.items()],
                 "seconds": round(update.seconds, 2),
                 "late": update.late,
@@ -110,6 +110,11 @@ def _turn(turn: LatencyMeasured) -> dict[str, Any]:
         "steps": [{"name": name.replace("_", " "), "ms": _ms(ns)} for name, ns in turn.reply_steps.items()],
         "after_ms": _ms(turn.after_ns),
     }
+
+
+def _score(score: ShownScore) -> dict[str, Any]:
+    number = score.value if isinstance(score.value, float) else None
+    return {"title": score.title, "value": score.text, "number": number, "unit": score.unit}
 
 
 def _ms(ns: int | None) -> float | None:

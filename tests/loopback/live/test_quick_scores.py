@@ -179,7 +179,8 @@ def test_options_depend_on_whether_the_speech_is_scripted() -> None:
         "emoalign:speaker": "sad, 71 %",
         "emoalign:reply": "happy, 55 %",
     }
-    assert main_scores(scores) == [  # both emotions come first, since the stage shows two values
+    shown = [(each.title, each.text) for each in main_scores(scores)]
+    assert shown == [  # both emotions come first, since the stage shows two values
         ("emotion of the user's voice", "sad, 71 %"),
         ("emotion of the reply", "happy, 55 %"),
         ("emotion of the reply matches the reference's", "0 %"),

@@ -16,7 +16,7 @@ def test_a_judge_that_cannot_run_is_named_and_the_others_score(
     options = live_options(judge_options(config.judges))
     chosen = judges_of(config, options, score=False)
     assert chosen.able == ["prosody"]
-    assert chosen.missing["ves"].startswith("cue (of a performed script)")
+    assert chosen.missing["ves"].startswith("cue (only in performed scripts)")
     assert "GEMINI_API_KEY" in chosen.missing["ves"]
     assert "cue" not in judges_of(config, options, score=False, scripted=True).missing["ves"]
     print_missing(chosen.missing)

@@ -67,8 +67,8 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (TranscriptPiece(AudioSide.USER, "Hi", final=True), "you: Hi"),
         (TranscriptPiece(AudioSide.REPLY, "He"), ""),
         (
-            QuickScores("turn-0001", {"dnsmos.ovrl": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}),
-            "scores of turn-0001: overall quality (P.835): 3.14 MOS; c: no score (no text)",
+            QuickScores("turn-0001", {"dnsmos.ovrl": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}, number=1),
+            "scores of turn 1: overall quality (P.835): 3.14 MOS; c: no score (no text)",
         ),
         (QuickScores("turn-0001", {}), ""),
         (Levels(-20, -90), ""),
@@ -106,6 +106,7 @@ SCORES = QuickScores(
         "wer_spoken.normalized": 0.0,
         "wer_spoken.raw": 20.0,
     },
+    number=3,
 )
 SHOWN = [
     "overall quality (P.835): 3.14 MOS",
@@ -125,7 +126,7 @@ def test_a_person_may_speak_unless_recordings_are_streamed(streams: str, line: s
 def test_only_the_main_scores_are_printed_with_their_units() -> None:
     written: list[str] = []
     Lines(written.append).show(SCORES)
-    assert written == [f"scores of turn-0001: {'; '.join(SHOWN)}"]
+    assert written == [f"scores of turn 3: {'; '.join(SHOWN)}"]
 
 
 def test_scores_of_judges_are_collected_and_late_ones_are_marked() -> None:
@@ -157,7 +158,7 @@ def screen() -> LiveScreen:
 
 def test_the_screen_shows_the_main_scores(screen: LiveScreen) -> None:
     text = shown(screen, SCORES)
-    assert all(line in text for line in ("scores of turn-0001", *SHOWN))
+    assert all(line in text for line in ("scores of turn 3", *SHOWN))
     assert "slope of the pitch" not in text
 
 
@@ -246,4 +247,4 @@ def test_a_remark_on_a_state_lasts_as_long_as_the_state(screen: LiveScreen) -> N
 def test_a_judge_that_cannot_run_is_named_on_the_screen() -> None:
     console = Console(file=StringIO(), width=100, force_terminal=False)
     screen = LiveScreen([Standing("toy")], "q quit", console, missing={"utmos": "weights"})
-    assert "utmos: not installed (weights)" in shown(screen)
+    assert "utmos does not score, missing: weights" in shown(screen)
