@@ -5,12 +5,14 @@ import { showTalk } from "./talk.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
+const LEAD =
+  "Say each script in several styles; the takes are streamed to the endpoint, and its replies show whether it hears how you speak.";
 const SCRIPTS = 5; // minimum for cue sensitivity
 const MOST_SCRIPTS = 2000;
 const TAKES = ["recording", "checking", "checked"];
 
 export const show = (place, view) =>
-  showTalk(place, view, "Perform", Performing, PerformSetup, "/api/talk?perform=1");
+  showTalk(place, view, { title: "Perform", lead: LEAD }, Performing, PerformSetup, "/api/talk?perform=1");
 
 /** The form before a performance, which also asks for the scripts and the performer's consent. */
 class PerformSetup extends Setup {

@@ -9,6 +9,8 @@ import { ScrollingWave } from "./stage_wave.js";
 import { showTalk } from "./talk.js";
 import { Conversation, MUTED_DB } from "./talk_conversation.js";
 
+const LEAD =
+  "Shows a conversation to an audience, in large type: who has the turn, both voices, the latency and the scores.";
 const STATES = ["listening", "thinking", "speaking"];
 const ABSENCE_S = 30; // then the note of what was missed disappears
 const LONGEST_HOLD_MS = 150; // then both voices are drawn although one may begin or end
@@ -21,7 +23,7 @@ const BEFORE_AND_AFTER = {
   ended: "storing the conversation …",
 };
 
-export const show = (place, view) => showTalk(place, view, "Stage", Stage);
+export const show = (place, view) => showTalk(place, view, { title: "Stage", lead: LEAD }, Stage);
 
 /** A conversation, as displayed to the audience. */
 class Stage extends Conversation {

@@ -6,6 +6,9 @@ import { connect } from "./talk_connection.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
 
+const LEAD =
+  "Shows a conversation to the person who speaks: levels, transcript and all latencies of each turn. Stage shows it to an audience.";
+
 /** Return the text for each state of a conversation. */
 const inWords = (endpoint, performs) => ({
   idle: "",
@@ -23,12 +26,12 @@ const inWords = (endpoint, performs) => ({
   stored: "ended",
 });
 
-export const show = (place, view) => showTalk(place, view, "Talk", Conversation);
+export const show = (place, view) => showTalk(place, view, { title: "Talk", lead: LEAD }, Conversation);
 
 /** Fill a view with a form and, after its submission, with a conversation displayed by `Shown`. */
-export async function showTalk(place, { signal }, title, Shown, Chosen = Setup, choices = "/api/talk") {
+export async function showTalk(place, { signal }, { title, lead }, Shown, Chosen = Setup, choices = "/api/talk") {
   const talk = new Talk(await read(choices, { signal }), Shown, Chosen);
-  fill(place, make("h1", {}, title), talk.element);
+  fill(place, make("h1", {}, title), make("p", { class: "note talk-lead" }, lead), talk.element);
   signal.addEventListener("abort", () => {
     talk.leave();
     talk.conversation?.leave();

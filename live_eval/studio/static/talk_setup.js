@@ -27,7 +27,7 @@ class FurtherEndpoint {
 }
 
 const voiceInput = () =>
-  make("input", { name: "voice", autocomplete: "off", placeholder: "the endpoint's default" });
+  make("input", { name: "voice", autocomplete: "off", placeholder: "default" });
 
 /** The form before a conversation. */
 export class Setup {
