@@ -30,7 +30,8 @@ from live_eval.weights import FOLDER_VARIABLE, add_weights
 from tests.support.extras import needs
 from tests.support.random_networks import EMOTION_TOKENS, emotion2vec_folder
 
-pytestmark = needs("funasr", extra="emotion")
+# Importing funasr and transformers takes seconds.
+pytestmark = [needs("funasr", extra="emotion"), pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[3]
 SMALL: dict[str, Any] = {"width": 64, "depth": 2, "prenet_depth": 2, "heads": 4, "channels": 32}
 LABELS = ("angry", "disgusted", "fearful", "happy", "neutral", "other", "sad", "surprised", "unk")

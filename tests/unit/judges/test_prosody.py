@@ -286,6 +286,7 @@ def test_a_text_that_was_not_said_has_no_rate(text: str | None, judge: Prosody) 
     assert "rate" not in scored(judge, replace(turn(reply), reply_text=text)).values
 
 
+@pytest.mark.slow
 @pytest.mark.local
 def test_a_voice_that_speaks_faster_is_measured_so(judge: Prosody) -> None:
     pytest.importorskip("hibari", reason="needs the extra `local`")

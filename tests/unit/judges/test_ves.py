@@ -67,6 +67,7 @@ def test_a_neutral_speaker_is_described_too() -> None:
     assert '\nState: "neutral: a plain voice without any particular cue"\n' in prompt["text"]
 
 
+@pytest.mark.slow
 def test_no_more_of_a_long_reply_goes_than_two_minutes() -> None:
     _, what, sound = parts(replace(ordinary_turn(), reply=speechlike(130.0, 8_000)))
     assert what["text"] == "The reply (its first 120 of 130 seconds):"

@@ -11,6 +11,7 @@ def voice() -> Voice:
     return Voice()
 
 
+@pytest.mark.slow
 @pytest.mark.local
 def test_a_text_always_gives_the_same_samples(voice: Voice) -> None:
     first, second = voice.speak("Good morning."), voice.speak("Good morning.")

@@ -20,6 +20,7 @@ def test_values_are_counted_by_their_separators(piece: str) -> None:
     assert not has_too_many_values(message[: MOST_VALUES // 2])
 
 
+@pytest.mark.slow
 def test_an_oversized_message_is_kept_without_secrets_and_values() -> None:
     escaped = KEY.replace("p", "\\u0070")
     fields = f'"plain":"{KEY}","escaped":"{escaped}","api\\u005fkey":"hush-hush-hush","half":"sk-ab***cd",'

@@ -155,6 +155,7 @@ def test_the_contributions_of_a_turn_add_up_to_its_total_exactly() -> None:
     assert sum(parts.values()) == turn.timing.connect.ns + max(complete_ns, audible_ns)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.floats(-400, 900), st.floats(-400, 3000), st.floats(0, 900), st.floats(-400, 4000)),

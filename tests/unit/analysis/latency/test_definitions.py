@@ -192,6 +192,7 @@ def test_silero_on_both_sides_is_near_ours() -> None:
     assert aiewf_wav_v2v(Evidence(turn=turn)).reason == "the audio of one side or both is missing"
 
 
+@pytest.mark.slow
 def test_the_table_shows_how_far_each_definition_moves_the_number() -> None:
     turns = [
         spoken_turn(

@@ -54,6 +54,7 @@ def test_an_utterance_begins_and_ends_with_its_audible_samples(composer: Compose
     assert (samples(part.onset_ns), samples(part.end_ns)) == (0, len(made.pcm))
 
 
+@pytest.mark.slow
 def test_the_same_pieces_give_the_same_samples(composer: Composer) -> None:
     pieces = (Say("Right."), Gap(100), Noise(NoiseKind.COUGH, 300, -20.0, seed=3))
     assert np.array_equal(composer.compose(pieces).pcm, Composer().compose(pieces).pcm)

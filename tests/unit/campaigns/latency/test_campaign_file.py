@@ -107,6 +107,7 @@ def test_a_run_that_is_a_link_is_not_read(campaign: Path, tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", ["latency.html", "c1/report.html"])

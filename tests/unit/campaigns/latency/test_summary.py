@@ -193,6 +193,7 @@ def odd_turn(kind: str) -> TurnRecord:
     return spoken_turn(a_case(0), TurnPlan(first_byte_ms=None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["silence", "ten minutes", "full duplex", "early", "nothing"])
 def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [odd_turn(kind)])])
@@ -309,6 +310,7 @@ def test_words_are_recognised_once_and_kept_with_the_campaign(tmp_path: Path) ->
     assert words_of(100, tmp_path / "missing") == (Word("hi", 0, 200, 0.9),)  # cannot be kept
 
 
+@pytest.mark.slow
 @pytest.mark.local
 def test_the_definitions_table_recognises_words(tmp_path: Path) -> None:
     turns: list[TurnRecord] = [

@@ -183,6 +183,7 @@ async def test_a_recording_answers_everything() -> None:
     assert (await whole(responder, answer(wants_audio=False), ReferenceSettings())).audio is None
 
 
+@pytest.mark.slow
 @pytest.mark.local
 async def test_the_voice_speaks_the_text() -> None:
     pytest.importorskip("hibari")

@@ -215,6 +215,7 @@ def test_values_link_to_their_trials(page: Page) -> None:
     assert "yielded: 4 of 6" in bars
 
 
+@pytest.mark.slow
 def test_a_page_of_two_campaigns_links_into_both(folder: Path, tmp_path: Path) -> None:
     first = shutil.copytree(folder, tmp_path / "x" / "one")
     second = write_duplex_campaign(tmp_path / "two & more", {"clean": trials(50)}, endpoint="another")
@@ -229,6 +230,7 @@ def test_a_page_of_two_campaigns_links_into_both(folder: Path, tmp_path: Path) -
             assert (tmp_path / unquote(href)).is_file()
 
 
+@pytest.mark.slow
 def test_report_writes_the_page_of_a_campaign_and_of_two(folder: Path, tmp_path: Path) -> None:
     one = shutil.copytree(folder, tmp_path / "one")
     two = shutil.copytree(folder, tmp_path / "two")

@@ -71,6 +71,7 @@ def case_of(line: Line, composer: Composer) -> Case:
     )
 
 
+@pytest.mark.slow
 def test_every_probe_has_its_rule(composer: Composer) -> None:
     assert _RULES.keys() == PROBES.keys()
     for name, probe in PROBES.items():

@@ -100,6 +100,7 @@ def test_pauses_of_a_recording_are_found() -> None:
     assert second.onset_ns / 1e6 == pytest.approx(made.parts[1].onset_ns / 1e6, abs=100)
 
 
+@pytest.mark.slow
 def test_a_recording_that_pauses_over_a_reply_is_noted(tmp_path: Path) -> None:
     def recorded(gap_ms: int) -> Probe:
         made = Composer().compose((Say("I would like to know"), Gap(gap_ms), Say("who invented it.")))
