@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,14 @@ from live_eval.files import csv_line, read_regular
 from live_eval.judging import JudgeSpec, score_name
 from live_eval.recording import RunReader, ScoreReader
 from live_eval.registry import installed_judges
-from live_eval.studio.listening.listening_test import HIDDEN_REFERENCE, ListeningKind
+from live_eval.studio.listening.listening_test import HIDDEN_REFERENCE, MID_ANCHOR, ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
 
 __all__ = ["results_json", "votes_csv"]
 
 _MOST_ARENA_BYTES = 1 << 26
-_REFERENCE_RATING = 90
-_MISSED_SHARE = 0.15
+_LIKE_REFERENCE = 90
+_MOST_SHARE, _UNCLEAR_SHARE = 0.15, 0.25  # ITU-R BS.1534-3, 4.1.2
 
 
 def results_json(ballots: Ballots, folder: Path) -> dict[str, Any]:
@@ -164,14 +165,24 @@ def _by_arenas(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, str, d
 def _mushra(ballots: Ballots) -> dict[str, Any]:
     """Return each system's mean rating, excluding listeners who fail the screening of ITU-R BS.1534-3.
 
-    Screening excludes listeners who rate the hidden reference below 90 in more than 15 % of their trials.
+    Screening (section 4.1.2) excludes listeners who rate the hidden reference below 90, or the mid-range
+    anchor above 90, in more than 15 % of their trials. Cases whose mid-range anchor a quarter of the
+    listeners rate above 90 do not count against them, since the anchor may not be audibly degraded.
     """
-    missed = {
-        name: sum(vote.ratings[HIDDEN_REFERENCE] < _REFERENCE_RATING for vote in votes) / len(votes)
-        for name in ballots.listeners
-        if (votes := ballots.of(name))
-    }
-    excluded = {name for name, share in missed.items() if share > _MISSED_SHARE}
+    has_mid_anchor = MID_ANCHOR in ballots.test.systems
+    rated: defaultdict[str, list[bool]] = defaultdict(list)
+    for vote in ballots.votes if has_mid_anchor else ():
+        rated[vote.turn_id].append(_takes_anchor(vote))
+    clear = {turn_id for turn_id, taken in rated.items() if np.mean(taken) < _UNCLEAR_SHARE}
+    missed: dict[str, float] = {}
+    taken: dict[str, float] = {}
+    for name in ballots.listeners:
+        if votes := ballots.of(name):
+            below = sum(vote.ratings[HIDDEN_REFERENCE] < _LIKE_REFERENCE for vote in votes)
+            missed[name] = below / len(votes)
+            counted = [vote for vote in votes if vote.turn_id in clear]
+            taken[name] = sum(map(_takes_anchor, counted)) / len(votes)
+    excluded = {name for name in missed if max(missed[name], taken[name]) > _MOST_SHARE}
     kept = [vote for vote in ballots.votes if vote.listener not in excluded]
     scripts = {case.turn_id: case.script_id for case in ballots.test.cases}
     means: list[dict[str, Any]] = []
@@ -185,10 +196,20 @@ def _mushra(ballots: Ballots) -> dict[str, Any]:
     return {
         "means": means,
         "screening": [
-            {"listener": name, "missed_reference": share, "excluded": name in excluded}
+            {
+                "listener": name,
+                "missed_reference": share,
+                "taken_anchor": taken[name] if has_mid_anchor else None,
+                "excluded": name in excluded,
+            }
             for name, share in missed.items()
         ],
     }
+
+
+def _takes_anchor(vote: ListenerVote) -> bool:
+    """Return whether the mid-range anchor is rated like the reference."""
+    return vote.ratings[MID_ANCHOR] > _LIKE_REFERENCE
 
 
 def _ratings(ballots: Ballots, tables: Mapping[str, ScoreTable]) -> dict[str, Any]:

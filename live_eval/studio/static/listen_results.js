@@ -126,13 +126,17 @@ function mushra({ means, screening }) {
       means.map(({ system, mean }) => row(system, estimate(mean, 1), figure(mean.n))),
     ),
     table(
-      "Screening (ITU-R BS.1534-3): the hidden reference rated below 90",
-      heads("listener", "share of trials", ""),
-      screening.map(({ listener, missed_reference: share, excluded }) =>
-        row(listener, figure(`${number(100 * share, 0)} %`), excluded ? "excluded: more than 15 %" : ""),
+      "Screening (ITU-R BS.1534-3): share of trials",
+      heads("listener", "hidden reference below 90", "mid-range anchor above 90", ""),
+      screening.map(({ listener, missed_reference: missed, taken_anchor: taken, excluded }) =>
+        row(listener, share(missed), share(taken), excluded ? "excluded: more than 15 %" : ""),
       ),
     ),
   ];
+}
+
+function share(of) {
+  return figure(of === null ? NONE : `${number(100 * of, 0)} %`);
 }
 
 function exports(test, { kind, runs, imports = [] }) {

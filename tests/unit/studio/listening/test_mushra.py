@@ -67,12 +67,12 @@ def level_db(wav: bytes, hz: float) -> float:
 
 
 def rate_all(
-    desk: TrialDesk, clock: FakeClock, file: VoteFile, listener: str, reference: int = 100
+    desk: TrialDesk, clock: FakeClock, file: VoteFile, listener: str, reference: int = 100, mid: int = 50
 ) -> list[GivenTrial]:
     trials = []
     while (given := desk.next(file, listener)[1]) is not None:
         clock.advance(60_000_000_000)
-        wanted = {HIDDEN_REFERENCE: reference, ANCHOR: 20, MID_ANCHOR: 50, "one": 80, "two": 60, "three": 40}
+        wanted = {HIDDEN_REFERENCE: reference, ANCHOR: 20, MID_ANCHOR: mid, "one": 80, "two": 60, "three": 40}
         ratings = {label: wanted[system] for label, system in zip("ABCDEF", given.trial.runs, strict=True)}
         desk.vote(given, Opinion(trial=given.name, ratings=ratings, played=played_in_full(given)))
         trials.append(given)
@@ -125,6 +125,25 @@ def test_listeners_who_miss_the_hidden_reference_are_excluded(
     rows = list(csv.DictReader(io.StringIO(votes_csv(file.read()))))
     assert len(rows) == 2 * CASES * len(SYSTEMS)
     assert {row["rating"] for row in rows if row["system"] == ANCHOR} == {"20"}
+
+
+def test_listeners_who_take_the_mid_range_anchor_for_the_reference_are_excluded(
+    desk: TrialDesk, clock: FakeClock, file: VoteFile
+) -> None:
+    for listener, mid in (("Ann", 50), ("Bob", 95), ("Cyd", 90)):
+        rate_all(desk, clock, file, listener, mid=mid)
+    screening = results_json(file.read(), file.path.parent)["screening"]
+    assert [each["excluded"] for each in screening] == [False] * 3, "a third of them: not audibly degraded"
+    for listener in ("Dan", "Eve"):
+        rate_all(desk, clock, file, listener)
+    screening = results_json(file.read(), file.path.parent)["screening"]
+    assert [(each["taken_anchor"], each["excluded"]) for each in screening] == [
+        (0, False),
+        (1, True),
+        (0, False),
+        (0, False),
+        (0, False),
+    ]
 
 
 @pytest.mark.parametrize(
