@@ -60,9 +60,10 @@ def as_json(update: Update) -> dict[str, Any]:
         case RecordStored(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
         case Xruns(underruns=late, overruns=dropped):
-            heard = late and f"The endpoint heard {counted(late, 'short gap')}: the microphone was late."
-            cut = dropped and f"The microphone's audio was cut {counted(dropped, 'time')}."
-            return {"type": "note", "about": "lost", "text": " ".join(filter(None, (heard, cut)))}
+            heard, cut = counted(late, "short gap"), counted(dropped, "time")
+            texts = [f"The endpoint heard {heard}: the microphone was late."] if late else []
+            texts += [f"The microphone's audio was cut {cut}."] if dropped else []
+            return {"type": "note", "about": "lost", "text": " ".join(texts)}
         case DeviceChanged(side):
             return {"type": "note", "about": side.value, "text": in_words(update)}
         case EchoDetected(delay_ms):
