@@ -231,5 +231,7 @@ def main_scores(scores: Mapping[str, float | str]) -> list[ShownScore]:
 
 
 def _main_outputs(spec: JudgeSpec) -> list[OutputSpec]:
+    """Return the outputs of a role or, without one, the output that the leaderboard and reports show."""
     names = _MAIN_BY_ROLE.get(spec.role, ()) if spec.role is not None else ()
-    return [output for output in spec.outputs if output.name in names] or [spec.outputs[0]]
+    ranked = [output for output in spec.outputs if output.columns] or spec.outputs
+    return [output for output in spec.outputs if output.name in names] or [ranked[0]]

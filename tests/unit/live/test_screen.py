@@ -67,8 +67,8 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (TranscriptPiece(AudioSide.USER, "Hi", final=True), "you: Hi"),
         (TranscriptPiece(AudioSide.REPLY, "He"), ""),
         (
-            QuickScores("turn-0001", {"dnsmos.ovrl": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}, number=1),
-            "scores of turn 1: overall quality (P.835): 3.14 MOS; c: no score (no text)",
+            QuickScores("turn-0001", {"dnsmos.p808": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}, number=1),
+            "scores of turn 1: overall quality (P.808): 3.14 MOS; c: no score (no text)",
         ),
         (QuickScores("turn-0001", {}), ""),
         (Levels(-20, -90), ""),
@@ -98,7 +98,7 @@ def test_text_of_an_endpoint_cannot_control_the_terminal() -> None:
 SCORES = QuickScores(
     "turn-0001",
     {
-        "dnsmos.ovrl": 3.14159,
+        "dnsmos.p808": 3.14159,
         "dnsmos.sig": 3.5,
         "prosody.declination": -4.33,
         "prosody.pitch_hz": 181.27,
@@ -109,7 +109,7 @@ SCORES = QuickScores(
     number=3,
 )
 SHOWN = [
-    "overall quality (P.835): 3.14 MOS",
+    "overall quality (P.808): 3.14 MOS",
     "word error rate of the spoken reply, Whisper-normalised: 0 %",
     "median pitch: 181 Hz",
     "share of pauses: 12.3 %",
@@ -130,7 +130,7 @@ def test_only_the_main_scores_are_printed_with_their_units() -> None:
 
 
 def test_scores_of_judges_are_collected_and_late_ones_are_marked() -> None:
-    first = QuickScores("turn-0001", {"dnsmos.ovrl": 3.0}, seconds=0.5)
+    first = QuickScores("turn-0001", {"dnsmos.p808": 3.0}, seconds=0.5)
     second = QuickScores("turn-0001", {}, {"utmos": "no weights"}, seconds=1.0, late=True)
     both = second.merged(first)
     assert (both.scores, both.problems, both.seconds) == (first.scores, second.problems, 1.5)

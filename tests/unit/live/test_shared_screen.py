@@ -43,7 +43,7 @@ UPDATES: list[Update] = [
     FromEndpoint(0, Xruns(input=1)),
     FromEndpoint(0, turn(1)),
     FromEndpoint(1, turn(1, fails=True)),
-    FromEndpoint(0, QuickScores("turn-0001", {"dnsmos.ovrl": 3.91}, {}, "dnsmos", 1.5)),
+    FromEndpoint(0, QuickScores("turn-0001", {"dnsmos.p808": 3.91}, {}, "dnsmos", 1.5)),
     FromEndpoint(0, QuickScores("turn-0001", {}, {"ves": "no key"}, "ves", late=True)),
     DeviceChanged(AudioSide.REPLY, "'hall' has stopped."),
     HeardChanged(1),
@@ -75,7 +75,7 @@ def test_the_endpoints_are_shown_side_by_side() -> None:
     assert "quick: Hello there." in shown
     assert "slow: disconnected: closed: gone" in shown
     assert "audio was lost" in shown
-    assert "quick: overall quality (P.835): 3.91 MOS · ves: no score (no key) (1.5 s, late)" in shown
+    assert "quick: overall quality (P.808): 3.91 MOS · ves: no score (no key) (1.5 s, late)" in shown
     assert "'hall' has stopped. Replies are not audible" in shown
     assert "v1–v2 vote" in shown
 

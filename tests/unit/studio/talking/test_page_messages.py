@@ -56,7 +56,7 @@ def test_every_update_becomes_a_json_message() -> None:
         as_json(SpeechDetected(speaking=True, barge_in=True)),
         as_json(TranscriptPiece(AudioSide.USER, "Hello.", final=True)),
         as_json(RecordStored(record)),
-        as_json(QuickScores("turn-0001", {"dnsmos.ovrl": 3.2}, judge="dnsmos", seconds=0.25, late=True)),
+        as_json(QuickScores("turn-0001", {"dnsmos.p808": 3.2}, judge="dnsmos", seconds=0.25, late=True)),
         as_json(EchoDetected(12.0, 0.9)),
         as_json(Xruns(underruns=2)),
         as_json(FromEndpoint(1, StateChanged(State.DISCONNECTED, lost))),
@@ -89,7 +89,7 @@ def test_every_update_becomes_a_json_message() -> None:
     assert messages[13] == {"type": "vote", "number": 3, "winner": 1, "wins": [0, 2]}
     assert messages[15]["problems"] == ["too quiet"]
     assert messages[7]["scores"] == [
-        {"title": "overall quality (P.835)", "value": "3.2 MOS", "number": 3.2, "unit": "MOS"}
+        {"title": "overall quality (P.808)", "value": "3.2 MOS", "number": 3.2, "unit": "MOS"}
     ]
     assert (messages[7]["seconds"], messages[7]["late"]) == (0.25, True)
     assert "12 ms later" in messages[8]["text"]
