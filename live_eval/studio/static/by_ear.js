@@ -157,7 +157,7 @@ export class ByEar {
     const rows = means.filter(({ n }) => cue || n > 0).map(({ metric, cue: of, n, means: values, difference, interval }) => {
       const score = this.metrics.find(({ name }) => name === metric);
       const shown = (value) => this.show(value, score);
-      const other = metric !== this.metric.name && make("small", {}, ` ${headingOf(score)}`);
+      const other = metric !== this.metric.name && make("small", {}, " ", headingOf(score));
       const name = cue ? headingOf(score) : [this.choosing(of), other];
       const range = interval && make("small", {}, ` [${interval.map((end) => number(end, score.unit === "ms" ? 0 : 2)).join(", ")}]`);
       return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));

@@ -119,6 +119,7 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
       figure(number(metric.difference, digits), range && make("small", {}, range)),
       metric.unit,
       figure(metric.n),
+      figure(probability(metric.p_holm), metric.p !== null && make("small", {}, ` (${probability(metric.p)})`)),
       make("td", { class: "words" }, metric.in_words),
     );
   });
@@ -131,9 +132,14 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
     { label: "difference [95 % interval]", figure: true },
     "unit",
     { label: "n", figure: true },
+    { label: ["p", make("small", { class: "of" }, "corrected (uncorrected)")], figure: true },
     "summary",
   ];
   return table(`Values of ${first.name} and ${other.name}, ${estimator}; a value opens its turns`, heads, rows, { class: "cards" });
+}
+
+function probability(p) {
+  return p !== null && p < 0.001 ? "< 0.001" : number(p, 3);
 }
 
 function text(value) {
