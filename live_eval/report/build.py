@@ -209,7 +209,7 @@ def _page(
             curves=_curves(runs),
             waterfalls=[(view, waterfall(view.summary, _keys_of(keys, view.index))) for view in runs],
             lag_note=LAG_NOTE,
-            definitions=DEFINITIONS,
+            definitions=_definitions(runs) if short else DEFINITIONS,
             licences=list(dict.fromkeys(licence_note(run.reader.manifest) for run in opened)),
             settings=_settings(opened),
             shown=shown,
@@ -217,7 +217,9 @@ def _page(
             columns=score_columns(runs),
             all_turns=ALL_TURNS,
             sound_titles=VOCAL_SOUND_TITLES,
-            paper=tables_with_runs(
+            paper=[]
+            if short and all(turn.source == "live" for _, turn in ordered)  # of free speech, not scripts
+            else tables_with_runs(
                 [(run.reader.path, run.view.summary, run.reader.manifest) for run in opened]
             ),
             published_note=PUBLISHED_NOTE,
@@ -234,6 +236,17 @@ def _page(
             streams=script_json(streams) if streams else None,
             recorded=recorded,
         )
+
+
+def _definitions(runs: Sequence[RunView]) -> list[tuple[str, str]]:
+    """Return the definitions of the terms on a short page."""
+    used = {"end of speech", "turn", "captured", "voice to voice", "first byte", "lag", "scores", "intervals"}
+    for view in runs:
+        sounds = view.summary.vocal_sounds.items()
+        used |= {VOCAL_SOUND_TITLES[name] for name, latency in sounds if latency.n}
+        if view.summary.cue_sensitivity is not None or view.summary.cue_maps:
+            used |= {"cue sensitivity", "by cue"}
+    return [(name, text) for name, text in DEFINITIONS if name in used]
 
 
 def _cue_maps(view: RunView, runs: Sequence[RunView]) -> str:

@@ -76,7 +76,7 @@ def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, st
         value = scores[name].value if name in scores else None
         values.append((number(value, 2), value))
     cue, dimension = _cue(turn.case.cue)
-    said = [text for text in (turn.case.text, turn.reply_text) if text]
+    said = [text for text in (turn.case.text or turn.heard_text, turn.reply_text) if text]
     badges = _badges(view)
     return TurnRow(
         key=key,
