@@ -110,6 +110,8 @@ class LatencyCampaign(Campaign):
                 f"{point.name}: expected at least {point.concurrency} sessions; "
                 f"{counted(len(jobs), 'turn')} of the data's dialogues make {sessions}"
             )
+        if point.input_s is not None:  # the inputs are cut from the data's recordings
+            plan = replace(plan, data=replace(plan.data, licence=self._base.data.licence))
         return replace(plan, jobs=jobs)
 
     def _jobs_of(self, point: CampaignPoint, plan: Plan) -> tuple[Job, ...]:

@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
+from live_eval.analysis.licences import licence_of
 from live_eval.campaigns.campaign import CampaignOutcome
 from live_eval.campaigns.latency.arrivals import Arrivals
 from live_eval.campaigns.latency.campaign import LatencyCampaign
@@ -32,6 +33,7 @@ from live_eval.campaigns.latency.points import CampaignPlan, SessionKind
 from live_eval.campaigns.latency.summary import campaign_summary, summary_schema
 from live_eval.cli import FAILED
 from live_eval.cli.latency import command
+from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.calibrations import FILE_VARIABLE, KeptCalibration, keep
@@ -41,6 +43,7 @@ from live_eval.run.endpoint_health import MISSES_OF_OUTAGE
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
+from tests.support.benchmarks import SETS
 from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
@@ -494,6 +497,17 @@ def test_a_campaign_killed_before_its_first_turn_starts_again(manifest: Path, tm
     (tmp_path / "c" / "inputs" / "notes.txt").touch()
     with pytest.raises(StoreError, match="found inputs/; choose another folder"):
         LatencyCampaign(CampaignPlan(config=settings, turns=2, concurrency=(1,)), tmp_path / "c")
+
+
+def test_inputs_cut_from_a_benchmark_keep_its_licence(tmp_path: Path) -> None:
+    settings = config("ws://127.0.0.1:9/v1", SETS["sd-eval"](tmp_path / "sd-eval", 1))
+    plan = CampaignPlan(config=settings, turns=1, inputs_s=(0.5,), uncertain=True)
+    campaign = LatencyCampaign(plan, tmp_path / "c")
+    licence = BENCHMARKS["sd-eval"].licence_note()
+    found = {name: licence_of(plan.manifest()) for name, plan in campaign._plans.items()}
+    assert found == {name: "" if name.startswith("sentinel") else licence for name in found}
+    assert licence in found.values()
+    assert licence in campaign.notes
 
 
 @pytest.mark.asyncio(loop_scope="module")
