@@ -2,6 +2,7 @@
 import { read } from "./api.js";
 import { ByEar } from "./by_ear.js";
 import { glossary } from "./glossary.js";
+import { licenceNotes } from "./licences.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { counted, number } from "./web/format.js";
 import { about, headingOf } from "./web/scores.js";
@@ -41,7 +42,7 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
     if (!signal.aborted) fill(values, problem(error));
     return;
   }
-  const licences = answer.licences.map((licence) => make("p", { class: "note" }, licence));
+  const licences = licenceNotes(answer.licences);
   if (answer.refused) {
     const retry = () => {
       location.hash = `#/compare/${ids.join("/")}?common=1`;

@@ -5,6 +5,7 @@ import { about, headingOf } from "./web/scores.js";
 import { heatMap } from "./web/heat_map.js";
 import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
 import { glossary } from "./glossary.js";
+import { licenceNotes } from "./licences.js";
 import { showPaper } from "./paper.js";
 import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
@@ -120,7 +121,7 @@ function heading(folder, toTurns = null, page = null) {
       { class: "facts" },
       facts.map(([name, text], index) => [index ? " · " : "", `${name} `, make("b", {}, text)]),
     ),
-    folder.licence && make("p", { class: "note" }, folder.licence),
+    licenceNotes([folder.licence]),
     toTurns &&
       make("p", { class: "ways" }, button("Turns", toTurns, { class: "link" }), make("a", { href: `#/report?run=${folder.id}` }, "Report")),
     page,
@@ -309,5 +310,6 @@ function showCampaign(place, { folder, runs }) {
       ["run", "state", { label: "turns", figure: true }, { label: "failed", figure: true }],
       rows,
     ),
+    licenceNotes(runs.map((run) => run.licence)),
   );
 }

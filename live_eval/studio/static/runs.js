@@ -1,5 +1,6 @@
 // Show the list of runs and campaigns with live progress, or a single run or campaign.
 import { path, read, withQuery } from "./api.js";
+import { licenceNotes } from "./licences.js";
 import { follow, progressBar, stateBadge, stateOf } from "./progress.js";
 import { badge, button, choice, figure, fill, make, search, table } from "./web/elements.js";
 import { NONE, counted, milliseconds, number, when } from "./web/format.js";
@@ -129,18 +130,17 @@ class RunList {
               ? "No run matches."
               : "No runs yet. Create one with `live-eval run reference --data sample`.",
           ),
-      this.licences(runs).map((licence) => make("p", { class: "note" }, licence)),
+      licenceNotes(this.licences(runs)),
     );
     this.drawActions();
     this.followRunning();
     this.readKeys(runs);
   }
 
-  /** Return the different licence notes of rows and of the runs in their campaigns. */
+  /** Return the licence notes of rows and of the runs in their campaigns. */
   licences(rows) {
     const ids = new Set(rows.map((run) => run.id));
-    const listed = this.runs.filter((run) => ids.has(run.id) || ids.has(run.campaign));
-    return [...new Set(listed.map((run) => run.licence).filter(Boolean))];
+    return this.runs.filter((run) => ids.has(run.id) || ids.has(run.campaign)).map((run) => run.licence);
   }
 
   /** Return the campaign of a run, if it is listed. */

@@ -3,6 +3,7 @@ import { path, read, withQuery } from "./api.js";
 import { eventList } from "./events.js";
 import { glossary } from "./glossary.js";
 import { behindLatency, behindScore } from "./intervals.js";
+import { licenceNotes } from "./licences.js";
 import { REVIEW_KEYS, review } from "./review.js";
 import { transcript } from "./transcript.js";
 import { listQuery, turnLink } from "./turn_table.js";
@@ -56,7 +57,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
     turn.judgements.some((each) => each.detail) && section(["Judgements", term("judgements")], judgements(turn)),
     turn.responses.length > 0 && section(["Responses", term("responses")], responses(turn, hear)),
     section(["Texts and facts", term("texts and facts")], facts(turn)),
-    turn.licence && make("p", { class: "note" }, turn.licence),
+    licenceNotes([turn.licence]),
     section(
       ["Wire events", term("wire events")],
       eventList(address, turn.events, hear && ((at) => hear([at, at], "the event")), signal),
