@@ -168,6 +168,7 @@ def _audit_published(
     recorded = read_record(spec)
     if recorded is None:
         raise UsageError(f"{spec.title} is not on this machine: live-eval data add {spec.name} --path FOLDER")
+    licence = spec.licence_note(language)
     damaged: dict[str, str] = {}
     replies = rated_replies(recorded.root, language, damaged)
     for reason in damaged.values():
@@ -178,6 +179,7 @@ def _audit_published(
     except UsageError as error:
         if not as_json:
             _print_publisher(published_agreement(replies, seed=seed))
+            click.echo(licence)
         raise UsageError(
             f"{error}\nonly the publisher's judge can be compared with people without {judge}; judges of "
             "language models also accept your own server (--llm-base-url URL), and local judges need no key "
@@ -186,7 +188,6 @@ def _audit_published(
     print_judges_keys([judge], options)
     folder = benchmarks_folder() / spec.name
     report = audit_ratings(judge, replies, folder, options=options, limit=limit, seed=seed)
-    licence = spec.licence_note(language)
     if as_json:
         _options.print_json({**report, "licences": [licence]})
     else:
