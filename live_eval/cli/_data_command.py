@@ -164,8 +164,8 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
     click.echo(f"  licence: {spec.licence_of(part)}", err=True)
     if spec.forbids_commercial_use(part) and not noncommercial:
         raise UsageError(
-            f"{spec.title} is licensed under {spec.licence_of(part)}, which forbids commercial use: pass "
-            "--noncommercial to confirm that your use is not commercial"
+            f"{spec.title} {spec.prohibition(part)}: pass --noncommercial to confirm that your use is not "
+            "commercial"
         )
     if path is None:
         _download(spec, part, again=again)
@@ -180,14 +180,18 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
 def _download(spec: BenchmarkSpec, part: str, *, again: bool) -> None:
     if not spec.repository:
         raise UsageError(_by_hand(spec, part))
-    parts = [part.partition("/")[0]] if part else list(spec.parts)
     inseparable = spec.metadata or len({spec.place_of(each) for each in spec.parts}) == 1
     if inseparable or not part:
         size = "" if spec.megabytes is None else f", about {spec.megabytes:,} MB"
         click.echo(f"  all {len(spec.parts)} parts{size}", err=True)
     with transfer_bars() as progress:
         record = fetch_benchmark(
-            spec, parts, split=part.partition("/")[2], again=again, progress=progress, planned=_announce
+            spec,
+            spec.selected(part),
+            split=part.partition("/")[2],
+            again=again,
+            progress=progress,
+            planned=_announce,
         )
     click.echo(f"{spec.name}: {record.root}")
 
@@ -196,8 +200,7 @@ def _by_hand(spec: BenchmarkSpec, part: str) -> str:
     """Return how to get a benchmark that is not downloaded: what, from where, and into which layout."""
     name = f"{spec.name}/{part}" if part else spec.name
     confirmed = " --noncommercial" if spec.forbids_commercial_use(part) else ""
-    parts = [part.partition("/")[0]] if part else list(spec.parts)
-    places = limited([spec.place_of(each) for each in parts], ", ", 2)
+    places = limited([spec.place_of(each) for each in spec.selected(part)], ", ", 2)
     return (
         f"live-eval does not download {spec.title}, because {spec.undownloaded}: {spec.by_hand}. Then run "
         f"live-eval data add {name} --path FOLDER{confirmed}, where FOLDER contains {places}"

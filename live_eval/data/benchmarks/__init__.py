@@ -211,10 +211,9 @@ def locate_benchmark(name: str) -> Path | None:
     unconfirmed = not recorded.revision and recorded.parts and chosen not in recorded.parts
     if unconfirmed and spec.forbids_commercial_use(chosen):
         raise DataError(
-            f"{name} is licensed under {spec.licence_of(chosen)}, which forbids commercial use, and only "
-            f"{', '.join(recorded.parts)} {'was' if len(recorded.parts) == 1 else 'were'} added: to confirm "
-            f"that your use is not commercial, run live-eval data add {name} --path {recorded.root} "
-            "--noncommercial"
+            f"{name} {spec.prohibition(chosen)}, and only {', '.join(recorded.parts)} "
+            f"{'was' if len(recorded.parts) == 1 else 'were'} added: to confirm that your use is not "
+            f"commercial, run live-eval data add {name} --path {recorded.root} --noncommercial"
         )
     if find_benchmark(path) is None:
         expected = spec.place_of(chosen) if part else "its files"
@@ -246,7 +245,7 @@ def found_parts(spec: BenchmarkSpec, recorded: RecordedBenchmark) -> list[str]:
 
 
 def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
-    """Read the items of a benchmark, and note files that differ from the download.
+    """Read the items of a benchmark, and note files that have changed since they were added.
 
     Raises:
         DataError: A file is missing, incomplete or damaged.
@@ -265,11 +264,11 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     except DataError as error:
         if recorded is None or not recorded.revision:
             raise
-        part = placed.part.partition("/")[0]
-        changed = changed_files(recorded, _places(spec, recorded, [part] if part else spec.parts))
+        changed = changed_files(recorded, _places(spec, recorded, spec.selected(placed.part)))
         if not changed:
             raise
-        again = f"live-eval data add {spec.name}{f'/{part}' if part else ''} --again restores"
+        name = "/".join([spec.name, *(spec.selected(placed.part) if placed.part else [])])
+        again = f"live-eval data add {name} --again restores"
         raise DataError(f"{error}; {again} {limited(changed, ', ', _NAMED)}") from None
     licence = spec.licence_note(placed.part)
     notes = [licence, *filter(None, [spec.unverified]), *data.omissions, *data.notes]

@@ -103,6 +103,10 @@ class BenchmarkSpec:
         """Whether the benchmark annotates turn-taking, for ``live-eval duplex``."""
         return all(part.rule is ScoringRule.TURN_TAKING for part in self.parts.values())
 
+    def selected(self, part: str) -> list[str]:
+        """Return the names of the parts that a part, a split of a part, or an empty name selects."""
+        return [part.partition("/")[0]] if part else list(self.parts)
+
     def place_of(self, part: str) -> str:
         """Return the file or folder of a part, relative to the benchmark's folder."""
         return self.parts[part].file or part
@@ -115,13 +119,19 @@ class BenchmarkSpec:
         if not other:
             return self.licence
         own = ", ".join(name for name, each in self.parts.items() if not each.licence)
-        return f"{self.licence} for {own}; {' or '.join(sorted(other))} for the other parts"
+        return f"{self.licence} ({own}) and {' or '.join(sorted(other))} (the other parts)"
 
     def forbids_commercial_use(self, part: str = "") -> bool | None:
         """Return whether the licence of a part, or of any part, forbids commercial use; None if unknown."""
         if part and self.parts[part.partition("/")[0]].licence:
             return False
         return self.noncommercial
+
+    def prohibition(self, part: str = "") -> str:
+        """Return a clause on the licence of a part or of all, which forbids commercial use."""
+        licence = self.licence_of(part)
+        subject = "which" if licence == self.licence else f"of which {self.licence}"
+        return f"is licensed under {licence}, {subject} forbids commercial use"
 
     def licence_note(self, part: str = "") -> str:
         """Return a sentence on the licence of a part or of all, without a full stop."""

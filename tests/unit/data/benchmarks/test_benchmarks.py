@@ -70,8 +70,12 @@ def test_a_part_can_have_another_licence(tmp_path: Path) -> None:
     root = str(SETS["full-duplex-bench"](tmp_path, 1))
     refused = CliRunner().invoke(command, ["add", "full-duplex-bench", "--path", root])
     assert isinstance(refused.exception, UsageError)
-    named = "CC BY-NC 4.0 for candor_pause_handling, candor_turn_taking; MIT for the other parts"
-    assert f"is licensed under {named}, which forbids commercial use" in str(refused.exception)
+    licences = "CC BY-NC 4.0 (candor_pause_handling, candor_turn_taking) and MIT (the other parts)"
+    prohibition = f"is licensed under {licences}, of which CC BY-NC 4.0 forbids commercial use: pass"
+    assert prohibition in str(refused.exception)
+    note = BENCHMARKS["full-duplex-bench"].licence_note()
+    those = "neither those under CC BY-NC 4.0 nor results with them may be used commercially"
+    assert note.endswith(f"under {licences}: {those}")
     open_part = CliRunner().invoke(command, ["add", "full-duplex-bench/user_backchannel", "--path", root])
     assert open_part.exit_code == 0, open_part.output
     assert load(locate("full-duplex-bench/user_backchannel")).licence.endswith("under MIT")
