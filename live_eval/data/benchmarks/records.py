@@ -98,23 +98,23 @@ def record_copy(spec: BenchmarkSpec, part: str, root: Path) -> list[str]:
         before = None
     if before is not None and (before.revision or before.root.resolve() != root.resolve()):
         before = None
-    name = part.partition("/")[0]
-    files = _files_of(spec, root, name)
+    added = spec.selected(part)
+    files = _files_of(spec, root, added)
     whole = not part
-    parts: tuple[str, ...] = (name,)
     changed: list[str] = []
     if before is not None:
         changed = [path for path, facts in files.items() if before.files.get(path, facts) != facts]
         files = {**before.files, **files}
         whole = whole or not before.parts
-        parts = tuple(dict.fromkeys((*before.parts, name)))
-    write_record(spec, RecordedBenchmark(root=root.absolute(), parts=() if whole else parts, files=files))
+        added = list(dict.fromkeys((*before.parts, *added)))
+    parts = () if whole else tuple(added)
+    write_record(spec, RecordedBenchmark(root=root.absolute(), parts=parts, files=files))
     return changed
 
 
-def _files_of(spec: BenchmarkSpec, root: Path, part: str) -> dict[str, tuple[int, str]]:
-    """Return size and SHA-256 of the lists and tables of a part's items, or of all, by path below `root`."""
-    places = [root / spec.place_of(name) for name in ([part] if part else spec.parts)]
+def _files_of(spec: BenchmarkSpec, root: Path, parts: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Return size and SHA-256 of the lists and tables of the items of parts, by path below `root`."""
+    places = [root / spec.place_of(name) for name in parts]
     if spec.metadata:
         places.append(root / spec.metadata)
     paths = [path for place in places for path in (place, *sorted(place.glob(f"*{TABLE_SUFFIX}")))]

@@ -87,8 +87,8 @@ INSTRUCTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 _KINDS = {
     "number": "a number",
     "whole number": "a whole number",
-    "relation": "less than or at least",
-    "text": "a text",
+    "relation": "'less than' or 'at least'",
+    "text": "text",
     "pattern": "a regular expression",
     "patterns": "a list of regular expressions",
 }

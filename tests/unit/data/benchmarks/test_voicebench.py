@@ -97,7 +97,7 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
         (
             "ifeval",
             {"instruction_id_list": ["length_constraints:number_words"], "kwargs": [{"num_words": 9}]},
-            "number_words: expected less than or at least as relation, got None",
+            "number_words: expected 'less than' or 'at least' as relation, got None",
         ),
     ],
 )
