@@ -74,7 +74,7 @@ MOST_REDIRECTS = 5
 _SOURCES = (("huggingface.co", "hf.co"), ("github.com", "githubusercontent.com"))
 _TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 _SHA256 = re.compile("[0-9a-f]{64}")
-_RESUME = "; the partial download is kept, and the next fetch resumes it"
+_RESUME = "; the partial download is kept, and the next download resumes it"
 _WHY = {
     401: "a token is required: set HF_TOKEN, or download the file yourself and add it",
     403: "access denied: you may have to accept the licence on the model's page first, and set HF_TOKEN",
@@ -163,7 +163,7 @@ def published_at(file: WeightsFile, environment: Mapping[str, str] = os.environ)
     if not endpoint or not file.url.startswith(HUB + "/"):
         return file.url
     if not endpoint.startswith(("https://", "http://")):
-        raise UsageError(f"HF_ENDPOINT: expected an address that begins with https://, got {endpoint!r}")
+        raise UsageError(f"HF_ENDPOINT: expected an address with https:// or http://, got {endpoint!r}")
     return endpoint + file.url.removeprefix(HUB)
 
 
@@ -206,7 +206,7 @@ class Download:
         most_bytes: Maximum size; a larger file is discarded.
         idle_s: Seconds without data after which the transfer is interrupted and retried.
         what: Description of the expected file, for messages.
-        instead: The command that uses an existing file, for messages.
+        instead: The command that uses an existing copy, for messages.
     """
 
     session: requests.Session
@@ -313,7 +313,7 @@ class Download:
                 raise _InterruptedError(f"the transfer was interrupted ({type(error).__name__})") from error
             raise self._problem(
                 f"Cannot connect to host {to.netloc.rpartition('@')[2]} "
-                f"({type(error.args[0].reason).__name__}). Check the network, or use an existing file: "
+                f"({type(error.args[0].reason).__name__}). Check the network, or use an existing copy: "
                 f"{self.instead}"
             ) from error
         except requests.RequestException as error:

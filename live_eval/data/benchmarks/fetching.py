@@ -261,7 +261,7 @@ class _Door:
             most_bytes=most_bytes,
             progress=self.progress,
             what=f"a file of {self.spec.title}",
-            instead=f"live-eval data add {self.spec.name} --path FOLDER",
+            instead=f"live-eval data add {self.name} --path FOLDER",
             error=DataError,
         ).fetch(
             sha256,

@@ -76,7 +76,7 @@ def test_an_interrupted_transfer_resumes_in_the_next_fetch(publisher: Publisher,
     known = spec(publisher, known=sha256(CONTENT))
     publisher.cuts = [2_000_000, 0, 0, 0, 0]
     with pytest.raises(
-        JudgeError, match=r"interrupted.*; the partial download is kept, and the next fetch resumes it"
+        JudgeError, match=r"interrupted.*; the partial download is kept, and the next download resumes it"
     ):
         fetch_weights(known, clock=Hasty())
     assert not (folder / "toy/a.bin").exists()

@@ -115,7 +115,7 @@ def test_another_part_joins_the_record(hub: Publisher) -> None:
 def test_an_interrupted_download_is_resumed(hub: Publisher) -> None:
     content = hub.files[f"{FILES}/{ADVBENCH}"]
     hub.cuts = [10**9, len(content) // 2, 0, 0, 0, 0]
-    with pytest.raises(DataError, match="partial download is kept, and the next fetch resumes it"):
+    with pytest.raises(DataError, match="partial download is kept, and the next download resumes it"):
         fetch_benchmark(SPEC, ["advbench"], clock=Hasty())
     assert read_record(SPEC) is None
     here = (files_folder(SPEC) / f"{ADVBENCH}.part").stat().st_size
@@ -181,7 +181,7 @@ def test_offline(hub: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
     message = str(found.exception)
     assert "Cannot connect to host 127.0.0.1:9" in message
     assert message.endswith(
-        "Check the network, or use an existing file: live-eval data add voicebench --path FOLDER"
+        "Check the network, or use an existing copy: live-eval data add voicebench/advbench --path FOLDER"
     )
     assert hub.asked == []
 
