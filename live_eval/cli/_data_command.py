@@ -59,7 +59,9 @@ def check_command(
     max_recording: float,
 ) -> None:
     """Run ``live-eval data check`` with the values of its flags."""
-    options = DataOptions(neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root)
+    options = DataOptions(
+        neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root, verify=True
+    )
     dataset = load(locate(path), options)
     if as_json:
         report = check(dataset, max_s=max_recording)
@@ -81,6 +83,7 @@ def list_command(as_json: bool) -> None:
             {
                 **{key: "unknown" if row[key] is None else row[key] for key in _LISTED},
                 "items": _items_in_words(row, row["items"]),
+                "megabytes": "unknown" if row["megabytes"] is None else f"{row['megabytes']:,}",
                 "here": _presence(row),
             }
             for row in rows
@@ -163,9 +166,11 @@ def add_command(name: str, path: Path | None, again: bool, noncommercial: bool) 
     click.echo(f"{spec.title}: {spec.source}{revision}", err=True)
     click.echo(f"  licence: {spec.licence_of(part)}", err=True)
     if spec.forbids_commercial_use(part) and not noncommercial:
+        permitted = [] if part else [each for each in spec.parts if not spec.forbids_commercial_use(each)]
+        alternative = f", or add a part that permits it, such as {name}/{permitted[0]}" if permitted else ""
         raise UsageError(
             f"{spec.title} {spec.prohibition(part)}: pass --noncommercial to confirm that your use is not "
-            "commercial"
+            f"commercial{alternative}"
         )
     if path is None:
         _download(spec, part, again=again)

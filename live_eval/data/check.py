@@ -117,7 +117,7 @@ class DataReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every case can be run, every question asked and every file read, as when it was added."""
+        """Whether everything can be run, asked and read, and no file has changed since it was added."""
         data = self.dataset
         incomplete = data.unread or data.damaged or data.differences
         return not (self.problems or self.question_problems or self.unreadable or incomplete)

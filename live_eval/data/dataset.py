@@ -48,11 +48,13 @@ class DataOptions:
             alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
         audio_root: Base folder for paths in the data; defaults to ``audio`` next to script_info, or to the
             manifest's folder. Paths in the data must be inside this folder.
+        verify: Whether to compare the hashes of all of a benchmark's recorded files, which takes time.
     """
 
     neutral_rule: bool = True
     fields: Mapping[str, str] = field(default_factory=dict)
     audio_root: Path | None = None
+    verify: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ def benchmark_set(
     absent = [name for name in spec.parts if not selected and name not in counts and name not in damaged]
     published = {name: spec.parts[name].items for name in counts}
     other = [
-        f"{name} {counts[name]} of {items}" for name, items in published.items() if counts[name] != items
+        f"{name} {counts[name]:,} of {items:,}" for name, items in published.items() if counts[name] != items
     ]
     return DataSet(
         name=f"{spec.name}/{selected}" if selected else spec.name,
@@ -274,22 +274,23 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
     notes = [licence, *filter(None, [spec.unverified]), *data.omissions, *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
         notes.append(f"audio_root is ignored: the data of {spec.title} contain no paths of recordings")
-    differences = () if recorded is None else tuple(_differences(spec, recorded, data.damaged))
+    suspects = spec.selected(placed.part) if options.verify else data.damaged
+    differences = () if recorded is None else tuple(_differences(spec, recorded, suspects))
     return replace(data, notes=(*notes, *differences), licence=licence, differences=differences)
 
 
-def _differences(spec: BenchmarkSpec, recorded: RecordedBenchmark, damaged: Iterable[str]) -> Iterator[str]:
+def _differences(spec: BenchmarkSpec, recorded: RecordedBenchmark, suspects: Iterable[str]) -> Iterator[str]:
     """Yield a note if the files are of another revision, and one if they have changed since they were added.
 
     Args:
-        damaged: Parts, or other files, that cannot be read.
+        suspects: Parts, or other files, whose hashes are compared.
     """
     if recorded.revision not in ("", spec.revision):
         yield (
             f"the files are of revision {recorded.revision[:12]}, and live-eval expects "
             f"{spec.revision[:12]}: live-eval data add {spec.name} downloads it"
         )
-    changed = changed_files(recorded, _places(spec, recorded, damaged))
+    changed = changed_files(recorded, _places(spec, recorded, suspects))
     if changed and not recorded.revision:
         yield (
             f"{len(changed)} of {len(recorded.files)} lists of items have changed since this copy was "

@@ -73,6 +73,9 @@ def test_a_part_can_have_another_licence(tmp_path: Path) -> None:
     licences = "CC BY-NC 4.0 (candor_pause_handling, candor_turn_taking) and MIT (the other parts)"
     prohibition = f"is licensed under {licences}, of which CC BY-NC 4.0 forbids commercial use: pass"
     assert prohibition in str(refused.exception)
+    assert str(refused.exception).endswith(
+        "or add a part that permits it, such as full-duplex-bench/synthetic_pause_handling"
+    )
     note = BENCHMARKS["full-duplex-bench"].licence_note()
     those = "neither those under CC BY-NC 4.0 nor results with them may be used commercially"
     assert note.endswith(f"under {licences}: {those}")

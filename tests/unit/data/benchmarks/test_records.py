@@ -1,12 +1,13 @@
 """Records of where benchmarks are, and files that changed since they were added."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from live_eval.cli.data import command
-from live_eval.data import load, locate
+from live_eval.data import DataOptions, load, locate
 from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.data.benchmarks.records import (
     FOLDER_VARIABLE,
@@ -14,6 +15,7 @@ from live_eval.data.benchmarks.records import (
     changed_files,
     read_record,
     record_copy,
+    write_record,
 )
 from tests.support.benchmarks import SETS, voicebench_part
 
@@ -65,6 +67,22 @@ def test_a_changed_table_of_a_copy_is_noted_and_fails_the_check(
     again = CliRunner().invoke(command, add)
     assert f"  changed since it was last added: {file}\n" in again.stderr
     assert load(locate(name)).differences == ()
+
+
+def test_only_the_check_compares_all_hashes_of_a_download(tmp_path: Path) -> None:
+    for part in ("advbench", "wildvoice"):
+        voicebench_part(tmp_path, part, [{"prompt": "What is a comet?"}])
+    record_copy(SPEC, "", tmp_path)
+    recorded = read_record(SPEC)
+    assert recorded is not None
+    write_record(SPEC, replace(recorded, revision=SPEC.revision))
+    alter(tmp_path / "advbench/test-00000-of-00001.parquet")
+    assert load(locate("voicebench")).differences == ()
+    assert load(locate("voicebench/wildvoice"), DataOptions(verify=True)).differences == ()
+    checked = CliRunner().invoke(command, ["check", "voicebench/advbench"])
+    assert checked.exit_code == 3
+    assert "1 of 2 files differ from revision" in checked.stdout.splitlines()[-1]
+    assert checked.stdout.rstrip().endswith("live-eval data add voicebench --again restores them")
 
 
 def test_the_parts_of_a_copy_are_recorded_together(tmp_path: Path) -> None:
