@@ -64,14 +64,13 @@ class UnmarkedReplies:
         return [ReplyText(reply.response_id, self._between.join((*said, text)), final=True)]
 
     def interrupted(self, at_ns: int, reason: str) -> list[Output]:
-        """End the current reply because the endpoint stopped it; if fully played, it counts as complete."""
+        """Stop the reply that is audible, even if it has ended; if fully played, it counts as complete."""
         reply = self._replies.active
         self._unsaid.clear()
-        if reply is None:
-            return []
-        if at_ns >= reply.plays_until_ns:
+        if reply is not None and at_ns >= reply.plays_until_ns:
             return self.over()
-        return [SetTimer(self.TIMER, None), *self._replies.interrupt(at_ns, reason)]
+        outputs = self._replies.interrupt(at_ns, reason)
+        return [SetTimer(self.TIMER, None), *outputs] if reply is not None else outputs
 
     def over(self) -> list[Output]:
         """End the current reply as complete; text without audio is a reply."""

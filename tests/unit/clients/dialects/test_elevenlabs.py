@@ -241,6 +241,16 @@ def test_audio_up_to_the_interruption_is_dropped_and_the_text_corrected() -> Non
     assert endpoint.audio(6, 900)[0] == ResponseStarted("reply_2")
 
 
+def test_a_reply_that_is_still_played_is_interrupted_after_its_end() -> None:
+    endpoint = Endpoint()
+    endpoint.audio(1, 0, PIECE * 100)  # two seconds
+    endpoint.say("agent_response_complete", {}, 100)
+    stopped = endpoint.say("interruption", {"event_id": 1}, 500)
+    assert stopped == [SpeechStarted(), Interrupted("reply_1")]
+    assert endpoint.say("interruption", {"event_id": 1}, 600) == []
+    assert endpoint.audio(2, 900)[0] == ResponseStarted("reply_2")
+
+
 def test_transcripts_show_when_the_user_speaks() -> None:
     endpoint = Endpoint()
     name = "tentative_user_transcription_event"
