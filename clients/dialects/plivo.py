@@ -8,6 +8,8 @@ pipecat-ai 1.14 (``pipecat.serializers.plivo``, ``pipecat.runner.utils``).
 * The agent sends ``playAudio``, ``checkpoint`` (answered by ``playedStream`` when the audio before it has
   been played) and ``clearAudio`` (answered by ``clearedAudio``; we then drop open checkpoints). ``playAudio``
   contains the stream ID in pipecat, but not in the SDK.
+* ``start`` names neither party, and the form of ``extra_headers`` is not documented: ``extra`` accepts only
+  ``dtmf``.
 * Plivo's times are milliseconds since 1970; ours count from the start of the stream.
 
 There are no transcripts, responses, errors, manual turns, usage or rate limits. The agent's webhook, which
@@ -27,6 +29,7 @@ __all__ = ["Plivo"]
 class Plivo(PhoneLine):
     """A `Dialect` that tracks the state of one call."""
 
+    options = ("dtmf",)
     stream_field = "streamId"
     number_field = "sequenceNumber"
 

@@ -23,8 +23,13 @@ __all__ = ["Vonage"]
 
 
 class Vonage(PhoneLine):
-    """A `Dialect` that tracks the state of one call. ``extra.parameters`` are the NCCO's headers."""
+    """A `Dialect` that tracks the state of one call.
 
+    Args:
+        settings: See `PhoneLine`; ``parameters`` are the NCCO's headers, and no message names the parties.
+    """
+
+    options = ("dtmf", "parameters")
     type_field = "action"
     binary_audio = True
     codec = Codec(CodecName.PCM16, 16_000)

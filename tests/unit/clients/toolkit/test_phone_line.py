@@ -63,6 +63,12 @@ def test_a_checkpoint_of_plivo() -> None:
     assert (played["event"], played["name"]) == ("playedStream", "one")
 
 
+@pytest.mark.parametrize("dialect", [Plivo, Vonage])
+def test_an_option_without_a_message_is_refused(dialect: type[PhoneLine]) -> None:
+    with pytest.raises(UsageError, match=r"endpoint\.extra\.from: unknown option"):
+        dialect(EndpointSettings(base_url=URL, extra={"from": "+15550100009"}))
+
+
 def test_vonage_carries_binary_audio_and_echoes_notifications() -> None:
     line = Vonage(EndpointSettings(base_url=URL, extra={"parameters": {"caller": "+1"}, "dtmf": 7}))
     (connected,) = sent(line.opened(0))
