@@ -155,8 +155,8 @@ def _duration(name: str) -> _options.DurationType:
 @click.option(
     "--fault-seed", default=0, show_default=True, help="Seed for choosing the sessions that share=P% affects."
 )
-@click.option("--list-faults", is_flag=True, help="List the faults and exit; with --json, as JSON.")
-@_options.json_option
+@click.option("--list-faults", is_flag=True, help="List the faults and exit.")
+@click.option("--json", "as_json", is_flag=True, help="With --list-faults: print JSON with stable keys.")
 @click.option(
     "--truth",
     type=click.Path(dir_okay=False, path_type=Path),
