@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import re
 from collections import deque
-from typing import Any
 
 from aiortc import (
     RTCConfiguration,
@@ -30,15 +29,13 @@ from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.transport import Arrival
 from live_eval.webrtc.media import InputPacket
 from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
-from live_eval.webrtc.rtc_answerer import add_candidate
+from live_eval.webrtc.rtc_answerer import add_candidate, delivered
 from live_eval.webrtc.rtp_tap import RtcTap, keep_no_packets, take_apart
 
 __all__ = ["OfferError", "RtcConnection"]
 
 _OPUS = RTCRtpCodecCapability(mimeType="audio/opus", clockRate=OPUS_RATE_HZ, channels=2)
 _UNSENT_MESSAGES = 1_000
-_FAREWELL_NS = 500_000_000
-_LOOK_NS = 5_000_000
 _CLOSE_TIMEOUT_S = 2.0
 
 
@@ -145,7 +142,7 @@ class RtcConnection:
     async def close(self, code: int, reason: str) -> None:
         """Close the connection once sent messages have arrived; `receive` then returns None."""
         if self._channel is not None and not self.ended:
-            await self._farewell(self._channel)
+            await delivered(self._channel, self._clock, lambda: self.ended)
         # The caller may be cancelled when the connection ends, but aiortc must finish closing.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut())
@@ -169,16 +166,6 @@ class RtcConnection:
                     self._taken_apart, self._channel = True, None
                     take_apart(self._peer)
         self._look()
-
-    async def _farewell(self, channel: RTCDataChannel) -> None:
-        association: Any = channel.transport
-        deadline_ns = self._clock.now_ns() + _FAREWELL_NS
-        while not self.ended and (
-            channel.bufferedAmount or association._outbound_queue or association._sent_queue
-        ):
-            if self._clock.now_ns() > deadline_ns:
-                return
-            await self._clock.sleep_until(self._clock.now_ns() + _LOOK_NS)
 
     def _adopt(self, channel: RTCDataChannel) -> None:
         if self._channel is not None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any
 
-from aiortc import RTCConfiguration, RTCPeerConnection, RTCSessionDescription
+from aiortc import RTCConfiguration, RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 from aiortc.sdp import candidate_from_sdp
 
 from live_eval.audio.rtp import RtpPacket
@@ -15,7 +15,10 @@ from live_eval.sockets.datagrams import stamped_datagrams
 from live_eval.sockets.stamps import ArrivalStamps
 from live_eval.webrtc.rtp_tap import RTC_CODECS, RtcTap, take_apart
 
-__all__ = ["RtcAnswerer", "add_candidate"]
+__all__ = ["RtcAnswerer", "add_candidate", "delivered"]
+
+_DELIVERY_NS = 500_000_000
+_LOOK_NS = 5_000_000
 
 
 async def add_candidate(peer: RTCPeerConnection, line: str, mid: str | None, index: int | None) -> None:
@@ -30,6 +33,18 @@ async def add_candidate(peer: RTCPeerConnection, line: str, mid: str | None, ind
     candidate = candidate_from_sdp(line.removeprefix("candidate:"))
     candidate.sdpMid, candidate.sdpMLineIndex = mid, index
     await peer.addIceCandidate(candidate)
+
+
+async def delivered(channel: RTCDataChannel, clock: Clock, is_over: Callable[[], bool]) -> None:
+    """Wait until the other side has acknowledged every message, at most 0.5 s and not once `is_over`."""
+    association: Any = channel.transport
+    deadline_ns = clock.now_ns() + _DELIVERY_NS
+    while not is_over() and (
+        channel.bufferedAmount or association._outbound_queue or association._sent_queue
+    ):
+        if clock.now_ns() > deadline_ns:
+            return
+        await clock.sleep_until(clock.now_ns() + _LOOK_NS)
 
 
 class RtcAnswerer:

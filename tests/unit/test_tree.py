@@ -22,7 +22,6 @@ COVERED = {
     "e2e/test_exports.py": "export/ inspect_log",
     "e2e/test_ray.py": "cluster/ judge_actor judge_workers session_actor",
     "loopback/campaigns/latency/test_campaign.py": "campaigns/ campaign",
-    "loopback/clients/transports/test_livekit.py": "webrtc/ rtc_answerer",
     "loopback/clients/transports/test_webrtc.py": "webrtc/ rtp_tap",
     "loopback/pytest_plugin/test_plugin.py": "pytest_plugin/ endpoint_tester",
     "loopback/reference/server/test_signalling.py": (

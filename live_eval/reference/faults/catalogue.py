@@ -277,8 +277,7 @@ _LIST = (
     FaultDescription(_N.FAILED_RESPONSE, _L.REPLY, None,
         "ends the response as failed, before any audio",
         kind=_K.RESPONSE_FAILED, dialects=(*_WITH_MESSAGES, *_HOSTED, *_REQUESTS),
-        kinds=_each(("gemini-live", "elevenlabs", *_REQUESTS), _K.ENDPOINT_ERROR)
-        | {"elevenlabs-webrtc": _K.CLOSED}
+        kinds=_each(("gemini-live", "elevenlabs", "elevenlabs-webrtc", *_REQUESTS), _K.ENDPOINT_ERROR)
         | _each(("openai-live", "deepgram", "ultravox", "moshi", "ultravox-webrtc"), _K.NO_RESPONSE)),
     FaultDescription(_N.INCOMPLETE_RESPONSE, _L.REPLY, None,
         "ends the response as incomplete after half of the reply",

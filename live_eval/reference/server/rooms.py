@@ -46,7 +46,7 @@ from live_eval.transport import Arrival
 from live_eval.webrtc.livekit_messages import MessageModules, as_json, from_json, load_protocol, with_member
 from live_eval.webrtc.media import InputPacket
 from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
-from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate
+from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate, delivered
 from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
 __all__ = ["ELEVENLABS_CLAIMS", "LiveKitRooms", "RoomParticipant", "call_claims", "claims_of"]
@@ -357,7 +357,9 @@ class RoomParticipant:
         return at_ns
 
     async def close(self, code: int, reason: str) -> None:
-        """Tell the client to leave, and close the connections."""
+        """Tell the client to leave once sent packets have arrived, and close the connections."""
+        if not self._over and self._channels:
+            await delivered(self._channels[0], self._clock, lambda: self._over)
         if not self._over:
             self._end()
             await self.tell("leave", reason=_LEAVE.get(code, "ROOM_CLOSED"), action="DISCONNECT")

@@ -32,6 +32,7 @@ from live_eval.reference.server.output_buffer import SessionAudio
 from live_eval.reference.settings import Cadence, ReferenceSettings
 from live_eval.session.event_loop import Collector
 from live_eval.webrtc.answering import OfferError, RtcConnection
+from live_eval.webrtc.rtc_answerer import delivered
 
 __all__ = ["WebRtcSessions", "damage_packets", "with_faults"]
 
@@ -351,7 +352,7 @@ class _FaultyConnection(RtcConnection):
         """Override `RtcConnection.close`; with `FaultName.CLOSE_CHANNEL`, close only the data channel."""
         channel = self._channel
         if self._faults.has(FaultName.CLOSE_CHANNEL) and channel is not None and channel.readyState == "open":
-            await self._farewell(channel)
+            await delivered(channel, self._clock, lambda: self.ended)
             channel.close()
         else:
             await super().close(code, reason)
