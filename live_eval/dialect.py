@@ -197,6 +197,7 @@ class Dial:
         lookup: Request that returns the parameters of the WebSocket to connect to; None to connect to `url`.
         signed: Return headers that depend on the time, in nanoseconds since the Unix epoch; None for none.
         sdk: Parameters of a vendor's SDK that makes the connection, with the credentials for it.
+        advice: What the user can do about a failed connection, by `FailureKind` or HTTP status.
     """
 
     url: str = field(repr=False)
@@ -207,6 +208,7 @@ class Dial:
     lookup: Lookup | None = None
     signed: Callable[[int], Mapping[str, str]] | None = field(default=None, repr=False)
     sdk: Mapping[str, str] = field(default_factory=dict, repr=False)
+    advice: Mapping[FailureKind | int, str] = field(default_factory=dict)
 
 
 # -- Actions: what the session must do next ------------------------------------------------------------

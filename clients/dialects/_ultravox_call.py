@@ -14,13 +14,17 @@ from live_eval.clients.toolkit import (
     given,
     http_url,
     merged,
+    refusal_advice,
     refuse_settings,
     said_before,
     stored_agent,
 )
 from live_eval.dialect import EndpointSettings, InputTranscript, Output
 
-__all__ = ["CallRequest", "CallTurns", "call_request"]
+__all__ = ["JOIN_ADVICE", "CallRequest", "CallTurns", "call_request"]
+
+JOIN_ADVICE = "a call must be joined within its joinTimeout, which endpoint.extra can set"
+"""What to do about a call that ends before it is joined."""
 
 
 class CallRequest(NamedTuple):
@@ -29,6 +33,7 @@ class CallRequest(NamedTuple):
     url: str
     body: Mapping[str, Any]
     headers: Mapping[str, str]
+    advice: Mapping[int, str]
 
 
 def call_request(settings: EndpointSettings, medium: Mapping[str, object]) -> CallRequest:
@@ -60,7 +65,9 @@ def call_request(settings: EndpointSettings, medium: Mapping[str, object]) -> Ca
         )
     key = settings.key
     headers = {"X-API-Key": key.reveal()} if key is not None else {}
-    return CallRequest(http_url(settings.base_url, path, {}), merged(body, extra), headers)
+    check = refusal_advice(settings, "agent_id", "the voice, the model and endpoint.extra")
+    advice = {400: check, 404: check} if agent_id else {400: check}
+    return CallRequest(http_url(settings.base_url, path, {}), merged(body, extra), headers, advice)
 
 
 class CallTurns:

@@ -33,6 +33,7 @@ from live_eval.clients.toolkit import (
     bearer_header,
     given,
     merged,
+    refusal_advice,
     refuse_settings,
     send_audio,
     send_json,
@@ -106,6 +107,9 @@ class AssemblyAiAgent(EventDialect):
             "session.error": self._on_error,
             "session.ended": self._on_ended,
         }
+        self.advice[FailureKind.NO_SESSION] = refusal_advice(
+            settings, "agent_id", "the voice, the language and endpoint.extra"
+        )
         self._replies = ResponseTracker()
         self._drops = False  # whether audio belongs to a reply that was interrupted
 

@@ -40,6 +40,7 @@ from live_eval.clients.toolkit import (
     UserTurns,
     given,
     merged,
+    refusal_advice,
     refuse_settings,
     said_before,
     send_json,
@@ -64,6 +65,7 @@ _AUDIO = {
     "output": {"encoding": "linear16", "sample_rate": _RATE_HZ, "container": "none"},
 }
 _FLUX = "flux"
+_INTERNAL = "INTERNAL_SERVER_ERROR"
 
 
 class DeepgramAgent(EventDialect):
@@ -104,11 +106,14 @@ class DeepgramAgent(EventDialect):
             "Warning": self._on_warning,
             "Error": self._on_error,
         }
+        self.advice[FailureKind.NO_SESSION] = refusal_advice(
+            settings, "agent", "the model, the voice and endpoint.extra"
+        )
         self._replies = ResponseTracker()
         self._request_id: str | None = None
         self._turns = UserTurns()
         self._answered = False  # the current turn has had a reply
-        self._drops = False  # drop audio: its reply was interrupted
+        self._drops = False  # drop audio and text: their reply was interrupted
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -167,7 +172,8 @@ class DeepgramAgent(EventDialect):
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code, text = event.text("code"), self.clean(_described(event, "an error"))
         if not self.ready:
-            return [self.fatal(FailureKind.NO_SESSION, f"the endpoint refused the session: {text}", code)]
+            kind = FailureKind.SERVER_ERROR if code == _INTERNAL else FailureKind.NO_SESSION
+            return [self.fatal(kind, f"the endpoint refused the session: {text}", code)]
         self.last_error = text
         return [self.warning(text, code)]
 

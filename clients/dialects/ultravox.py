@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.dialects._ultravox_call import CallTurns, call_request
+from live_eval.clients.dialects._ultravox_call import JOIN_ADVICE, CallTurns, call_request
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
@@ -38,7 +38,7 @@ from live_eval.clients.toolkit import (
     send_json,
 )
 from live_eval.dialect import Dial, EndpointSettings, Lookup, Output, SpeechStarted
-from live_eval.errors import UsageError
+from live_eval.errors import FailureKind, UsageError
 
 __all__ = ["Ultravox"]
 
@@ -72,12 +72,13 @@ class Ultravox(EventDialect):
                 f"endpoint.extra.medium: expected serverWebSocket with {_RATES} (the rates in use)"
             )
         self.handlers = {
-            "call_started": lambda event, at_ns: self.become_ready(event.text("callId")),
+            "call_started": self._on_started,
             "state": self._on_state,
             "transcript": self._on_transcript,
             "playback_clear_buffer": self._on_clear,
             "client_tool_invocation": lambda event, _: [self.tool_called(event.text("toolName"), "call")],
         }
+        self.advice = {**self._call.advice, FailureKind.CLOSED: JOIN_ADVICE}
         self._replies = ResponseTracker()
         self._text = TextSoFar()
         self._turns = CallTurns()
@@ -86,7 +87,7 @@ class Ultravox(EventDialect):
     def dial(self) -> Dial:
         read = partial(self.address_in, field="joinUrl")
         lookup = Lookup(None, 'JSON with "joinUrl"', read, json=self._call.body)
-        return Dial(self._call.url, self._call.headers, lookup=lookup)
+        return Dial(self._call.url, self._call.headers, lookup=lookup, advice=self.advice)
 
     def audio(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
         if self._drops:
@@ -99,6 +100,10 @@ class Ultravox(EventDialect):
         return (send_json({"type": "hang_up"}), *super().finish(at_ns))
 
     # -- Endpoint messages -------------------------------------------------------------------------------
+
+    def _on_started(self, event: Fields, at_ns: int) -> list[Output]:
+        self.advice.pop(FailureKind.CLOSED, None)
+        return self.become_ready(event.text("callId"))
 
     def _on_state(self, event: Fields, at_ns: int) -> list[Output]:
         state = event.need_text("state")

@@ -24,11 +24,11 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from live_eval.clients.dialects._room_events import RoomEvents
-from live_eval.clients.dialects._ultravox_call import CallTurns, call_request
+from live_eval.clients.dialects._ultravox_call import JOIN_ADVICE, CallTurns, call_request
 from live_eval.clients.dialects.livekit import ROOM_QUERY
 from live_eval.clients.toolkit import Fields, TextSoFar, text_in, websocket_url
 from live_eval.dialect import Dial, EndpointSettings, Lookup, Output, ReplyText, StreamText
-from live_eval.errors import UsageError
+from live_eval.errors import FailureKind, UsageError
 
 __all__ = ["UltravoxWebRtc"]
 
@@ -74,7 +74,12 @@ class UltravoxWebRtc(RoomEvents):
             json=self._call.body,
         )
         return replace(
-            super().dial(), url=self._call.url, headers=self._call.headers, signed=None, lookup=call
+            super().dial(),
+            url=self._call.url,
+            headers=self._call.headers,
+            signed=None,
+            lookup=call,
+            advice=self._call.advice,
         )
 
     def finish(self, at_ns: int) -> Sequence[Output]:
@@ -88,7 +93,8 @@ class UltravoxWebRtc(RoomEvents):
 
     def _joined(self, body: str) -> Dial:
         dial = self.address_in(body, "joinUrl")
-        return replace(dial, url=f"{dial.url}{'&' if urlsplit(dial.url).query else '?'}apiVersion=1")
+        url = f"{dial.url}{'&' if urlsplit(dial.url).query else '?'}apiVersion=1"
+        return replace(dial, url=url, advice={FailureKind.CLOSED: JOIN_ADVICE})
 
     def _room_in(self, message: str) -> Dial:
         token, url = text_in(message, "token"), text_in(message, "roomUrl")

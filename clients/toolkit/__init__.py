@@ -41,10 +41,12 @@ from live_eval.clients.toolkit._settings import (
     given,
     http_url,
     query_of,
+    refusal_advice,
     refuse_settings,
     said_before,
     stored_agent,
     websocket_url,
+    with_advice,
 )
 from live_eval.clients.toolkit._text_so_far import TextSoFar
 from live_eval.clients.toolkit._unmarked import UnmarkedReplies
@@ -79,6 +81,7 @@ __all__ = [
     "query_of",
     "redact_object",
     "redact_raw",
+    "refusal_advice",
     "refuse_settings",
     "said_before",
     "send_audio",
@@ -88,4 +91,5 @@ __all__ = [
     "wav_header",
     "wav_rate_hz",
     "websocket_url",
+    "with_advice",
 ]

@@ -18,7 +18,7 @@ from live_eval.clients.toolkit._messages import (
     redact_raw,
     whole_samples,
 )
-from live_eval.clients.toolkit._settings import bearer_header, http_url
+from live_eval.clients.toolkit._settings import bearer_header, http_url, with_advice
 from live_eval.clients.toolkit._wav import wav_header
 from live_eval.dialect import (
     Close,
@@ -92,6 +92,8 @@ class BaseDialect:
         last_error: The last reported error, or None once the endpoint has continued; see `ended`.
         over: Whether the session failed or we closed it; the end of the connection is then not reported.
         secrets: Strings to redact: the key and any that a subclass adds.
+        advice: What the user can do about a failure, by kind or, while connecting, by HTTP status; added to
+            the messages of `fatal` and `ended`, and to those of the transport if `dial` returns it.
     """
 
     needs_continuous_input: bool = False
@@ -113,6 +115,7 @@ class BaseDialect:
         self.last_error: str | None = None
         key = settings.key.reveal() if settings.key is not None else ""
         self.secrets = {key} if key else set()
+        self.advice: dict[FailureKind | int, str] = {}
 
     # -- Defaults of the contract ------------------------------------------------------------------------
 
@@ -176,9 +179,11 @@ class BaseDialect:
 
         The error is `last_error`.
         """
+        kind = FailureKind.CLOSED
         if self.last_error is not None:
-            return EndpointProblem(FailureKind.ENDPOINT_ERROR, f"{text}, after {self.last_error}", fatal=True)
-        return EndpointProblem(FailureKind.CLOSED, text, fatal=not self.ready)
+            kind, text = FailureKind.ENDPOINT_ERROR, f"{text}, after {self.last_error}"
+        fatal = kind is FailureKind.ENDPOINT_ERROR or not self.ready
+        return EndpointProblem(kind, with_advice(text, self.advice.get(kind)), fatal=fatal)
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Collection[str]:
         """Return the names of a message's audio fields; override this if they depend on the message."""
@@ -245,7 +250,7 @@ class BaseDialect:
     ) -> EndpointProblem:
         """Return a problem that ends the session, and set `over`."""
         self.over = True
-        text = self.clean(message)
+        text = with_advice(self.clean(message), self.advice.get(kind))
         return EndpointProblem(kind, text, fatal=True, code=code, retry_after_s=retry_after_s)
 
 

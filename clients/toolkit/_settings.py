@@ -59,6 +59,20 @@ def stored_agent(settings: EndpointSettings, name: str) -> str | None:
     return agent_id
 
 
+def refusal_advice(settings: EndpointSettings, agent: str, otherwise: str) -> str:
+    """Return what to check if a session is refused: a stored agent's ID in ``extra``, or `otherwise`."""
+    return f"check {f'endpoint.extra.{agent}' if isinstance(settings.extra.get(agent), str) else otherwise}"
+
+
+def with_advice(text: str, advice: str | None) -> str:
+    """Return a failure's message, with what the user can do about it.
+
+    >>> with_advice("the session was refused", "check endpoint.voice")
+    'the session was refused; check endpoint.voice'
+    """
+    return f"{text}; {advice}" if advice else text
+
+
 def said_before(settings: EndpointSettings, user: str, assistant: str) -> list[tuple[str, str]]:
     """Return the earlier turns' texts in order, each after its role: `user` or `assistant`."""
     return [said for turn in settings.history for said in ((user, turn.text), (assistant, turn.reply))]

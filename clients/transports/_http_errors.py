@@ -15,7 +15,7 @@ import orjson
 
 from live_eval.clients._openai_errors import describe, fatal_kind
 from live_eval.clients._openai_errors import retry_after_s as told_wait_s
-from live_eval.clients.toolkit import Fields, hide_secrets
+from live_eval.clients.toolkit import Fields, hide_secrets, with_advice
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.http.dates import seconds_until
@@ -35,7 +35,8 @@ _UNKNOWN_MODEL = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN_AGENT = re.compile(
-    r"\bagent_not_found\b|\bagent\b.{0,80}\b(?:does not exist|not found)\b", re.IGNORECASE
+    r"\bagent_not_found\b|\bno agent matches\b|\bagent\b.{0,80}\b(?:does not exist|not found)\b",
+    re.IGNORECASE,
 )
 _MISSING = (404, 405, 410)
 # Gateways respond to unknown paths as if the key were wrong.
@@ -62,6 +63,7 @@ class Address:
 
     def __init__(self, dial: Dial, schemes: Collection[str]) -> None:
         self._secrets = _secrets_of(dial)
+        self._advice = dial.advice
         self.url = _checked(dial, schemes)
         self.where = f"{self.url.scheme}://{self.url.netloc.rpartition('@')[2]}{self.url.path}"
         """The URL for messages."""
@@ -82,7 +84,8 @@ class Address:
 
     def failure(self, kind: FailureKind, why: str, *, retry_after_s: float | None = None) -> ConnectError:
         """Return a failure of this endpoint, without the secrets in `why`."""
-        return ConnectError(kind, f"{self.where}: {self.hide(why)}", retry_after_s=retry_after_s)
+        text = with_advice(self.hide(why), self._advice.get(kind))
+        return ConnectError(kind, f"{self.where}: {text}", retry_after_s=retry_after_s)
 
     def unreachable(self, error: OSError, timeout_s: float) -> ConnectError:
         """Return the failure of a connection attempt; `TimeoutError` means that it exceeded `timeout_s`."""
@@ -142,7 +145,6 @@ class Address:
             kind = FailureKind.UNKNOWN_MODEL
         if kind is None and status == 404 and _UNKNOWN_AGENT.search(text):
             kind = FailureKind.NO_SESSION
-            parts.append("check the ID of the agent")
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
             parts.append(f"{_HINTS[status]} the base URL: the request path was {path!r}")
@@ -153,7 +155,7 @@ class Address:
         wait_s = retry_after_s(headers.get("Retry-After"), wall_ns, headers.get("Date"))
         return self.failure(
             kind or _STATUSES.get(status, otherwise),
-            "; ".join(part for part in parts if part),
+            with_advice("; ".join(part for part in parts if part), self._advice.get(status)),
             retry_after_s=told_wait_s(said) if wait_s is None else wait_s,
         )
 

@@ -170,6 +170,19 @@ def test_only_a_full_service_is_tried_again() -> None:
     assert Endpoint(ready=False).refused("agent_not_found") == (FailureKind.NO_SESSION, True)
 
 
+@pytest.mark.parametrize(
+    ("extra", "check"),
+    [
+        ({}, "check the voice, the language and endpoint.extra"),
+        ({"agent_id": "a1"}, "endpoint.extra.agent_id"),
+    ],
+)
+def test_a_refused_session_has_advice(extra: dict[str, str], check: str) -> None:
+    endpoint = Endpoint(ready=False, extra=extra)
+    refused = problem(endpoint.say("session.error", code="not_found", message="No."))
+    assert refused.message.endswith(check)
+
+
 def test_an_error_fails_the_reply_that_it_replaces() -> None:
     endpoint = Endpoint()
     endpoint.say("reply.started", reply_id="r1")

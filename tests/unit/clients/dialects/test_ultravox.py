@@ -125,6 +125,19 @@ def test_a_stored_agent_has_its_own_settings() -> None:
     assert other.dialect.dial().url == f"{BASE}/agents/..%2Fvoices%3Fx%3D1%23/calls"
 
 
+def test_a_refused_call_has_advice() -> None:
+    assert Endpoint(ready=False).dialect.dial().advice[400] == "check the voice, the model and endpoint.extra"
+    assert Endpoint(ready=False, extra={"agent_id": "a1"}).dialect.dial().advice[404] == (
+        "check endpoint.extra.agent_id"
+    )
+
+
+def test_only_a_call_that_was_not_joined_in_time_has_advice() -> None:
+    closed = [Endpoint(ready=ready).dialect.closed(1008, "over", 0) for ready in (False, True)]
+    advised = ["joinTimeout" in each.message for (each,) in closed if isinstance(each, EndpointProblem)]
+    assert advised == [True, False]
+
+
 def test_earlier_turns_are_initial_messages() -> None:
     assert call_of(history=[EarlierTurn(text="Where is Lima?", reply="In Peru.")])["initialMessages"] == [
         {"role": "MESSAGE_ROLE_USER", "text": "Where is Lima?"},

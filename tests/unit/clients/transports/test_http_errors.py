@@ -142,5 +142,16 @@ def test_an_agent_that_does_not_exist() -> None:
     body = '{"detail":{"status":"agent_not_found","message":"Agent a1 was not found"}}'
     failure = refused(404, body)
     assert failure.kind is FailureKind.NO_SESSION
-    assert "check the ID of the agent" in failure.message
     assert "base URL" not in failure.message
+    assert refused(404, '{"detail":"No Agent matches the given query."}').kind is FailureKind.NO_SESSION
+
+
+def test_advice_by_status_or_kind_ends_the_message() -> None:
+    dial = Dial("https://h/api/calls", advice={400: "check the voice", FailureKind.CLOSED: "join earlier"})
+    address = Address(dial, ("https",))
+    refusal = address.refused(
+        400, "", {}, b"Voice x", expected="JSON", otherwise=FailureKind.HANDSHAKE, wall_ns=0
+    )
+    assert refusal.message.endswith("body: Voice x; check the voice")
+    assert address.failure(FailureKind.CLOSED, "call over").message.endswith("call over; join earlier")
+    assert address.failure(FailureKind.HANDSHAKE, "no JSON").message.endswith("no JSON")
