@@ -117,7 +117,16 @@ def _table(
     ]
     columns = tuple(_column(name, published, spec) for name in published.columns)
     used = [part for entry in runs for name, part in parts[entry].items() if name in published.columns]
-    notes = tuple(_notes(published, runs, rows, used))
+    notes = (
+        *_notes(published, runs, rows, used),
+        *(
+            note
+            for row, entry in zip(rows, runs, strict=True)
+            for note in _by_our_rule(
+                row, [parts[entry][name] for name in published.columns if name in parts[entry]]
+            )
+        ),
+    )
     judge = published.judge if published.rows else ""
     return BoardTable(published.title, columns, (*rows, *theirs), notes, judge)
 
@@ -204,6 +213,23 @@ def _notes(
         )
     if any(cell.n_of_turns for row in rows for cell in row.cells):
         yield "n of N: the mean is over n of the part's N items; the others were not run or have no score."
+
+
+def _by_our_rule(row: BoardRow, parts: Sequence[PartSummary]) -> Iterator[str]:
+    """Yield a note with a run's values by our rule, and the replies for which the official rule guesses."""
+    ruled = [part for part in parts if part.official.value is not None and part.ours.value is not None]
+    if not ruled:
+        return
+    ours = ", ".join(f"{part.part} {part.ours.value:.1f} %" for part in ruled)
+    guessed = [
+        f"{part.part} {part.official_unparsed} of {part.official.n}"
+        for part in ruled
+        if part.official_unparsed
+    ]
+    guesses = (
+        f"; replies without a readable answer, for which the benchmark's rule guesses: {', '.join(guessed)}"
+    )
+    yield f"{row.source.name} by live-eval's rule: {ours}{guesses if guessed else ''}."
 
 
 def _models(entry: Entry) -> Iterator[str]:
