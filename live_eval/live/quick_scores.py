@@ -185,6 +185,9 @@ class QuickScorer:
             scored = await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
         except TimeoutError:
             problem = f"no score after {self._limit_s:g} s; not run again in this conversation"
+        except asyncio.CancelledError:  # until it ends, the process locks the run's scores
+            await asyncio.to_thread(self._restart)
+            raise
         except BrokenExecutor:
             problem = "the scoring process has died; not run again in this conversation"
         except Exception as error:  # a bug in a judge or in live-eval must not end the conversation
@@ -203,10 +206,13 @@ class QuickScorer:
         self._process.shutdown(cancel_futures=True)
 
     def _submit(self, name: str, run: Path, turn_id: str) -> Future[_Scored]:
-        self._pid = self._pid or self._process.submit(os.getpid).result()
+        process = self._process  # `_restart` may replace it while it starts
+        pid = self._pid or process.submit(os.getpid).result()
+        if process is self._process:
+            self._pid = pid
         if self._closed:  # while the process started
             self._kill()
-        return self._process.submit(_scores_of, run, name, turn_id)
+        return process.submit(_scores_of, run, name, turn_id)
 
     def _restart(self) -> None:
         self._kill()

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,22 @@ async def test_a_judge_that_hangs_is_not_run_again_and_the_others_continue(run: 
     assert await scored(scorer, run) == [hung]
     async with asyncio.timeout(20):
         await asyncio.to_thread(scorer.close)
+
+
+async def test_a_cancelled_score_ends_its_process_while_the_run_is_locked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    restarted: list[bool] = []
+    scorer, run = QuickScorer(["x"]), Path("run")
+    monkeypatch.setattr(QuickScorer, "_submit", lambda *_: Future())
+    monkeypatch.setattr(QuickScorer, "_restart", lambda _: restarted.append(scorer._locks[run].locked()))
+    scoring = asyncio.create_task(scored(scorer, run))
+    await asyncio.sleep(0.05)
+    scoring.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await scoring
+    assert restarted == [True]
+    await asyncio.to_thread(scorer.close)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
