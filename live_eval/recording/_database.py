@@ -418,6 +418,8 @@ def _checked(db: sqlite3.Connection, path: Path, versions: Sequence[int]) -> sql
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
         if found == 0 and db.execute(_ANY_READ).fetchone() is None:
             raise StoreError(f"{path} is empty: it is being created, or its creation was interrupted")
+        if found == 0:
+            raise StoreError(f"{path}: expected a database of live-eval, found tables of another program")
         if found not in versions:
             raise SchemaVersionError(
                 f"{path}: expected schema version {' or '.join(map(str, versions))}, got {found}; use the "

@@ -179,7 +179,7 @@ function showFigures(
     ...["p50", "p95"].map((share) => {
       const { n, n_missing: missing, [share]: value, ...other } = latencies.voice_to_voice;
       const more = [
-        value === null && n ? other[`${share}_reason`] : between(other[`${share}_interval`], 0),
+        n > 0 && (between(other[`${share}_interval`], 0) || unbounded(other[`${share}_reason`], value)),
         `n ${n}`,
         missing ? `${missing} missing` : null,
       ];
@@ -192,11 +192,11 @@ function showFigures(
     }),
     ...Object.entries(sounds)
       .filter(([, { n }]) => n > 0)
-      .map(([name, { p50, p50_interval: interval, n }]) =>
+      .map(([name, { p50, p50_interval: interval, p50_reason: reason, n }]) =>
         tile(
           [`${titles[name]}, p50`, term(titles[name])],
           milliseconds(p50),
-          [between(interval, 0), `n ${n}`].filter(Boolean).join(", "),
+          [between(interval, 0) || unbounded(reason, p50), `n ${n}`].filter(Boolean).join(", "),
         ),
       ),
     ...main.map(({ task, score, mean, missing }) =>
@@ -274,6 +274,11 @@ function answer({ in_words: inWords, p, components, scripts }, term) {
 
 function between(interval, digits) {
   return interval && `${number(interval[0], digits)} to ${number(interval[1], digits)}`;
+}
+
+/** State why a value, or only its interval, is missing. */
+function unbounded(reason, value) {
+  return reason && value !== null ? `no interval: ${reason}` : reason;
 }
 
 function sorted(id) {

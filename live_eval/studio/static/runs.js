@@ -169,9 +169,9 @@ class RunList {
   /** Add the values that have been read to a run. */
   value(run) {
     const key = this.keys.get(run.id)?.key;
-    run.voice_to_voice = key?.voice_to_voice.p50 ?? null;
-    run.main_score = key?.main_scores[0]?.mean.value ?? null;
-    run.scored_by = key?.main_scores[0]?.score.name ?? null;
+    run.voice_to_voice = key?.voice_to_voice?.p50 ?? null;
+    run.main_score = key?.main_scores?.[0]?.mean.value ?? null;
+    run.scored_by = key?.main_scores?.[0]?.score.name ?? null;
     return key;
   }
 
@@ -179,6 +179,10 @@ class RunList {
     const cells = this.cells.get(run.id);
     const key = this.value(run);
     if (!cells || !key) return;
+    if (key.problem) {
+      fill(cells.score, make("small", { class: "failure" }, key.problem));
+      return;
+    }
     fill(
       cells.latency,
       milliseconds(run.voice_to_voice),

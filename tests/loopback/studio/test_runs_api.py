@@ -24,7 +24,7 @@ from aiohttp.web_urldispatcher import AbstractRoute
 
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
-from live_eval.recording import RUN_FILE, RunWriter, ScoreStore
+from live_eval.recording import RUN_FILE, SCORES_FILE, RunWriter, ScoreStore
 from live_eval.studio.application import application
 from live_eval.studio.security import Guard
 from live_eval.types import Case, Failure, Secret, Variant
@@ -141,6 +141,14 @@ async def test_the_values_of_the_list_are_those_of_the_run(recordings: Path) -> 
     assert key["voice_to_voice"] == values["latency_ms"]["voice_to_voice"]
     assert facts["model"] == values["run"]["model"] == "made-up", "the model that the endpoint reported"
     assert (key["main_scores"], key["estimator"]) == (values["main_scores"], values["estimator"])
+
+
+async def test_the_list_states_why_a_run_has_no_values(tmp_path: Path) -> None:
+    await asyncio.to_thread(write_run, tmp_path / "run")
+    (tmp_path / "run" / SCORES_FILE).write_bytes(b"no database" * 100)
+    async with studio(tmp_path) as browser:
+        key = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/key")
+    assert "not a database" in key["problem"]
 
 
 async def test_a_run_is_noted(tmp_path: Path) -> None:

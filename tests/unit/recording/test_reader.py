@@ -67,6 +67,13 @@ def test_another_schema_version_is_refused_with_both_numbers(tmp_path: Path) -> 
             use(tmp_path)
 
 
+def test_the_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / RUN_FILE)) as db:
+        db.execute("CREATE TABLE x (y)")
+    with pytest.raises(StoreError, match=f"{RUN_FILE}: expected a database of live-eval, found tables of an"):
+        RunReader.open(tmp_path)
+
+
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nowhere: not found; `live-eval runs list` lists runs"):
         RunReader.open(tmp_path / "nowhere")
