@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run_summary import summarise
+from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, main_trade_offs
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import UsageError
 from live_eval.files import unique_names
-from live_eval.recording import RunReader, ScoreReader, is_own_file
+from live_eval.recording import RunReader, ScoreReader, TurnRecord, is_own_file
 from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
 from live_eval.report.clip_choice import turns_to_hear
@@ -54,6 +57,10 @@ __all__ = ["ReportFormat", "open_runs", "write_report"]
 ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 
 AUDIO_MB = 4.0
+_MOST_KEPT = 4_000  # turns, at about 20 kB
+_NO_TIMES = dict.fromkeys(
+    ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_ns"), np.empty(0, np.int64)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +70,7 @@ class OpenRun:
     Args:
         sounds: Audio file of both sides, by turn ID, without missing ones.
         retime: Whether the latencies are recomputed.
+        kept: Turns by ID, so that they are read only once; empty if they would take too much memory.
     """
 
     reader: RunReader
@@ -70,6 +78,13 @@ class OpenRun:
     compared: ComparedRun
     sounds: Mapping[str, Path]
     retime: bool
+    kept: Mapping[str, TurnRecord]
+
+    def turns_of(self, turn_ids: Sequence[str]) -> Iterator[TurnRecord]:
+        """Yield the turns with these IDs; paths to the data are unresolved."""
+        if self.kept:
+            return map(self.kept.__getitem__, turn_ids)
+        return self.reader.turns_of(turn_ids, retime=self.retime, finds_data=False)
 
 
 @contextmanager
@@ -92,10 +107,14 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
     labels = unique_names(resolved)
     with ExitStack() as stack:
         opened: list[OpenRun] = []
+        room = _MOST_KEPT
         for path, label in zip(paths, labels, strict=True):
             reader = stack.enter_context(RunReader.open(path))
+            kept: dict[str, TurnRecord] = {}
             with ScoreReader.open(path) as scores:
-                summary = summarise(reader, scores, retime=retime)
+                seen = _keeping(kept) if len(reader) <= room else None
+                summary = summarise(reader, scores, retime=retime, seen=seen)
+            room -= len(kept)
             run = compared_run(reader, label, summary.turns, summary.table)
             differences = None
             if opened:
@@ -107,8 +126,17 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
                 if turn_id not in summary.lost_audio
             }
             view = RunView(len(opened), label, summary, differences)
-            opened.append(OpenRun(reader, view, run, sounds, retime))
+            opened.append(OpenRun(reader, view, run, sounds, retime, kept))
         yield opened
+
+
+def _keeping(kept: dict[str, TurnRecord]) -> Callable[[TurnRecord, ScoreTable], None]:
+    """Return a function that keeps turns without the times of single frames, which a page does not show."""
+
+    def keep(turn: TurnRecord, _table: ScoreTable) -> None:
+        kept[turn.turn_id] = replace(turn, trace=replace(turn.trace, **_NO_TIMES))
+
+    return keep
 
 
 @uncollected()
@@ -306,10 +334,7 @@ def _rows(
     for run, turn in ordered:
         by_run.setdefault(run.view.index, []).append(turn.turn_id)
     runs = {run.view.index: run for run, _ in ordered}
-    records = {
-        index: runs[index].reader.turns_of(turn_ids, retime=runs[index].retime, finds_data=False)
-        for index, turn_ids in by_run.items()
-    }
+    records = {index: runs[index].turns_of(turn_ids) for index, turn_ids in by_run.items()}
     for place, (run, turn) in enumerate(ordered, 1):
         summary, record = run.view.summary, next(records[run.view.index])
         view = TurnView(record, summary.table, run.reader.path, summary.lost_audio.get(turn.turn_id, ""))
@@ -326,10 +351,7 @@ def _with_envelopes(
     turns = {key: turn for turn, key in keys.items()}
     of_clips = [turns[clip.key] for clip in found]
     records = [
-        run.reader.turns_of(
-            [turn_id for index, turn_id in of_clips if index == run.view.index], finds_data=False
-        )
-        for run in opened
+        run.turns_of([turn_id for index, turn_id in of_clips if index == run.view.index]) for run in opened
     ]
     for clip, (index, _) in zip(found, of_clips, strict=True):
         envelope = next(records[index]).envelope
