@@ -51,6 +51,8 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
     """Load a page template, once; it extends ``page.html`` and may include the kit's styles."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    from live_eval.report.compiled_templates import CompiledTemplates
+
     environment = Environment(
         loader=FileSystemLoader([_TEMPLATES, KIT]),
         autoescape=True,
@@ -58,6 +60,7 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_printable,
+        bytecode_cache=CompiledTemplates(_TEMPLATES),
     )
     environment.globals.update(version=__version__, colours=COLOURS)
     environment.filters.update({"arrow": direction, "term_id": term_id, **filters})

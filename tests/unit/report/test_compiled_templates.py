@@ -1,0 +1,56 @@
+"""Compiled templates are used again, and never if they are outdated or damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import CodeType
+
+import pytest
+from jinja2 import Environment, FileSystemLoader
+
+from live_eval.report.compiled_templates import CompiledTemplates
+
+
+class Counting(Environment):
+    """An environment that counts what it compiles."""
+
+    compiled = 0
+
+    def _compile(self, source: str, filename: str) -> CodeType:
+        type(self).compiled += 1
+        return super()._compile(source, filename)
+
+
+def rendered(templates: Path, *, trim: bool = False) -> tuple[str, int]:
+    """Return the page of a new environment, and the number of templates that it compiled."""
+    Counting.compiled = 0
+    cache = CompiledTemplates(templates)
+    environment = Counting(loader=FileSystemLoader(templates), bytecode_cache=cache, trim_blocks=trim)
+    page = environment.get_template("a.html")
+    return page.render(name="you"), Counting.compiled
+
+
+def test_a_template_is_compiled_once_for_each_source_and_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    source = tmp_path / "a.html"
+    source.write_text("to {{ name }}")
+    assert [rendered(tmp_path), rendered(tmp_path)] == [("to you", 1), ("to you", 0)]
+    assert [rendered(tmp_path, trim=True), rendered(tmp_path)] == [("to you", 1), ("to you", 0)]
+    source.write_text("for {{ name }}")
+    assert rendered(tmp_path) == ("for you", 1)
+    for kept in (tmp_path / "__pycache__").iterdir():
+        kept.write_bytes(kept.read_bytes()[:-20])
+    assert [rendered(tmp_path), rendered(tmp_path)] == [("for you", 1), ("for you", 0)]
+
+
+def test_no_file_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    (tmp_path / "a.html").write_text("to {{ name }}")
+    (tmp_path / "__pycache__").write_text("not a folder")
+    assert [rendered(tmp_path), rendered(tmp_path)] == [("to you", 1), ("to you", 1)]
+    (tmp_path / "__pycache__").unlink()
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    assert rendered(tmp_path) == ("to you", 1)
+    assert not (tmp_path / "__pycache__").exists()
