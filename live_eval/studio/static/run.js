@@ -166,16 +166,20 @@ function showFigures(
     main_scores: main,
     tasks,
     failures,
+    retried,
     lag_ms: lag,
     could_not_run: absent,
   },
 ) {
-  const failed = Object.entries(failures)
-    .map(([kind, count]) => `${count} ${words(kind)}`)
-    .join(", ");
+  const kinds = (counts) =>
+    Object.entries(counts)
+      .map(([kind, count]) => `${count} ${words(kind)}`)
+      .join(", ");
+  const again = kinds(retried);
+  const captured = `of ${counted(turns.total, "turn")} captured${again && `; attempts retried: ${again}`}`;
   const tiles = [
-    tile(["turns", term("captured", "turns")], `${turns.captured}`, `of ${counted(turns.total, "turn")} captured`, sorted(id)),
-    turns.failed > 0 && tile("failed", turns.failed, failed, `${sorted(id)}?status=failed`, "bad"),
+    tile(["turns", term("captured", "turns")], `${turns.captured}`, captured, sorted(id)),
+    turns.failed > 0 && tile("failed", turns.failed, kinds(failures), `${sorted(id)}?status=failed`, "bad"),
     ...["p50", "p95"].map((share) => {
       const { n, n_missing: missing, [share]: value, ...other } = latencies.voice_to_voice;
       const more = [
