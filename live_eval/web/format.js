@@ -35,6 +35,13 @@ export function when(iso) {
   return time.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
+/** A failure's kind and message, without the repetition of a message that contains its kind. */
+export function failureInWords({ kind, message }) {
+  const name = words(kind);
+  if (message.startsWith(`${kind}: `)) return `${name}: ${message.slice(kind.length + 2)}`;
+  return message.includes(name) ? message : `${name}: ${message}`;
+}
+
 /** A JSON name as words. */
 export function words(name) {
   return name.replaceAll("_", " ");

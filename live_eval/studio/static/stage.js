@@ -1,6 +1,6 @@
 // Show a conversation to an audience, in large type: state, both voices, and latency. Talk runs the conversation.
 import { announce, button, make } from "./web/elements.js";
-import { counted, words } from "./web/format.js";
+import { counted, failureInWords } from "./web/format.js";
 import { Absence } from "./stage_absence.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
@@ -141,8 +141,7 @@ class Stage extends Conversation {
     } else if (message.type === "scores") {
       this.scores.show(message);
     } else if (message.type === "state") {
-      const { failure } = message;
-      const text = failure && `${words(failure.kind)}: ${failure.message}`;
+      const text = message.failure && failureInWords(message.failure);
       this.note({ about: "endpoint", urgent: true, text });
       this.talking = message.state === "talking";
       if (!this.talking) this.latency.waitEnds(false);

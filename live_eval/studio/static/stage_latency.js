@@ -132,9 +132,11 @@ export class VoiceToVoice {
     const [low, median, high] = [0.25, 0.5, 0.75].map((part) => share(quantile(values, part)));
     this.spread.style.left = `${low}%`;
     this.spread.style.width = `${high - low}%`;
+    this.spread.toggleAttribute("data-beyond", quantile(values, 0.75) > SCALE_MS);
     this.median.style.left = `${median}%`;
+    this.median.toggleAttribute("data-beyond", quantile(values, 0.5) > SCALE_MS);
     const dots = values.map((ms) => {
-      const dot = make("i");
+      const dot = make("i", { "data-beyond": ms > SCALE_MS });
       dot.style.left = `${share(ms)}%`;
       return dot;
     });

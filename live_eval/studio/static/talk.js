@@ -1,7 +1,7 @@
 // Talk to an endpoint with the browser's microphone, with levels, transcript, and the latencies of each turn.
 import { read } from "./api.js";
 import { fill, make, problem } from "./web/elements.js";
-import { words } from "./web/format.js";
+import { failureInWords } from "./web/format.js";
 import { connect } from "./talk_connection.js";
 import { Conversation } from "./talk_conversation.js";
 import { Setup } from "./talk_setup.js";
@@ -99,7 +99,7 @@ class Talk {
       this.show(message.state);
       fill(
         this.alert,
-        message.failure && problem({ message: `${words(message.failure.kind)}: ${message.failure.message}` }),
+        message.failure && problem({ message: failureInWords(message.failure) }),
       );
     } else if (message.type === "stored") {
       this.over("stored");

@@ -1,6 +1,6 @@
 // Several endpoints of one conversation, side by side: state, latency, scores and votes of each.
 import { announce, button, fill, make } from "./web/elements.js";
-import { counted, words } from "./web/format.js";
+import { counted, failureInWords } from "./web/format.js";
 import { VoiceToVoice } from "./stage_latency.js";
 import { ScoreBadges } from "./stage_scores.js";
 import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
@@ -206,7 +206,7 @@ class Card {
     if (state === "ended" && this.missing) return;
     this.missing = Boolean(failure);
     this.why.hidden = !failure;
-    if (failure) this.why.textContent = `${words(failure.kind)}: ${failure.message}`;
+    if (failure) this.why.textContent = failureInWords(failure);
   }
 
   tick() {
