@@ -73,10 +73,11 @@ def plan_performance(
         reasons = "; ".join(notes) or "it has no conversations"
         raise UsageError(f"{written.data.root}: expected scripts that a person can perform: {reasons}")
     cases = [takes.take_of(case) for case in chosen]
+    data = config.data.model_copy(update={"path": str(takes.folder)})
     turns = config.turns.model_copy(update={"repeat": _REPEATS})
     return replace(
         written,
-        config=config.with_data(str(takes.folder)).model_copy(update={"turns": turns}),
+        config=written.config.model_copy(update={"data": data, "turns": turns}),
         data=takes.planned(cases, root=written.data.root),
         notes=(*written.notes, *notes),
         jobs=tuple(Job(case, repeat) for repeat in range(_REPEATS) for case in cases),

@@ -244,7 +244,10 @@ async def test_a_take_that_cannot_be_stored_ends_the_performance(
             pytest.fail("expected an error")
 
 
-def test_scripts_need_no_recordings_but_a_cue_that_a_voice_can_perform(tmp_path: Path) -> None:
+def test_scripts_need_no_recordings_but_a_cue_that_a_voice_can_perform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIVE_EVAL_REFERENCE_URL", "ws://127.0.0.1:1/v1")
     entry = {
         "case_id": "mine",
         "script": "I am home.",
@@ -253,13 +256,13 @@ def test_scripts_need_no_recordings_but_a_cue_that_a_voice_can_perform(tmp_path:
     }
     scripts = tmp_path / "script_info_mine.json"
     scripts.write_text(json.dumps([entry]))
-    endpoint = {"name": "reference", "base_url": "ws://127.0.0.1:1/v1"}
-    settings = validate({"endpoint": endpoint, "data": {"path": str(scripts)}})
+    settings = validate({"endpoint": {"name": "reference"}, "data": {"path": str(scripts)}})
     with pytest.raises(UsageError, match=r"1 take omitted: a cue that no voice can perform"):
         plan_performance(settings, PerformedSet(tmp_path / "takes"))
     scripts.write_text(json.dumps([entry | {"spoken_info": "sigh sound"}]))
     plan = plan_performance(settings, PerformedSet(tmp_path / "takes"))
     assert [job.turn_id for job in plan.jobs] == ["mine/target", "mine/target#2"]
+    assert plan.base_url == "ws://127.0.0.1:1/v1", "from the environment"
     assert plan.data.root == scripts  # an endpoint that is launched answers these scripts
     assert plan.config.data.path == str(tmp_path / "takes")
     assert not (tmp_path / "takes").exists()
