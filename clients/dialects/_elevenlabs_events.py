@@ -47,7 +47,7 @@ IGNORED = frozenset(
     }
 )
 """Events that need no handling."""
-NO_AGENT = "endpoint.extra.agent_id names the agent"
+NO_AGENT = "set endpoint.extra.agent_id to the ID of the agent"
 AGENT_ADVICE = "check endpoint.extra.agent_id, and that the agent is at this address"
 """What to do without an agent."""
 BEFORE_READY = frozenset({"conversation_initiation_metadata", "ping", "error", "client_error"})

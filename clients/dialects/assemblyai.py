@@ -20,6 +20,7 @@ There are no manual turns, incomplete responses, usage or rate-limit messages.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -43,6 +44,7 @@ from live_eval.clients.toolkit import (
 from live_eval.dialect import (
     Committed,
     Dial,
+    EndpointProblem,
     EndpointSettings,
     InputTranscript,
     Output,
@@ -68,6 +70,7 @@ _FATAL: Mapping[str, FailureKind] = MappingProxyType(
         "concurrency_exceeded": FailureKind.BUSY,
     }
 )
+_REFUSED_KEY = re.compile(r"unauthori[sz]ed|api.key", re.IGNORECASE)
 
 
 class AssemblyAiAgent(EventDialect):
@@ -110,6 +113,7 @@ class AssemblyAiAgent(EventDialect):
         self.advice[FailureKind.NO_SESSION] = refusal_advice(
             settings, "agent_id", "the voice, the language and endpoint.extra"
         )
+        self.advice[FailureKind.AUTHENTICATION] = "check the key"
         self._replies = ResponseTracker()
         self._drops = False  # whether audio belongs to a reply that was interrupted
 
@@ -124,6 +128,12 @@ class AssemblyAiAgent(EventDialect):
 
     def finish(self, at_ns: int) -> Sequence[Output]:
         return (send_json({"type": "session.end"}), *super().finish(at_ns))
+
+    def closing(self, code: int | None, reason: str, at_ns: int) -> EndpointProblem:
+        if not self.ready and _REFUSED_KEY.search(reason):
+            text = self.closed_text("before the session was ready", code, reason)
+            return self.fatal(FailureKind.AUTHENTICATION, text)
+        return super().closing(code, reason, at_ns)
 
     # -- Endpoint messages -------------------------------------------------------------------------------
 

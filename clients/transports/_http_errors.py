@@ -19,6 +19,7 @@ from live_eval.clients.toolkit import Fields, hide_secrets, with_advice
 from live_eval.dialect import Dial
 from live_eval.errors import ConnectError, FailureKind
 from live_eval.http.dates import seconds_until
+from live_eval.http.hosts import is_internal
 
 _BODY_CHARACTERS = 300
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -135,10 +136,10 @@ class Address:
         """
         kind, said = _told(body)
         text = self.hide(" ".join((said or body.decode(errors="replace")).split()))[:_BODY_CHARACTERS]
-        moved = headers.get("Location") if 300 <= status < 400 else None
+        moved = self._moved(headers.get("Location") or "") if 300 <= status < 400 else None
         parts = [
             f"expected {expected}, got {' '.join(filter(None, (str(status), phrase)))}",
-            f"it redirects to {moved.partition('?')[0]}; use that as the base URL" if moved else "",
+            moved or "",
             f"{'message' if said else 'body'}: {text}" if text else "",
         ]
         if kind is None and status in _NAMES_A_MODEL and _UNKNOWN_MODEL.search(text):
@@ -158,6 +159,18 @@ class Address:
             with_advice("; ".join(part for part in parts if part), self._advice.get(status)),
             retry_after_s=told_wait_s(said) if wait_s is None else wait_s,
         )
+
+    def _moved(self, location: str) -> str:
+        """Return where a redirect leads, and whether to use it: only an internal host may name another."""
+        if not location:
+            return ""
+        url, _, _ = location.partition("?")
+        try:
+            host = urlsplit(url).hostname or self.host
+        except ValueError:
+            return "it redirects to an invalid address"
+        trusted = not is_internal(host) or is_internal(self.host)
+        return f"it redirects to {url}{'; use that as the base URL' if trusted else ', an internal address'}"
 
     @property
     def _no_tls(self) -> str:

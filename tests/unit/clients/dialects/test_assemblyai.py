@@ -11,6 +11,7 @@ import pytest
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects.assemblyai import AssemblyAiAgent
 from live_eval.dialect import (
+    EndpointProblem,
     EndpointSettings,
     Interrupted,
     Output,
@@ -181,6 +182,16 @@ def test_a_refused_session_has_advice(extra: dict[str, str], check: str) -> None
     endpoint = Endpoint(ready=False, extra=extra)
     refused = problem(endpoint.say("session.error", code="not_found", message="No."))
     assert refused.message.endswith(check)
+
+
+def test_a_key_may_be_refused_by_a_close() -> None:
+    (closed,) = Endpoint(ready=False).dialect.closed(1008, "Unauthorized: invalid API key", 0)
+    assert isinstance(closed, EndpointProblem)
+    assert (closed.kind, closed.fatal) == (FailureKind.AUTHENTICATION, True)
+    assert closed.message.endswith("; check the key")
+    (closed,) = Endpoint(ready=False).dialect.closed(1011, "internal error", 0)
+    assert isinstance(closed, EndpointProblem)
+    assert closed.kind is FailureKind.CLOSED
 
 
 def test_an_error_fails_the_reply_that_it_replaces() -> None:

@@ -83,7 +83,8 @@ def test_settings_that_are_refused(settings: dict[str, Any], said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"), [({"agent_id": "a1"}, "check endpoint.extra.agent_id"), ({}, "names the agent")]
+    ("extra", "said"),
+    [({"agent_id": "a1"}, "check endpoint.extra.agent_id"), ({}, "set endpoint.extra.agent_id")],
 )
 def test_a_room_without_an_agent(extra: dict[str, str], said: str) -> None:
     client = dialect(extra=extra)

@@ -146,6 +146,24 @@ def test_an_agent_that_does_not_exist() -> None:
     assert refused(404, '{"detail":"No Agent matches the given query."}').kind is FailureKind.NO_SESSION
 
 
+@pytest.mark.parametrize(
+    ("location", "advised"),
+    [
+        ("https://eu.example.org/v1?key=k", True),
+        ("/v2", True),
+        ("http://169.254.169.254/", False),
+        ("//[", False),
+    ],
+)
+def test_an_internal_address_that_a_redirect_names_is_not_advised(location: str, advised: bool) -> None:
+    address = Address(Dial("https://example.org/v1"), ("https",))
+    message = address.refused(
+        302, "", {"Location": location}, b"", expected="JSON", otherwise=FailureKind.HANDSHAKE, wall_ns=0
+    ).message
+    assert ("use that as the base URL" in message) == advised
+    assert "key=k" not in message
+
+
 def test_advice_by_status_or_kind_ends_the_message() -> None:
     dial = Dial("https://h/api/calls", advice={400: "check the voice", FailureKind.CLOSED: "join earlier"})
     address = Address(dial, ("https",))
