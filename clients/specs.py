@@ -543,9 +543,9 @@ LIVEKIT = _webrtc(
     "change the audio before its model; endpoint.extra.agent_name dispatches a named agent",
     docs_url="https://docs.livekit.io/agents",
     trial=TriedWith(
-        servers="pipecat 1.14 through a relay, by hand",
+        servers="pipecat 1.14 and livekit-agents 1.8 through a relay, by hand",
         clients="livekit 1.1",
-        untried="LiveKit's server, livekit-agents",
+        untried="LiveKit's server",
     ),
     emulation=Emulation(lossy_input=True),
 )

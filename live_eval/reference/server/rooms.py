@@ -87,6 +87,7 @@ _CLOSE_TIMEOUT_S = 2.0
 _PING_INTERVAL_S, _PING_TIMEOUT_S = 5, 15
 _OPUS = "audio/opus"
 _IDENTITY, _ROOM = "client", "room"
+_CLIENT_TRACK = "TR_client"
 
 
 ELEVENLABS_CLAIMS: Mapping[str, Any] = {
@@ -213,7 +214,7 @@ class RoomParticipant:
         self._answered = asyncio.Event()
         self._changed = asyncio.Event()
         self._channels[0].on("open", self._changed.set)
-        self._subscribed = self._over = False
+        self._subscribed = self._published = self._over = False
         self._closing: asyncio.Task[None] | None = None
         self._publisher.connection.on("datachannel", self._adopt)
         for peer in (self._publisher.connection, self._subscriber):
@@ -299,11 +300,14 @@ class RoomParticipant:
         match signal.WhichOneof("message"):
             case "add_track":
                 wanted = signal.add_track
-                track = {"sid": "TR_client", "name": wanted.name, "type": "AUDIO", "source": "MICROPHONE"}
+                track = {"sid": _CLIENT_TRACK, "name": wanted.name, "type": "AUDIO", "source": "MICROPHONE"}
+                self._published = True
                 await self.tell("track_published", cid=wanted.cid, track=track)
             case "offer":
                 answer = with_faults(await self._publisher.answer(signal.offer.sdp), self._faults)
                 await self.tell("answer", type="answer", sdp=answer, id=signal.offer.id)
+                if self._published:  # livekit-agents is silent until its track is subscribed to
+                    await self.tell("track_subscribed", track_sid=_CLIENT_TRACK)
             case "answer":
                 await self._subscriber.setRemoteDescription(
                     RTCSessionDescription(signal.answer.sdp, "answer")

@@ -117,6 +117,7 @@ async def test_the_room_the_identity_and_the_agent_are_those_of_the_token() -> N
     settings: dict[str, Any] = {"key": Secret(SECRET), "extra": extra}
     async with reference() as address, joined(address, **settings) as client:
         join = await client.until("join")
+        await client.until("track_subscribed", track_sid="TR_client")
     assert join["room"]["name"] == "kitchen"
     assert join["participant"]["identity"] == "cook"
     (agent,) = join["other_participants"]
