@@ -177,10 +177,11 @@ class Row:
 
     def complain_absent(self, name: str, what: str) -> None:
         """Record a missing field as a problem, with the attempted spellings and the entry's fields."""
-        tried = ", ".join(self._fields.paths(name, self._variant))
+        tried = list(self._fields.paths(name, self._variant))
+        empty = tried if self.value(name) is None else ()
+        found = [f"{each} (empty)" if each in empty else each for each in field_names(self._record)]
         self.complain(
-            f"expected {what} under one of the fields {tried}; "
-            f"found {', '.join(field_names(self._record)) or 'none'}"
+            f"expected {what} under one of the fields {', '.join(tried)}; found {', '.join(found) or 'none'}"
         )
 
     def path(self, name: str, *roots: Path) -> Path | None:

@@ -80,6 +80,7 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"answer": "E"}, "expected the answer to be one of A, B, got 'E'"),
         ({"answer": "B. A dog."}, "the answer 'B. A dog.' contradicts option B, 'A cat.'"),
         ({"question": " "}, "expected a question under one of the fields question, question_text, query"),
+        ({"question": " "}, ", question (empty)"),
         ({"audio_dir": "../..", "audio_name": "../../x.wav"}, "is outside"),
         ({"audio_name": None}, "expected a recording"),
     ],
