@@ -78,7 +78,7 @@ _RESUME = "; the partial download is kept, and the next download resumes it"
 _WHY = {
     401: "a token is required: set HF_TOKEN, or download the file yourself and add it",
     403: "access denied: you may have to accept the licence on the model's page first, and set HF_TOKEN",
-    404: "the file no longer exists",
+    404: "nothing is published there any more",
 }
 
 

@@ -127,7 +127,12 @@ def test_a_busy_server_is_retried_after_a_wait(publisher: Publisher) -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(404, "no longer exists"), (401, "HF_TOKEN"), (403, "licence"), (410, "the download failed")],
+    [
+        (404, "nothing is published there any more"),
+        (401, "HF_TOKEN"),
+        (403, "licence"),
+        (410, "the download failed"),
+    ],
 )
 def test_a_refused_request_is_not_retried(
     publisher: Publisher, status: int, words: str, folder: Path

@@ -204,7 +204,7 @@ def test_a_list_that_cannot_be_used(hub: Publisher, content: bytes, message: str
 
 def test_a_revision_that_is_gone(hub: Publisher) -> None:
     hub.statuses = [404]
-    with pytest.raises(DataError, match=r"HTTP 404: the file no longer exists"):
+    with pytest.raises(DataError, match=r"HTTP 404: nothing is published there any more"):
         fetch_benchmark(SPEC, ["advbench"])
 
 
