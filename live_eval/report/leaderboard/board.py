@@ -82,7 +82,7 @@ class BoardCell:
         """The text "n of total" if some turns are missing; empty otherwise."""
         if self.estimate is None or self.value is None or self.estimate.n >= self.turns:
             return ""
-        return f"n {self.estimate.n} of {self.turns}"
+        return f"n {self.estimate.n:,} of {self.turns:,}"
 
     @property
     def count(self) -> str:
