@@ -13,7 +13,7 @@ from live_eval.cli import FAILED, _options
 from live_eval.cli._listing import counts_in_words, output_console, plain_table, print_listing
 from live_eval.cli._screen import console
 from live_eval.cli._transfers import transfer_bars
-from live_eval.data import DataOptions, DataReport, DataSet, check, load, locate
+from live_eval.data import DataKind, DataOptions, DataReport, DataSet, check, load, locate
 from live_eval.data.benchmarks import (
     BENCHMARKS,
     BenchmarkSpec,
@@ -62,7 +62,13 @@ def check_command(
     options = DataOptions(
         neutral_rule=neutral_rule == "on", fields=_mapping(mapping), audio_root=audio_root, verify=True
     )
-    dataset = load(locate(path), options)
+    place = locate(path)
+    if (placed := find_benchmark(place)) is not None and placed.spec.rated:
+        raise UsageError(
+            f"{placed.spec.title} contains rated replies instead of recordings for runs: "
+            f"live-eval {placed.spec.command(placed.spec.name)} reports those that cannot be used"
+        )
+    dataset = load(place, options)
     if as_json:
         report = check(dataset, max_s=max_recording)
         _options.print_json(report.as_json())
@@ -106,6 +112,8 @@ def _items_in_words(row: Mapping[str, Any], items: int) -> str:
 
 def _presence(row: Mapping[str, Any]) -> str:
     parts = [part["here"] for part in row["parts"].values()]
+    if row["problem"] and row["path"]:
+        return "damaged"
     if not row["here"]:
         return "no"
     return "yes" if all(parts) else f"{sum(parts)} of {len(parts)} parts"
@@ -119,7 +127,11 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
         recorded = read_record(spec)
         parts_here = [] if recorded is None else found_parts(spec, recorded)
         if recorded is not None and (changed := changed_files(recorded)):
-            problem = f"{recorded.root}: {len(changed)} of {len(recorded.files)} files are missing or changed"
+            remedy = "--again restores" if recorded.revision else f"--path {recorded.root} accepts"
+            problem = (
+                f"{recorded.root}: {len(changed)} of {len(recorded.files)} files are missing or changed "
+                f"({limited(changed, ', ', 3)}): live-eval data add {spec.name} {remedy} them"
+            )
     except DataError as error:
         problem = str(error)
     return {
@@ -279,8 +291,9 @@ def _print(report: DataReport) -> None:
     ):
         if counts:
             console.print(f"{title}: {counts_in_words(counts)}", markup=False)
-    console.print()
-    console.print(_table(("dimension", "", "cases", "cues"), _cue_rows(report)))
+    if dataset.kind is not DataKind.BENCHMARK:
+        console.print()
+        console.print(_table(("dimension", "", "cases", "cues"), _cue_rows(report)))
     if report.question_types():
         console.print()
         console.print(_table(("questions", "number", "types"), _question_rows(report)))

@@ -31,7 +31,7 @@ __all__ = [
 FOLDER_VARIABLE = "LIVE_EVAL_BENCHMARKS"
 RECORD_FILE = "benchmark.json"
 _MOST_HASHED_BYTES = 64 << 20
-"""Hashing a larger table of a copy each time it is loaded would delay every run."""
+"""Hashing a larger table each time it is loaded would delay every run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def changed_files(
 
     Args:
         suspects: Files, or folders of files, whose hashes are compared.
-        hashed_bytes: Size up to which the hashes of files in the user's copy are compared.
+        hashed_bytes: Size up to which the hashes of other files are compared, too.
     """
     inside = tuple(f"{name}/" for name in suspects)
     changed = []
@@ -76,9 +76,7 @@ def changed_files(
         if not path.is_file() or path.stat().st_size != size:
             changed.append(name)
             continue
-        hashed = (
-            name in suspects or name.startswith(inside) or (not recorded.revision and size <= hashed_bytes)
-        )
+        hashed = size <= hashed_bytes or name in suspects or name.startswith(inside)
         if hashed and file_sha256(path) != sha256:
             changed.append(name)
     return changed

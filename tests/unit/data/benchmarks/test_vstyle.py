@@ -3,7 +3,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from live_eval.cli.data import command
 from live_eval.data import DataKind, load
 from live_eval.data.benchmarks.vstyle import rated_replies
 from live_eval.errors import DataError, UsageError
@@ -77,3 +79,9 @@ def test_the_replies_are_no_cases_to_run(tmp_path: Path) -> None:
     endpoint = {"endpoint": {"name": "reference"}, "data": {"path": str(tmp_path)}}
     with pytest.raises(UsageError, match="vstyle has no items to run: 4 replies with people's ratings"):
         make_plan(RunConfig.model_validate(endpoint))
+
+
+def test_data_check_names_the_command_that_reads_the_replies(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(command, ["check", str(vstyle(tmp_path))])
+    assert isinstance(refused.exception, UsageError)
+    assert "live-eval audit JUDGE --data vstyle reports those that cannot be used" in str(refused.exception)
