@@ -46,7 +46,7 @@ _STATES = {
     State.STARTING: "connecting …",
     State.TALKING: "ready: speak",
     State.RECORDING: "recording",
-    State.CHECKING: "checking the take …",
+    State.CHECKING: "checking the take; the first check loads the recogniser …",
     State.CHECKED: "checked",
     State.REPEATING: "streaming the takes again, to compare styles with repeats; press q or Ctrl-C to omit",
     State.DISCONNECTED: "disconnected",

@@ -65,6 +65,7 @@ class PerformSetup extends Setup {
 /** A performance in progress, or one that has ended. */
 class Performing extends Conversation {
   layOut() {
+    this.checked = false; // whether a take has been checked
     this.count = make("p", { class: "note" });
     this.direction = make("p", { class: "take-direction" });
     this.script = make("p", { class: "take-script" });
@@ -127,7 +128,8 @@ class Performing extends Conversation {
       this.card.hidden = false;
       this.offer("end", "skip");
     } else if (message.type === "state" && message.state === "checking") {
-      this.check.textContent = "checking …";
+      this.check.textContent = this.checked ? "checking …" : "checking; the first check loads the recogniser …";
+      this.checked = true;
       this.check.removeAttribute("data-problem");
       this.offer();
     } else if (message.type === "checked") {

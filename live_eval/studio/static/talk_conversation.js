@@ -246,6 +246,7 @@ export class Conversation {
       fill(heading, make("a", { href }, heading.textContent));
     }
     if (runs) this.cards.reveal(runs);
+    this.note({ about: "echo", urgent: true, text: "" });
     this.end();
     this.run.querySelector("a").focus();
   }

@@ -46,7 +46,7 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
             "disconnected: closed: the endpoint closed the connection",
         ),
         (StateChanged(State.RECORDING), ""),
-        (StateChanged(State.CHECKING), "checking the take …"),
+        (StateChanged(State.CHECKING), "checking the take; the first check loads the recogniser …"),
         (StateChanged(State.CHECKED), ""),
         (TakeAsked(2, 15, "I am home.", "with a sigh"), "take 2 of 15: say this with a sigh: I am home."),
         (
