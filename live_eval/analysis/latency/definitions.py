@@ -175,7 +175,8 @@ def eva_elevenlabs_latency(evidence: Evidence) -> Latency:
     It omits the agent's detection of the end of speech and its recognition.
     Source: ServiceNow eva (https://github.com/ServiceNow/eva, src/eva/assistant/elevenlabs_server.py,
     ``model_response``): last ``user_transcript`` to the first chunk. eva discards values of 0 or less, and of
-    30 s or more.
+    30 s or more. Without a transcript, eva starts when the user stopped; this definition then has
+    no value.
     """
     at_ns = _first_audio_ns(evidence)
     if at_ns.ns is None:
@@ -192,14 +193,15 @@ def eva_elevenlabs_latency(evidence: Evidence) -> Latency:
 def last_first_audio_delay(evidence: Evidence) -> Latency:
     """Return the time from the endpoint's ``response.created`` to the first audio of the reply.
 
-    It omits the detector and all processing before the endpoint announces the response.
-    Source: the DashScope SDK (https://github.com/dashscope/dashscope-sdk-python, ``OmniRealtimeConversation.
+    It omits the detector and all processing before the endpoint announces the response. There is no value if
+    the first message of the response is its text or audio. Source: the DashScope SDK
+    (https://github.com/dashscope/dashscope-sdk-python, ``OmniRealtimeConversation.
     get_last_first_audio_delay``). LiveKit's ``ttft`` of realtime models starts at the same event.
     """
     at_ns, headline = _first_audio_ns(evidence), evidence.turn.headline
     if at_ns.ns is None or headline is None:
         return Latency(None, at_ns.reason)
-    if headline.created_ns is None:
+    if headline.created_ns in (None, headline.first_text_ns, at_ns.ns):
         return Latency(None, "the endpoint does not announce its responses")
     return Latency(at_ns.ns - headline.created_ns)
 

@@ -141,6 +141,18 @@ def test_delays_after_the_response_is_asked_for_or_created() -> None:
     assert by_itself.reason == "no response.create: the endpoint creates the response itself"
 
 
+@pytest.mark.parametrize("sign", ["text", "audio"])
+def test_a_response_that_begins_with_its_text_or_audio_was_not_announced(sign: str) -> None:
+    turn = spoken_turn(a_case(0), TurnPlan(first_byte_ms=500))
+    headline = turn.headline
+    assert headline is not None
+    first_ns = int(headline.chunk_arrival_ns[0])
+    began_ns = first_ns if sign == "audio" else first_ns - 200 * MS
+    began = replace(headline, created_ns=began_ns, first_text_ns=began_ns)
+    found = last_first_audio_delay(evidence_of(replace(turn, trace=replace(turn.trace, responses=(began,)))))
+    assert found.reason == "the endpoint does not announce its responses"
+
+
 def test_the_limit_of_pipecat_counts_from_sending() -> None:
     assert pipecat_within_ms(evidence(TurnPlan(first_byte_ms=500))).ns == (SPEECH_MS + 500) * MS
 
