@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from live_eval.clients.dialects._twilio_webhook import signed, stream_in
 from live_eval.clients.toolkit import PhoneLine, http_url, send_json, websocket_url
 from live_eval.dialect import Dial, EndpointProblem, EndpointSettings, Lookup, Send
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 
 __all__ = ["Twilio"]
 
@@ -36,7 +36,8 @@ class Twilio(PhoneLine):
     """A `Dialect` that tracks the state of one call.
 
     Args:
-        settings: See `PhoneLine`; ``extra`` may also contain ``account_sid`` and ``call_sid``.
+        settings: See `PhoneLine`; ``extra`` may also contain ``account_sid`` and ``call_sid``. Only a webhook
+            is told ``from`` and ``to``.
     """
 
     options = ("account_sid", "call_sid", *PhoneLine.options)
@@ -46,6 +47,10 @@ class Twilio(PhoneLine):
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._webhook = settings.base_url.startswith("http")
+        for name in () if self._webhook else {"from", "to"} & self.extra.keys():
+            raise UsageError(
+                f"endpoint.extra.{name}: needs a webhook (http) as base URL: the stream has no field for it"
+            )
         self._url = (http_url if self._webhook else websocket_url)(settings.base_url, "", {})
         self._account_sid = self.extra.get("account_sid", f"AC{'0' * 32}")
         # The webhook request contains the call ID before the stream opens, so the ID is random.

@@ -203,3 +203,13 @@ def test_the_last_message_is_stop() -> None:
 def test_settings_that_a_phone_line_does_not_have(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         dialect(**settings)
+
+
+def test_only_a_webhook_is_told_the_numbers() -> None:
+    extra = {"from": "+15550100009"}
+    with pytest.raises(UsageError, match=r"endpoint\.extra\.from: needs a webhook"):
+        Twilio(EndpointSettings(base_url="ws://h/media-stream", extra=extra))
+    lookup = Twilio(EndpointSettings(base_url="http://h/voice", extra=extra)).dial().lookup
+    assert lookup is not None
+    assert lookup.form is not None
+    assert lookup.form["From"] == "+15550100009"
