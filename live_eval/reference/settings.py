@@ -162,7 +162,8 @@ class ReferenceSettings:
     def _check_overlap(self) -> None:
         stop_ms = self.stop_ms
         if self.after_stop is AfterStop.RESUME and not isinstance(stop_ms, int):
-            raise UsageError(f"after_stop=resume: expected stop_ms in milliseconds, got {stop_ms}")
+            found = "nothing" if stop_ms is None else stop_ms
+            raise UsageError(f"after_stop=resume: expected stop_ms in milliseconds, got {found}")
         if self.on_backchannel is OnBackchannel.IGNORE and (
             stop_ms is None or (isinstance(stop_ms, int) and stop_ms < self.backchannel_ms)
         ):
