@@ -58,7 +58,7 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
       { class: "note" },
       "A stronger blue is better: from the worst to the best cue of each column. ",
       make("span", { class: "thin key" }),
-      " Hatched: too few scripts to compare. n is the number of turns with a value; ",
+      " Hatched (on paper, dashed): too few scripts to compare. n is the number of turns with a value; ",
       "values are medians (latency) and means (scores) over turns.",
     ),
   ];

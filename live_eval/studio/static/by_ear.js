@@ -163,7 +163,7 @@ export class ByEar {
       return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));
     });
     const of = cue ? `Means of ${cue}` : `Mean ${this.title} by cue`;
-    const title = `${of}, over the cases with a value in every run`;
+    const title = `${of}, over the cases with a value in every run${margin ? "; intervals are not corrected for several tests" : ""}`;
     const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means", class: "cards" });
     const missing =
       absent.length > 0 && make("p", { class: "note" }, `Without a case that has a value in every run: ${absent.join(", ")}.`);
