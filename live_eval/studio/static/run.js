@@ -268,11 +268,12 @@ function showFigures(
 }
 
 /** Show whether the replies change with the user's voice. */
-function answer({ in_words: inWords, p, components, scripts }, term) {
+function answer({ in_words: inWords, p, components, scripts, notes }, term) {
   const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows `;
+  const remarks = notes.map((note) => ` ${note[0].toUpperCase()}${note.slice(1)}.`);
   return [
     make("p", { class: "answer" }, make("b", {}, "Does the reply depend on the user's voice?"), ` ${inWords}`, term("cue sensitivity")),
-    p !== null && make("p", { class: "note" }, `${how}every measure, including one by meaning.`),
+    p !== null && make("p", { class: "note" }, `${how}every measure, including one by meaning.`, remarks),
   ];
 }
 
