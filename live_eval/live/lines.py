@@ -28,6 +28,7 @@ from live_eval.registry import installed_judges
 from live_eval.text.wording import significant
 
 __all__ = [
+    "NO_VOTE",
     "Lines",
     "ShownScore",
     "duration",
@@ -39,6 +40,9 @@ __all__ = [
     "take_line",
     "voice_to_voice",
 ]
+
+NO_VOTE = "no vote: at least two replies are required, including the winner's"
+"""Why a vote does not count."""
 
 _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
 _STATES = {
@@ -102,7 +106,7 @@ class Lines:
                 return f"you hear {'all in turn' if update.place is None else self._labels[update.place]}"
             case Voted():
                 if update.number is None:
-                    return "no vote: at least two replies are required, including the winner's"
+                    return NO_VOTE
                 winner = "tie" if update.winner is None else self._labels[update.winner]
                 return f"vote on turn {update.number}: {winner}"
         return in_words(update)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from live_eval.live.drawing import Drawing
-from live_eval.live.lines import in_words, plain
+from live_eval.live.lines import NO_VOTE, in_words, plain
 from live_eval.live.screen_parts import (
     figures,
     latest_lines,
@@ -119,6 +119,7 @@ class LiveScreen:
                 self._heard = update.place
             case Voted():
                 self._wins = update.wins
+                self._notes[Voted] = NO_VOTE if update.number is None else ""
                 if update.number is not None:
                     self._voted[update.number] = update.winner
             case _ if self._alone:
@@ -194,7 +195,7 @@ class LiveScreen:
         labels = ["" if self._alone else each.label for each in self._standings]
         labelled = ((labels[place], each) for place, each in sorted(self._scores.items()))
         scores: list[Text | Table] = [*scores_of(labelled)]
-        remarks = dict.fromkeys((*self._states.values(), *self._notes.values()))
+        remarks = dict.fromkeys(filter(None, (*self._states.values(), *self._notes.values())))
         notes = [Text(plain(note), style="yellow") for note in remarks]
         takes = self._alone and self._standings[0].state in _TAKES
         take = take_lines(self._asked, self._checked) if takes and self._asked is not None else []

@@ -78,6 +78,7 @@ def test_the_endpoints_are_shown_side_by_side() -> None:
     assert "quick: overall quality (P.808): 3.91 MOS · ves: no score (no key) (1.5 s, late)" in shown
     assert "'hall' has stopped. Replies are not audible" in shown
     assert "v1–v2 vote" in shown
+    assert "no vote: at least two replies are required" in shown
 
 
 def test_the_endpoints_are_printed_as_lines() -> None:
