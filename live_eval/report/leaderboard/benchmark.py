@@ -209,7 +209,7 @@ def _notes(
     if heard and published.rows:
         yield (
             f"Different texts in {', '.join(dict.fromkeys(heard))}: the published values use a recogniser's "
-            f"transcripts ({published.judge}), the runs' values the endpoints' own."
+            "transcripts of the replies, the runs' values the endpoints' own."
         )
     if any(cell.n_of_turns for row in rows for cell in row.cells):
         yield "n of N: the mean is over n of the part's N items; the others were not run or have no score."
