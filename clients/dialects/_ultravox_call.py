@@ -20,6 +20,7 @@ from live_eval.clients.toolkit import (
     stored_agent,
 )
 from live_eval.dialect import EndpointSettings, InputTranscript, Output
+from live_eval.errors import FailureKind
 
 __all__ = ["JOIN_ADVICE", "CallRequest", "CallTurns", "call_request"]
 
@@ -33,7 +34,7 @@ class CallRequest(NamedTuple):
     url: str
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    advice: Mapping[int, str]
+    advice: Mapping[FailureKind | int, str]
 
 
 def call_request(settings: EndpointSettings, medium: Mapping[str, object]) -> CallRequest:
@@ -66,7 +67,7 @@ def call_request(settings: EndpointSettings, medium: Mapping[str, object]) -> Ca
     key = settings.key
     headers = {"X-API-Key": key.reveal()} if key is not None else {}
     check = refusal_advice(settings, "agent_id", "the voice, the model and endpoint.extra")
-    advice = {400: check, 404: check} if agent_id else {400: check}
+    advice: dict[FailureKind | int, str] = {400: check, 404: check} if agent_id else {400: check}
     return CallRequest(http_url(settings.base_url, path, {}), merged(body, extra), headers, advice)
 
 

@@ -105,8 +105,8 @@ class ElevenLabsAgent(ElevenLabsEvents):
             return Dial(self._url)
         read = partial(self.address_in, field="signed_url", public=ADDRESS_OPTIONS)
         lookup = Lookup(None, 'JSON with "signed_url"', read)
-        advice = {404: AGENT_ADVICE if "agent_id" in self.settings.extra else NO_AGENT}
-        return Dial(self._signer, {"xi-api-key": key.reveal()}, lookup=lookup, advice=advice)
+        self.advice[404] = AGENT_ADVICE if "agent_id" in self.settings.extra else NO_AGENT
+        return Dial(self._signer, {"xi-api-key": key.reveal()}, lookup=lookup, advice=self.advice)
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         return (send_json(self._initiation),)

@@ -75,9 +75,9 @@ class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
         key = self.settings.key
         headers = {"xi-api-key": key.reveal()} if key is not None else {}
         lookup = Lookup(None, 'JSON with "token"', self._room_in)
-        advice = {404: self.no_agent_advice()}
+        self.advice[404] = self.no_agent_advice()
         return replace(
-            super().dial(), url=self._tokens, headers=headers, signed=None, lookup=lookup, advice=advice
+            super().dial(), url=self._tokens, headers=headers, signed=None, lookup=lookup, advice=self.advice
         )
 
     def opened(self, at_ns: int) -> Sequence[Output]:

@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import ssl
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Self
@@ -38,10 +39,10 @@ try:
     from smithy_http import Field, Fields
     from smithy_http.aio.crt import AWSCRTHTTPResponse
 except ImportError as error:
-    raise PluginError(
-        f"Nova Sonic needs Python 3.12 or newer, this is {platform.python_version()}, and Amazon's SDK: "
-        f"{install_command('nova-sonic')} ({error})"
-    ) from None
+    here = platform.python_version()
+    python = f"Python 3.12 or newer, this is {here}, and " if sys.version_info < (3, 12) else ""
+    needs = f"Nova Sonic needs {python}Amazon's SDK: {install_command('nova-sonic')} ({error})"
+    raise PluginError(needs) from None
 
 __all__ = ["BedrockTransport"]
 
