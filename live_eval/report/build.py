@@ -58,7 +58,7 @@ ReportFormat: TypeAlias = Literal["html", "md", "csv", "json"]
 
 AUDIO_MB = 4.0
 _MOST_KEPT = 4_000  # turns, at about 20 kB
-_NO_TIMES = dict.fromkeys(
+_NO_TIMES: Mapping[str, Any] = dict.fromkeys(
     ("frame_deadline_ns", "frame_sent_ns", "probe_at_ns", "probe_lag_ns"), np.empty(0, np.int64)
 )
 
