@@ -271,7 +271,7 @@ def test_a_second_tab_waits_until_the_first_is_closed(
         first = opened.talk()
         first.wait_for_selector("[data-state=talking]")
         second = opened.talk()
-        assert "another tab is connected" in second.get_by_role("alert").inner_text()
+        second.wait_for_selector("[role=alert]:has-text('another tab is connected')")
         first.close()
         start = second.get_by_role("button", name="Start")
         for _ in range(20):
@@ -288,5 +288,5 @@ def test_a_second_tab_waits_until_the_first_is_closed(
 def test_without_permission_the_page_explains_what_to_do(browser: str, link: str) -> None:
     with tabs(browser, link, None) as opened:
         page = opened.talk()
-        assert "Allow it in the site settings" in page.get_by_role("alert").inner_text()
+        page.wait_for_selector("[role=alert]:has-text('Allow it in the site settings')")
         assert page.get_by_role("button", name="Start").is_enabled()
