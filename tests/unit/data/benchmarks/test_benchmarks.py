@@ -21,6 +21,7 @@ from live_eval.data.benchmarks import (
     write_record,
 )
 from live_eval.errors import DataError, UsageError
+from live_eval.weights import file_sha256
 from tests.support.benchmarks import SETS, voicebench_part
 
 SPEC = BENCHMARKS["voicebench"]
@@ -150,7 +151,7 @@ def test_a_damaged_record_is_named(home: Path, here: Path) -> None:
 def test_a_changed_file_is_noted(here: Path) -> None:
     [table] = here.rglob("*.parquet")
     name = table.relative_to(here).as_posix()
-    files = {name: (table.stat().st_size, "0" * 64)}
+    files = {name: (table.stat().st_size, file_sha256(table))}
     record = RecordedBenchmark(root=here, revision=SPEC.revision, parts=("advbench",), files=files)
     write_record(SPEC, record)
     assert read_record(SPEC) == record
