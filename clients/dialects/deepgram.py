@@ -15,7 +15,7 @@ Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram
 * **Audio has no response IDs**, so we number the replies: a reply lasts from its first text or audio to
   ``AgentAudioDone``.
 * ``UserStartedSpeaking`` is sent for every utterance. During a reply, it also interrupts the reply: later
-  audio and text of the agent are dropped until the text of the user's utterance or ``AgentAudioDone``.
+  audio is dropped until the next text or ``AgentAudioDone``.
 * ``ConversationText`` contains one sentence of the reply, or the user's whole utterance, which counts as the
   accepted turn. Text after ``AgentAudioDone`` in the same turn belongs to the reply that has ended.
 * ``LatencyReport`` contains the service's own latencies in seconds; it is logged.
@@ -113,7 +113,7 @@ class DeepgramAgent(EventDialect):
         self._request_id: str | None = None
         self._turns = UserTurns()
         self._answered = False  # the current turn has had a reply
-        self._drops = False  # drop audio and text: their reply was interrupted
+        self._drops = False  # drop audio: its reply was interrupted
 
     def dial(self) -> Dial:
         key = self.settings.key
@@ -143,11 +143,10 @@ class DeepgramAgent(EventDialect):
 
     def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
         text = event.need_text("content").strip()
+        self._drops = False
         if event.need_text("role") == "user":
-            self._answered = self._drops = False
+            self._answered = False
             return self._turns.said(text)
-        if self._drops:  # a sentence of the reply that was interrupted
-            return []
         outputs: list[Output] = []
         last = self._replies.last()
         reply = last if last is not None and last.done and self._answered else self._reply(outputs)
