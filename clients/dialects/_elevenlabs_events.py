@@ -24,13 +24,12 @@ from live_eval.errors import FailureKind, UsageError
 
 __all__ = [
     "ADDRESS_OPTIONS",
-    "AGENT_ADVICE",
     "BEFORE_READY",
     "IGNORED",
-    "NO_AGENT",
     "PATH",
     "ElevenLabsEvents",
     "address_query",
+    "agent_advice",
     "initiation",
 ]
 
@@ -47,14 +46,13 @@ IGNORED = frozenset(
     }
 )
 """Events that need no handling."""
-NO_AGENT = "set endpoint.extra.agent_id to the ID of the agent"
-AGENT_ADVICE = "check endpoint.extra.agent_id, and that the agent is at this address"
-"""What to do without an agent."""
 BEFORE_READY = frozenset({"conversation_initiation_metadata", "ping", "error", "client_error"})
 """Events that may arrive before the conversation begins."""
 ADDRESS_OPTIONS = ("agent_id", "environment")
 """Fields of ``endpoint.extra`` that are part of the address."""
 
+_NAME_AGENT = "set endpoint.extra.agent_id to the ID of the agent"
+_CHECK_AGENT = "check endpoint.extra.agent_id, and that the agent is at this address"
 _EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
 _OVERRIDE = re.compile("override", re.IGNORECASE)
 _UNKNOWN_AGENT = re.compile(r"agent.{0,100}(?:does not exist|not.found)", re.IGNORECASE | re.DOTALL)
@@ -120,17 +118,22 @@ class ElevenLabsEvents(EventDialect):
         """
         text = problem.message
         if not self.ready and not named:
-            text += f"; {NO_AGENT}"
+            text += f"; {agent_advice(named)}"
         if _EXPIRED.search(text):
             return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
         if not self.ready and named and _UNKNOWN_AGENT.search(text):
-            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {AGENT_ADVICE}", fatal=True)
+            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {agent_advice(named)}", fatal=True)
         if not self.ready and _PRIVATE.search(text):
             text = f"{text}; a private agent needs a key: set ELEVENLABS_API_KEY"
             return EndpointProblem(FailureKind.AUTHENTICATION, text, fatal=True)
         if not self.ready and _OVERRIDE.search(text):
             return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
         return replace(problem, message=text)
+
+
+def agent_advice(named: bool) -> str:
+    """Return what to do if there is no such agent; `named` is whether the settings name one."""
+    return _CHECK_AGENT if named else _NAME_AGENT
 
 
 def address_query(settings: EndpointSettings) -> dict[str, str]:

@@ -37,13 +37,12 @@ import numpy as np
 from live_eval.audio import Codec, CodecName, StreamResampler, encode
 from live_eval.clients.dialects._elevenlabs_events import (
     ADDRESS_OPTIONS,
-    AGENT_ADVICE,
     BEFORE_READY,
     IGNORED,
-    NO_AGENT,
     PATH,
     ElevenLabsEvents,
     address_query,
+    agent_advice,
     initiation,
 )
 from live_eval.clients.toolkit import (
@@ -105,7 +104,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
             return Dial(self._url)
         read = partial(self.address_in, field="signed_url", public=ADDRESS_OPTIONS)
         lookup = Lookup(None, 'JSON with "signed_url"', read)
-        self.advice[404] = AGENT_ADVICE if "agent_id" in self.settings.extra else NO_AGENT
+        self.advice[404] = agent_advice("agent_id" in self.settings.extra)
         return Dial(self._signer, {"xi-api-key": key.reveal()}, lookup=lookup, advice=self.advice)
 
     def opened(self, at_ns: int) -> Sequence[Output]:

@@ -24,13 +24,12 @@ from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 
 from live_eval.clients.dialects._elevenlabs_events import (
-    AGENT_ADVICE,
     BEFORE_READY,
     IGNORED,
-    NO_AGENT,
     PATH,
     ElevenLabsEvents,
     address_query,
+    agent_advice,
     initiation,
 )
 from live_eval.clients.dialects._room_events import RoomEvents
@@ -84,7 +83,7 @@ class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
         return (*super().opened(at_ns), self.answer(self._initiation))
 
     def no_agent_advice(self) -> str:
-        return AGENT_ADVICE if self._has_agent else NO_AGENT
+        return agent_advice(self._has_agent)
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
         begun = self._conversation is not None and self._tracks
