@@ -36,8 +36,8 @@ class Twilio(PhoneLine):
     """A `Dialect` that tracks the state of one call.
 
     Args:
-        settings: See `PhoneLine`; ``extra`` may also contain ``account_sid`` and ``call_sid``. Only a webhook
-            is told ``from`` and ``to``.
+        settings: See `PhoneLine`; ``extra`` may also contain ``account_sid`` and ``call_sid`` and, with
+            a webhook, ``from`` and ``to``.
     """
 
     options = ("account_sid", "call_sid", *PhoneLine.options)
