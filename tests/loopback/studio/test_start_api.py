@@ -154,13 +154,18 @@ async def test_a_body_that_is_no_run_file_is_refused(tmp_path: Path, body: objec
         assert (await send(browser, "/api/start", body))[0] == 400
 
 
+async def assert_busy(folder: Path, reason: str) -> None:
+    """Check that a studio of the folder starts no run, for this reason."""
+    async with studio(folder, parts=[start_api.add_routes]) as browser:
+        status, refused = await send(browser, "/api/start", SETTINGS)
+        assert (status, refused["error"]["kind"]) == (409, "busy")
+        assert refused["error"]["message"].startswith(reason)
+
+
 async def test_no_run_is_started_beside_one_of_another_process(tmp_path: Path) -> None:
     writer = await asyncio.to_thread(RunWriter.create, tmp_path / "other", {})
     try:
-        async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
-            status, refused = await send(browser, "/api/start", SETTINGS)
-            assert (status, refused["error"]["kind"]) == (409, "busy")
-            assert refused["error"]["message"].startswith("other is in progress")
+        await assert_busy(tmp_path, "other is in progress")
     finally:
         await asyncio.to_thread(writer.close)
 
@@ -170,9 +175,6 @@ async def test_no_run_is_started_while_another_process_scores(tmp_path: Path) ->
     await asyncio.to_thread(lambda: RunWriter.create(folder, {}).close())
     scores = await asyncio.to_thread(ScoreStore.open, folder)
     try:
-        async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
-            status, refused = await send(browser, "/api/start", SETTINGS)
-            assert (status, refused["error"]["kind"]) == (409, "busy")
-            assert refused["error"]["message"].startswith("other is being scored")
+        await assert_busy(tmp_path, "other is being scored")
     finally:
         await asyncio.to_thread(scores.close)
