@@ -174,7 +174,9 @@ soak: .venv/local ## Run SESSIONS (50) at a time for HOURS (0.5): memory, open f
 	  --out build/soak-$$(date +%Y%m%d-%H%M).csv
 
 bench: .venv/bench ## Run the benchmarks; each ends with one line: its value and its aim.
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/[a-z]*.py; do \
+	  echo "== $$file"; $(BIN)/python $$file || failed="$$failed $$file"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 clean: ## Remove environments and caches; keep the runs in recordings/.
 	rm -rf .fuzz .venv .venv-strangers $(STRANGERS)/node_modules build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -9,7 +9,6 @@ load, and the machine's load are also printed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import _benchmark
 import numpy as np
 from _processors import read_stat
 
@@ -129,7 +129,7 @@ def show(client: str, measured: Measured) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("clients", nargs="*", default=list(CLIENTS), help="clients to measure")
     parser.add_argument("--data", default="sample", help="recordings to play")
     parser.add_argument("--turns", type=int, default=12, help="how many of them")

@@ -7,9 +7,10 @@ lateness of a bare timer loop in the same minutes.
 
 from __future__ import annotations
 
-import argparse
 import os
 from dataclasses import replace
+
+import _benchmark
 
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.session.event_loop import run
@@ -44,7 +45,7 @@ def measure(plan: CalibrationPlan) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("endpoints", nargs="*", help="clients to measure; by default, the built-in one")
     parser.add_argument("--sessions", nargs="*", type=int, default=list(DEFAULT_SESSIONS))
     parser.add_argument("--turns", type=int, help="turns of each; by default, 60, or 400 with many sessions")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import _benchmark
 import numpy as np
 from _recordings import write_speech
 from numpy.typing import NDArray
@@ -74,6 +75,7 @@ def values(turns: list[TurnRecord], name: str) -> NDArray[np.float64]:
 
 
 def main() -> None:
+    _benchmark.parser(__doc__).parse_args()
     closed, opened = Arrivals(), Arrivals.parse(OPEN)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)

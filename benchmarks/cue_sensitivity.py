@@ -10,7 +10,6 @@ Exits with 1 if the deaf endpoint's effect is not 0, or if the hearing endpoint'
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -18,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+import _benchmark
 
 AIM_DEAF = 0.005
 """What is 0 in two digits."""
@@ -84,7 +85,7 @@ def measure(name: str, flags: list[str], repeat: int, folder: Path) -> dict[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument(
         "--repeat", type=int, default=2, help="how often each recording is played (default: 2)"
     )

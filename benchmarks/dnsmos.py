@@ -10,7 +10,6 @@ the floor is measured.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import time
 import warnings
@@ -19,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import _benchmark
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--limit", type=int, default=8, help="files of each source at most (default: 8)")
     parser.add_argument("--rounds", type=int, default=2, help="how often each is timed (default: 2)")
     arguments = parser.parse_args()

@@ -17,7 +17,6 @@ loop during the same time, and the outcomes, true and measured. Two trials run p
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+import _benchmark
 import numpy as np
 from numpy.typing import NDArray
 
@@ -522,7 +522,7 @@ async def measure(endpoint: str, sessions: int, trials: int, seed: int, names: S
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("endpoints", nargs="*", default=list(AIMS_MS), help="clients to measure")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 20], help="sessions at a time")
     parser.add_argument("--trials", type=int, help="trials of each scenario; default: 2 for each session")

@@ -11,9 +11,7 @@ are timed alternately:
 
 from __future__ import annotations
 
-import argparse
 import resource
-import sys
 import tempfile
 import time
 import warnings
@@ -22,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import _benchmark
 import numpy as np
 import torch
 from _replies import turns_of
@@ -31,6 +30,7 @@ from live_eval.audio import Audio, read_audio, resample
 from live_eval.judges import utmos
 from live_eval.judges.networks._torch import batches_by_length, exact_inference, padded
 from live_eval.judging import LocalJudge, Scored
+from tests.support.random_networks import utmos_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (ROOT.parent / "shared/echomind-demo", ROOT / "live_eval/data/sample")
@@ -68,8 +68,6 @@ def replies(limit: int) -> list[Audio]:
 
 def of_utmos(folder: Path, device: str) -> Contest:
     from utmos_pytorch import UTMOSScoreTorch
-
-    from tests.support.random_networks import utmos_checkpoint
 
     path = utmos_checkpoint(folder / "utmos.pt")
     judge = utmos.Utmos(weights=str(path), device=device)
@@ -160,14 +158,12 @@ def compare(name: str, contest: Contest, sounds: list[Audio], device: str, round
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--limit", type=int, default=12, help="replies at most (default: 12)")
     parser.add_argument("--rounds", type=int, default=2, help="how often each is timed (default: 2)")
     arguments = parser.parse_args()
 
-    # The checkpoints are created as in the tests.
-    sys.path.insert(0, str(ROOT))
     sounds = replies(arguments.limit)
     with tempfile.TemporaryDirectory() as folder:
         contest = of_utmos(Path(folder), arguments.device)

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import _benchmark
+
 from live_eval.cli import COMMANDS
 
 RUNS = 7
@@ -19,6 +21,7 @@ AIM = 6.0  # click accounts for most of the time
 
 
 def main() -> None:
+    _benchmark.parser(__doc__).parse_args()
     times: dict[str, list[float]] = {name: [] for name in TIMED}
     for number in range(RUNS + 1):
         for name, command in TIMED.items():

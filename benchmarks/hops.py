@@ -12,8 +12,6 @@ client and pipecat's LiveKit transport. ``--runs N`` measures each hop N times, 
 Differences are paired by recording and run, to WebSocket. Their 95 % intervals draw recordings and runs (the
 pigeonhole bootstrap: A. B. Owen, Annals of Applied Statistics 1(2), 2007), so that they contain the variance
 between runs. ``--busy N`` adds N processes that compute without pause.
-
-    python benchmarks/hops.py build/hops --python .venv-strangers/voice/bin/python
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import _benchmark
 import aiohttp
 import jiwer
 import numpy as np
@@ -44,6 +43,7 @@ from live_eval.audio import Audio, read_audio
 from live_eval.audio.audible import loud_windows
 from live_eval.clients.dialects._livekit_token import access_token, participant_claims
 from live_eval.clock import SystemClock
+from live_eval.errors import UsageError
 from live_eval.judges.dnsmos import Dnsmos
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, TurnRecord
@@ -301,6 +301,8 @@ async def measure_all(asked: argparse.Namespace) -> None:
         (hop, asked.folder / f"run_{run}" / hop) for run in range(1, asked.runs + 1) for hop in asked.hops
     ]
     missing = [(hop, place) for hop, place in places if not (place / "run").exists()]
+    if missing and not asked.python.is_file():
+        raise UsageError(f"{asked.python}: not found: `make strangers` installs pipecat")
     with busy(asked.busy):
         for first in range(0, len(missing), asked.at_once):
             now = missing[first : first + asked.at_once]
@@ -308,8 +310,9 @@ async def measure_all(asked: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where runs are written; existing ones are only shown")
+    parser = _benchmark.parser(__doc__)
+    where = "where runs are written; existing ones are only shown (default: build/hops)"
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("build/hops"), help=where)
     parser.add_argument("--python", type=Path, default=Path(".venv-strangers/voice/bin/python"))
     parser.add_argument("--data", default="sample", help="recordings to play")
     parser.add_argument("--limit", type=int, help="how many of them")

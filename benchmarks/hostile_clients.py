@@ -11,7 +11,6 @@ that must be rejected but were not are counted as admitted.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import contextlib
@@ -26,6 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+import _benchmark
 from _hostile import (
     ANYWHERE,
     Attack,
@@ -435,9 +435,7 @@ async def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _benchmark.parser(__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="SERVER.ATTACK; all of them if none is named"
     )

@@ -10,7 +10,6 @@ the increase of the harness's peak resident memory over a run with an ordinary e
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -20,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import _attacks as attacks
+import _benchmark
 import numpy as np
 import soundfile
 from _attacks import Attack, Client
@@ -198,9 +198,7 @@ async def main(names: Sequence[str], *, verbose: bool) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("names", nargs="*", help="the endpoints; all of them if none is named")
     parser.add_argument("--verbose", action="store_true", help="print what the harness prints")
     parser.add_argument("--list", action="store_true", help="list the endpoints")

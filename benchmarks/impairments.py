@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import _benchmark
 import numpy as np
 from _recordings import write_speech
 from numpy.typing import NDArray
@@ -400,6 +401,7 @@ async def calls(folder: Path) -> None:
 
 
 def main() -> None:
+    _benchmark.parser(__doc__).parse_args()
     print(f"{'impairment':34} {'what':30} {'expected':>9} {'measured':>9} {'':5} {'n':>7}")
     run(packets())
     run(streams())

@@ -42,6 +42,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
+import _benchmark
 from _recordings import write_speech
 
 from live_eval.cli import main as main_of_live_eval
@@ -529,7 +530,7 @@ async def kill_runs(folder: Path, kills: int, seed: int, repairs: float) -> Find
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Kill runs according to the command-line options; return 0 if there are no problems."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repairs", type=float, default=1 / 3, help="share of the runs that are repairs")

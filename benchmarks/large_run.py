@@ -8,7 +8,6 @@ whether storing slows down as a run grows. docs/how-to/cluster.md uses these val
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import pickle
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import _benchmark
 import numpy as np
 from _peak_memory import measured
 
@@ -164,6 +164,6 @@ async def main(number: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="What grows with the number of turns.")
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--turns", type=int, default=TURNS)
     run(main(parser.parse_args().turns))

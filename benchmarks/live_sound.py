@@ -11,7 +11,6 @@ these values.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import itertools
@@ -21,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import _benchmark
 import numpy as np
 from _processors import in_words, processor_s
 from rich.console import Console
@@ -243,9 +243,7 @@ def loop_error_ms(sound: VirtualSound) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=2.0, help="of each conversation")
     parser.add_argument("--endpoints", type=int, help="one conversation with so many endpoints")
     parser.add_argument("--judges", help="that score the conversation of --endpoints, separated by commas")

@@ -10,7 +10,6 @@ With ``--keep FOLDER`` the runs are kept and used again, for example with anothe
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import re
@@ -22,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
+import _benchmark
 import aiohttp
 import numpy as np
 from _peak_memory import measured, peak_mb
@@ -235,7 +235,7 @@ async def main(sizes: Sequence[int], keep: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Time and memory of the report and the studio's pages.")
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--turns", type=int, nargs="+", default=TURNS)
     parser.add_argument("--keep", type=Path, help="Folder for the runs, which are used again.")
     arguments = parser.parse_args()

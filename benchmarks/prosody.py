@@ -9,7 +9,6 @@ phonemes, whose vowels are the syllables. Sentences are spoken at three speeds.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import _benchmark
 import numpy as np
 from numpy.typing import NDArray
 from swift_f0 import SwiftF0
@@ -168,7 +168,7 @@ def measure_truth() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--limit", type=int, default=30, help="replies of each source at most (default: 30)")
     parser.add_argument("--rounds", type=int, default=5, help="how often each is timed (default: 5)")
     arguments = parser.parse_args()

@@ -8,7 +8,6 @@ The result is the mean additional duration with Ray over the pairs, with Student
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import _benchmark
 from scipy.stats import t as student
 
 from live_eval.recording import RunReader
@@ -89,6 +89,6 @@ async def main(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="What Ray costs a turn.")
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--pairs", type=int, default=PAIRS)
     run(main(parser.parse_args().pairs))

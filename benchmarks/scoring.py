@@ -23,6 +23,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import _benchmark
+
 from live_eval.audio import write_flac
 from live_eval.errors import JudgeError
 from live_eval.judging import JudgeKind, JudgeSpec
@@ -166,7 +168,7 @@ def bring_weights() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--replies", type=int, default=200)
     parser.add_argument("--judges", help="A,B,… instead of all local judges that run here")
     parser.add_argument("--together", action="store_true", help="only all judges in one pass")

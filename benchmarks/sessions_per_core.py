@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import _benchmark
 import orjson
 import pybase64
 from websockets.asyncio.client import connect
@@ -84,6 +85,7 @@ async def plain_client() -> float:
 
 
 def main() -> None:
+    _benchmark.parser(__doc__).parse_args()
     plan = CalibrationPlan(
         sessions=SESSIONS,
         turns=SESSIONS,

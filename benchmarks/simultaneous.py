@@ -13,7 +13,6 @@ rounds of balanced order; then for all rounds together. Run these on a quiet mac
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import functools
 import json
@@ -25,6 +24,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import _benchmark
 import numpy as np
 import soundfile
 from numpy.typing import NDArray
@@ -366,7 +366,7 @@ class Silent:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--cases", type=int, default=24)
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--live", action="store_true")

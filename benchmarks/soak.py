@@ -17,7 +17,6 @@ until the end, audio is removed continuously.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import csv
 import gc
@@ -33,6 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, TextIO
 from urllib.parse import urlsplit
 
+import _benchmark
 import numpy as np
 import soundfile
 
@@ -299,9 +299,7 @@ def report(endpoint: str, watch: Watch, left: int, took_s: float, full_ms: Seque
 
 def main() -> int:
     """Return the exit status: 0 unless a turn failed, memory grew or a file stayed open."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("endpoints", nargs="*", default=list(SESSIONS), metavar="ENDPOINT")
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--minutes", type=float, help="instead of --turns, about so long")

@@ -11,7 +11,6 @@ shows the others).
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
+import _benchmark
 import numpy as np
 from numpy.typing import NDArray
 
@@ -291,7 +291,7 @@ def figures(errors_ms: Samples) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument(
         "--n", type=int, default=60, help="recordings per condition; half as many again in noise"
     )

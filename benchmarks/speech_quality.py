@@ -18,7 +18,6 @@ NISQA needs its weights.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import shutil
@@ -31,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import _benchmark
 import numpy as np
 import torch
 from _replies import turns_of
@@ -229,7 +229,7 @@ def degrade(judges: Sequence[tuple[JudgeSpec, LocalJudge]], sounds: Sequence[Aud
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--limit", type=int, default=12, help="replies of each source (default: 12)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is timed (default: 3)")

@@ -13,7 +13,6 @@ stored onset of its reply.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import sys
@@ -26,6 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
+import _benchmark
 import _processors
 import numpy as np
 import soundfile
@@ -323,9 +323,7 @@ def in_words(late: Sequence[float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--judges", default=JUDGES)
     parser.add_argument("--out", type=Path, default=Path("stage.jsonl"), help="file for the rows")

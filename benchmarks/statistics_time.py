@@ -8,7 +8,6 @@ in total on two cores. With ``--keep FOLDER`` the runs are kept there and reused
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import _benchmark
 import numpy as np
 
 from live_eval.data import QUESTION_TYPES
@@ -135,7 +135,7 @@ def score(path: Path, seed: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:

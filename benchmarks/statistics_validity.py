@@ -10,7 +10,6 @@ with its bound: the nominal value plus or minus three standard errors.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -18,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+import _benchmark
 import numpy as np
 from numpy.typing import NDArray
 
@@ -166,7 +166,7 @@ def planned(kind: str, trials: int, seed: int) -> Iterator[Figure]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--comparisons", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

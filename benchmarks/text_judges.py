@@ -10,7 +10,6 @@ timed separately. Missing requirements of a judge are reported.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import re
@@ -19,6 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import _benchmark
 import jiwer
 from nltk.tokenize import NLTKWordTokenizer
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
@@ -184,9 +184,7 @@ def measure(name: str, judge: LocalJudge, theirs: Theirs, found: Sequence[Pair])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = _benchmark.parser(__doc__)
     parser.add_argument("--replies", type=int, default=500, help="how many replies, about (default 500)")
     found = pairs(parser.parse_args().replies)
     other_language("Hello there.", "en")  # load the model

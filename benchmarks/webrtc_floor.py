@@ -18,6 +18,7 @@ import multiprocessing
 from fractions import Fraction
 from multiprocessing.connection import Connection
 
+import _benchmark
 import numpy as np
 from aiohttp import web
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
@@ -133,6 +134,7 @@ async def measure(port: int) -> tuple[NDArray[np.float64], NDArray[np.float64], 
 
 
 def main() -> None:
+    _benchmark.parser(__doc__).parse_args()
     context = multiprocessing.get_context("spawn")
     floor_ms = 0.0
     for kind in ECHOES:
