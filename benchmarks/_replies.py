@@ -1,15 +1,37 @@
-"""Replies as input for speech quality judges, for several benchmarks."""
+"""Replies as input for judges, and the time of judging them, for several benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from live_eval.audio import Audio
+from _benchmark import ROOT
+
+from live_eval.audio import Audio, read_audio
 from live_eval.judging import JudgedTurn
 from live_eval.types import Case, Variant
 
-__all__ = ["turns_of"]
+__all__ = ["RECORDINGS", "replies", "seconds", "turns_of"]
+
+RECORDINGS = (ROOT / "live_eval/data/sample", ROOT.parent / "shared/echomind-demo")
+"""Folders with recordings; the second one may be missing."""
+
+
+def replies(limit: int) -> list[Audio]:
+    """Return replies of the sample and of EchoMind's demonstration, `limit` of each, evenly spaced."""
+    found: list[Audio] = []
+    for folder in RECORDINGS:
+        paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
+        found += [read_audio(path).audio for path in paths[:: max(1, -(-len(paths) // limit))]]
+    return found
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the duration of a call."""
+    began_s = time.perf_counter()
+    work()
+    return time.perf_counter() - began_s
 
 
 def turns_of(sounds: Sequence[Audio]) -> list[JudgedTurn]:

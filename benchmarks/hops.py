@@ -49,7 +49,7 @@ from live_eval.judging import Scored
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.speech.recognition import Recogniser
 
-BOT = Path(__file__).parents[1] / "tests/e2e/strangers/pipecat_repeating_bot.py"
+BOT = _benchmark.ROOT / "tests/e2e/strangers/pipecat_repeating_bot.py"
 BASE = "websocket"
 HOPS = {
     BASE: ("pipecat-websocket", "ws", "/websocket"),

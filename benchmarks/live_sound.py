@@ -49,7 +49,7 @@ from live_eval.run.run_file import validate
 from live_eval.session.event_loop import run
 from tests.support.virtual_sound import VirtualSound, serve_virtual_sound
 
-SAMPLE = Path(__file__).parents[1] / "live_eval/data/sample/data_synthesis/audio"
+SAMPLE = _benchmark.ROOT / "live_eval/data/sample/data_synthesis/audio"
 PAUSE_S = 0.8  # user's pause after a reply
 PATIENCE_S = 15.0
 DELAYS_MS = (("reference", 0), ("slower", 300), ("slow", 600), ("slowest", 900))

@@ -10,25 +10,21 @@ phonemes, whose vowels are the syllables. Sentences are spoken at three speeds.
 from __future__ import annotations
 
 import resource
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import _benchmark
 import numpy as np
+from _replies import replies, seconds, turns_of
 from numpy.typing import NDArray
 from swift_f0 import SwiftF0
 
-from live_eval.audio import Audio, read_audio, resample
+from live_eval.audio import Audio, resample
 from live_eval.judges._prosody import RATE_HZ, measure
 from live_eval.judges.prosody import Prosody, syllable_rate
-from live_eval.judging import JudgedTurn, Scored
+from live_eval.judging import Scored
 from live_eval.testing.judges import ordinary_turn, speechlike
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = (ROOT / "live_eval/data/sample", ROOT.parent / "shared/echomind-demo")
 AIM_NETWORK = 1.2
 SPEEDS = (0.7, 1.0, 1.4)
 VOWELS = frozenset("AIOQWYaæɑɒɐɔəɛɜɪʊʌᵊuieᵻ")
@@ -84,25 +80,9 @@ def spoken() -> list[Spoken]:
     return found
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def replies(limit: int) -> list[Audio]:
-    paths = [
-        path
-        for folder in FOLDERS
-        for path in sorted(folder.rglob("*_response.*"))[:limit]
-        if path.suffix in (".wav", ".flac")
-    ]
-    return [resample(read_audio(path).audio, RATE_HZ) for path in paths]
-
-
 def measure_time(limit: int, rounds: int) -> None:
-    recordings = replies(limit)
-    turns = [JudgedTurn(turn_id=str(n), case=ordinary_turn().case, reply=a) for n, a in enumerate(recordings)]
+    recordings = [resample(reply, RATE_HZ) for reply in replies(limit)]
+    turns = turns_of(recordings)
     judge = Prosody(workers=1)
     network = SwiftF0(threads=1, spin=False).session
     band = {"fmin": np.asarray(50, np.float32), "fmax": np.asarray(800, np.float32)}

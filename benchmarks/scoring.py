@@ -39,8 +39,7 @@ from live_eval.types import Case, CoarseDimension, Cue, Variant
 from live_eval.weights import FOLDER_VARIABLE, add_weights
 from tests.support.records import TurnPlan, spoken_turn
 
-ROOT = Path(__file__).resolve().parents[1]
-WEIGHTS = ROOT.parent / "shared/weights"
+WEIGHTS = _benchmark.ROOT.parent / "shared/weights"
 
 OPENINGS = (
     "Oh no, that sounds really hard.",

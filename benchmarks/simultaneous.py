@@ -53,9 +53,7 @@ from live_eval.run.simultaneous import SimultaneousRun, onset_spreads_ms, run_si
 from live_eval.session.event_loop import run, undisturbed
 from live_eval.types import Case
 
-SPEECH = (
-    Path(__file__).parents[1] / "live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac"
-)
+SPEECH = _benchmark.ROOT / "live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac"
 RATE_HZ = 24_000
 DIFFERENCE_MS = 50
 DRIFT_MS = 300

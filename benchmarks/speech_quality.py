@@ -1,28 +1,33 @@
-"""The judges `distillmos` and `nisqa` compared with their networks' packages, and their sensitivity.
+"""The speech quality judges compared with their networks' packages, and their sensitivity.
 
 Agreement is the maximum difference of any rating on any reply from the package's own inference, one reply at
-a time: `distillmos` as in its README, `nisqa` by torchmetrics. The output also contains DistillMOS with the
-resampler used elsewhere in live-eval. Three methods are timed alternately, a few replies at a time, so that
-other load affects them equally:
+a time: `dnsmos` by speechmos, `distillmos` as in its README, `nisqa` by torchmetrics, `utmos` by
+utmos-pytorch on random weights, so that its ratings are meaningless (only the weights' shapes affect time and
+memory). The output also contains DistillMOS with the resampler used elsewhere in live-eval. Three methods are
+timed alternately, a few replies at a time, so that other load affects them equally:
 
 - judge: the judge's `score`, including resampling and features;
-- network: the network's modules on the same tensors as in the judge: the cost of the computation;
+- network: the network on the same tensors as in the judge: the cost of the computation. For `dnsmos`, it is
+  the P.835 network on every window, without P.808; the judge can be faster, since it computes the overlap of
+  adjacent windows once. For `utmos`, it is the package's network on padded batches, without masks;
 - package: the package's own inference, including resampling and features, one reply at a time.
 
 The last table contains the ratings of known degradations (`live_eval.analysis.audit.degradations`) by
 `dnsmos`, `distillmos` and `nisqa`: the mean over replies, and the number of replies with a lower rating than
 the original.
 
-NISQA needs its weights.
+A judge whose weights or packages are missing is named and left out. NISQA needs its weights; speechmos needs
+librosa and requests.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
+import resource
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,29 +37,28 @@ from typing import Any, TypeAlias
 
 import _benchmark
 import numpy as np
+import onnxruntime
 import torch
-from _replies import turns_of
+from _replies import replies, seconds, turns_of
 from numpy.typing import NDArray
 
 from live_eval.analysis.audit.degradations import add_noise, clip, drop_frames
-from live_eval.audio import Audio, read_audio, resample
+from live_eval.audio import Audio, resample
 from live_eval.errors import JudgeError
-from live_eval.judges.distillmos import RATE_HZ, DistillMos
-from live_eval.judges.dnsmos import Dnsmos
-from live_eval.judges.networks._torch import exact_inference, import_torchaudio
-from live_eval.judges.nisqa import Nisqa
-from live_eval.judges.specs import DISTILLMOS, DNSMOS, NISQA
+from live_eval.judges import distillmos, dnsmos, nisqa, utmos
+from live_eval.judges.networks._torch import batches_by_length, exact_inference, import_torchaudio, padded
+from live_eval.judges.specs import DISTILLMOS, DNSMOS, NISQA, UTMOS
 from live_eval.judges.specs.sound import NISQA_WEIGHTS
 from live_eval.judging import JudgeSpec, LocalJudge, Scored, score_name
 from live_eval.weights import find_weights
+from tests.support.random_networks import utmos_checkpoint
 
 Rate: TypeAlias = Callable[[Audio], list[float]]
+Work: TypeAlias = Callable[[], object]
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = (ROOT / "live_eval/data/sample", ROOT.parent / "shared/echomind-demo")
 GROUP = 4
-NISQA_FILE = ROOT.parent / "shared/weights/nisqa.tar"
-AIM_AGREEMENT, AIM_NETWORK, AIM_PACKAGE = 1e-3, 1.2, 1.1
+NISQA_FILE = _benchmark.ROOT.parent / "shared/weights/nisqa.tar"
+AIM_AGREEMENT = 1e-3
 DEGRADATIONS: dict[str, Callable[[Audio], Audio]] = {
     "as it was": lambda audio: audio,
     "noise at 10 dB": lambda audio: add_noise(audio, 10),
@@ -64,32 +68,27 @@ DEGRADATIONS: dict[str, Callable[[Audio], Audio]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contest:
     """The comparison.
 
     Args:
         spec: The judge's specification.
         judge: The judge.
-        modules: The network modules that the judge calls separately.
+        network: Returns the computation of the network alone for replies.
         package: The package's own inference.
+        aim_network: Maximum time relative to the network.
+        aim_package: Maximum time relative to the package.
         besides: Variants of the package's inference, by their difference; not timed.
     """
 
     spec: JudgeSpec
     judge: LocalJudge
-    modules: Sequence[torch.nn.Module]
+    network: Callable[[Sequence[Audio]], Work]
     package: Rate
+    aim_network: float = 1.2
+    aim_package: float = 1.1
     besides: dict[str, Rate] = field(default_factory=dict)
-
-
-def replies(limit: int) -> list[Audio]:
-    """Return replies of the sample and of EchoMind's demonstration, `limit` of each, evenly spaced."""
-    found: list[Audio] = []
-    for folder in FOLDERS:
-        paths = sorted(path for path in folder.rglob("*_response.*") if path.suffix in (".wav", ".flac"))
-        found += [read_audio(path).audio for path in paths[:: max(1, -(-len(paths) // limit))]]
-    return found
 
 
 def numbers(spec: JudgeSpec, judge: LocalJudge, sounds: Sequence[Audio]) -> NDArray[np.float64]:
@@ -102,8 +101,37 @@ def numbers(spec: JudgeSpec, judge: LocalJudge, sounds: Sequence[Audio]) -> NDAr
     return np.array(rows)
 
 
-def of_distillmos(device: str) -> Contest:
-    judge = DistillMos(device=device)
+def of_dnsmos(device: str, folder: Path) -> Contest:
+    lacking = [name for name in ("librosa", "requests") if importlib.util.find_spec(name) is None]
+    if lacking:
+        raise JudgeError(f"speechmos needs {', '.join(lacking)}")
+    from speechmos import dnsmos as speechmos
+
+    network = onnxruntime.InferenceSession(
+        dnsmos.find_weights(dnsmos.P835_FILE), providers=["CPUExecutionProvider"]
+    )
+
+    def windows(sounds: Sequence[Audio]) -> Work:
+        clips = [dnsmos.rated_clip(dnsmos.at_rated_rate(sound)) for sound in sounds]
+        cut = [clip.window(start) for clip in clips for start in clip.starts_s]
+        return lambda: [network.run(None, {"input_1": window[None]}) for window in cut]
+
+    def package(audio: Audio) -> list[float]:
+        found = speechmos.run(dnsmos.at_rated_rate(audio), dnsmos.RATE_HZ)
+        return [float(found[f"{output.name}_mos"]) for output in DNSMOS.outputs]
+
+    return Contest(
+        spec=DNSMOS,
+        judge=dnsmos.Dnsmos(),
+        network=windows,
+        package=package,
+        aim_network=1.15,
+        aim_package=0.7,
+    )
+
+
+def of_distillmos(device: str, folder: Path) -> Contest:
+    judge = distillmos.DistillMos(device=device)
     torchaudio = import_torchaudio()
     from distillmos import ConvTransformerSQAModel
 
@@ -115,81 +143,128 @@ def of_distillmos(device: str) -> Contest:
             return [float(model(at_rate[None].to(device)))]
 
     def readme(audio: Audio) -> list[float]:
-        resampler = torchaudio.transforms.Resample(audio.rate_hz, RATE_HZ)
+        resampler = torchaudio.transforms.Resample(audio.rate_hz, distillmos.RATE_HZ)
         return rate(resampler(torch.from_numpy(audio.samples)))
 
     def otherwise(audio: Audio) -> list[float]:
-        return rate(torch.from_numpy(resample(audio, RATE_HZ).samples))
+        return rate(torch.from_numpy(resample(audio, distillmos.RATE_HZ).samples))
 
-    return Contest(DISTILLMOS, judge, [judge._network], readme, {"our resampler": otherwise})
+    return Contest(
+        spec=DISTILLMOS,
+        judge=judge,
+        network=partial(calls_in, judge, [judge._network], device),
+        package=readme,
+        besides={"our resampler": otherwise},
+    )
 
 
-def of_nisqa(device: str, weights: str, folder: Path) -> Contest:
-    judge = Nisqa(weights=weights, device=device)
-    from torchmetrics.functional.audio import nisqa
+def of_nisqa(device: str, folder: Path) -> Contest:
+    weights = str(NISQA_FILE) if NISQA_FILE.is_file() else NISQA_WEIGHTS.name
+    judge = nisqa.Nisqa(weights=weights, device=device)
+    from torchmetrics.functional.audio import nisqa as package_nisqa
 
     # torchmetrics would download the weights to this folder.
-    found = find_weights(NISQA_WEIGHTS).path if weights == NISQA_WEIGHTS.name else Path(weights)
+    found = find_weights(NISQA_WEIGHTS).path if weights == NISQA_WEIGHTS.name else NISQA_FILE
     shutil.copyfile(found, folder / "nisqa.tar")
-    nisqa.NISQA_DIR = str(folder)
+    package_nisqa.NISQA_DIR = str(folder)
 
     def package(audio: Audio) -> list[float]:
         samples = torch.from_numpy(audio.samples)
-        return [float(mos) for mos in nisqa.non_intrusive_speech_quality_assessment(samples, audio.rate_hz)]
+        rated = package_nisqa.non_intrusive_speech_quality_assessment(samples, audio.rate_hz)
+        return [float(mos) for mos in rated]
 
     network = judge._network
     modules = [network.cnn.model, network.time_dependency, *network.pool_layers]
-    return Contest(NISQA, judge, modules, package)
+    return Contest(
+        spec=NISQA, judge=judge, network=partial(calls_in, judge, modules, device), package=package
+    )
 
 
-def calls_in(contest: Contest, sounds: Sequence[Audio]) -> list[Callable[[], Any]]:
-    """Record the calls of the network's modules during scoring, for replay."""
-    calls: list[Callable[[], Any]] = []
+def of_utmos(device: str, folder: Path) -> Contest:
+    from utmos_pytorch import UTMOSScoreTorch
+
+    path = utmos_checkpoint(folder / "utmos.pt")
+    judge = utmos.Utmos(weights=str(path), device=device)
+    theirs = UTMOSScoreTorch(str(path), device=device)
+
+    def batches(sounds: Sequence[Audio]) -> Work:
+        at_rate = [resample(sound, utmos.RATE_HZ).samples for sound in sounds]
+        most = utmos._MOST_SECONDS[device] * utmos.RATE_HZ
+        made = [
+            padded([at_rate[one] for one in together], torch.device(device))[0][:, None]
+            for together in batches_by_length([len(each) for each in at_rate], most)
+        ]
+
+        def rate() -> None:
+            with exact_inference():
+                for batch in made:
+                    theirs.score(batch)
+
+        return rate
+
+    def package(audio: Audio) -> list[float]:
+        with exact_inference():
+            samples = torch.tensor(resample(audio, utmos.RATE_HZ).samples, device=device)
+            return [float(mos) for mos in theirs.score(samples)]
+
+    return Contest(
+        spec=UTMOS, judge=judge, network=batches, package=package, aim_network=1.1, aim_package=1.0
+    )
+
+
+def calls_in(
+    judge: LocalJudge, modules: Sequence[torch.nn.Module], device: str, sounds: Sequence[Audio]
+) -> Work:
+    """Record the calls of the network's modules during scoring; return their replay."""
+    calls: list[Work] = []
 
     def note(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
         calls.append(partial(module, *arguments))
 
-    handles = [module.register_forward_pre_hook(note) for module in contest.modules]
-    contest.judge.score(turns_of(sounds))
+    handles = [module.register_forward_pre_hook(note) for module in modules]
+    judge.score(turns_of(sounds))
     for handle in handles:
         handle.remove()
-    return calls
 
+    def replay() -> None:
+        # As in the judges: masks are created on the default device.
+        with exact_inference(), torch.device(device):
+            for call in calls:
+                call()
 
-def call_all(calls: Sequence[Callable[[], Any]], device: str) -> None:
-    # As in the judges: masks are created on the default device.
-    with exact_inference(), torch.device(device):
-        for call in calls:
-            call()
+    return replay
 
 
 def rate_all(package: Rate, sounds: Sequence[Audio]) -> NDArray[np.float64]:
     return np.array([package(sound) for sound in sounds])
 
 
-def seconds(work: Callable[[], object], device: str) -> float:
-    start = time.perf_counter()
+def on_device(work: Work, device: str) -> None:
+    """Do work to its end, also on a GPU."""
     work()
     if device == "cuda":
         torch.cuda.synchronize()
-    return time.perf_counter() - start
 
 
 def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int) -> None:
     name = contest.spec.name
     audio_s = sum(len(sound.samples) / sound.rate_hz for sound in sounds)
     contest.package(sounds[0])  # warm up memory and caches
+    numbers(contest.spec, contest.judge, sounds[:1])
     best = {"judge": 0.0, "network": 0.0, "package": 0.0}
     # Batches of similar length, as in scoring.
     in_order = sorted(sounds, key=lambda sound: sound.duration_ns)
     for start in range(0, len(in_order), GROUP):
         group = in_order[start : start + GROUP]
-        works: dict[str, Callable[[], object]] = {
+        works: dict[str, Work] = {
             "judge": partial(numbers, contest.spec, contest.judge, group),
-            "network": partial(call_all, calls_in(contest, group), device),
+            "network": contest.network(group),
             "package": partial(rate_all, contest.package, group),
         }
-        times = [{who: seconds(work, device) for who, work in works.items()} for _ in range(rounds)]
+        times = [
+            {who: seconds(partial(on_device, work, device)) for who, work in works.items()}
+            for _ in range(rounds)
+        ]
         for who in works:
             best[who] += min(taken[who] for taken in times)
 
@@ -203,9 +278,9 @@ def compare(contest: Contest, sounds: Sequence[Audio], device: str, rounds: int)
             print(f"  by {how}: {gaps.max():.1e} MOS at most, {gaps.mean():.1e} on average")
         else:
             print(f"{name}_agreement: {gaps.max():.1e} MOS at most (aim <= {AIM_AGREEMENT:g})")
-    ratio = best["judge"] / best["network"]
-    print(f"{name}_floor: {ratio:.2f} times the network alone (aim <= {AIM_NETWORK:g})")
-    print(f"{name}: {best['judge'] / best['package']:.2f} times the package (aim <= {AIM_PACKAGE:g})")
+    to_network, to_package = (best["judge"] / best[who] for who in ("network", "package"))
+    print(f"{name}_floor: {to_network:.2f} times the network alone (aim <= {contest.aim_network:g})")
+    print(f"{name}: {to_package:.2f} times the package (aim <= {contest.aim_package:g})", flush=True)
 
 
 def degrade(judges: Sequence[tuple[JudgeSpec, LocalJudge]], sounds: Sequence[Audio]) -> None:
@@ -228,26 +303,40 @@ def degrade(judges: Sequence[tuple[JudgeSpec, LocalJudge]], sounds: Sequence[Aud
         print(f"  {name:20}" + "".join(f"  {cell:>23}" for cell in cells))
 
 
+CONTESTS: dict[str, Callable[[str, Path], Contest]] = {
+    "dnsmos": of_dnsmos,
+    "distillmos": of_distillmos,
+    "nisqa": of_nisqa,
+    "utmos": of_utmos,
+}
+
+
 def main() -> None:
     parser = _benchmark.parser(__doc__)
+    parser.add_argument("judges", nargs="*", metavar="JUDGE", help=f"default: {', '.join(CONTESTS)}")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--limit", type=int, default=12, help="replies of each source (default: 12)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is timed (default: 3)")
-    default = str(NISQA_FILE) if NISQA_FILE.is_file() else NISQA_WEIGHTS.name
-    parser.add_argument("--nisqa", default=default, help="weights of NISQA: nisqa, or the path of nisqa.tar")
-    arguments = parser.parse_args()
+    asked = parser.parse_args()
 
-    warnings.simplefilter("ignore")  # librosa warns about short recordings and its dependencies
-    sounds = replies(arguments.limit)
-    with tempfile.TemporaryDirectory() as folder:
-        contests = [of_distillmos(arguments.device)]
-        try:
-            contests.append(of_nisqa(arguments.device, arguments.nisqa, Path(folder)))
-        except JudgeError as error:
-            print(f"without nisqa: {error}")
-        for contest in contests:
-            compare(contest, sounds, arguments.device, arguments.rounds)
-    degrade([(DNSMOS, Dnsmos()), *((contest.spec, contest.judge) for contest in contests)], sounds)
+    warnings.simplefilter("ignore")  # of librosa about short recordings, and of torch about its older parts
+    sounds = replies(asked.limit)
+    rated: list[tuple[JudgeSpec, LocalJudge]] = []
+    with tempfile.TemporaryDirectory() as name:
+        for judge in asked.judges or CONTESTS:
+            try:
+                contest = CONTESTS[judge](asked.device, Path(name))
+            except (JudgeError, ModuleNotFoundError) as error:
+                print(f"without {judge}: {error}")
+                continue
+            compare(contest, sounds, asked.device, asked.rounds)
+            if contest.spec is not UTMOS:
+                rated.append((contest.spec, contest.judge))
+    if asked.device == "cuda":
+        print(f"at most {torch.cuda.max_memory_allocated() / 2**30:.1f} GB of the device's memory")
+    print(f"at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB of memory")
+    if rated:
+        degrade(rated, sounds)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import _benchmark
 import jiwer
+from _replies import RECORDINGS
 from nltk.tokenize import NLTKWordTokenizer
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from nltk.translate.meteor_score import single_meteor_score
@@ -37,11 +38,7 @@ from live_eval.judges.word_overlap import Bleu, RougeL
 from live_eval.judging import JudgedTurn, LocalJudge, Scored
 from live_eval.types import Case, Variant
 
-ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = [
-    *sorted((ROOT / "live_eval/data/sample").glob("data_*/script_info_*.json")),
-    *sorted((ROOT.parent / "shared/echomind-demo").glob("data_*/script_info_*.json")),
-]
+SCRIPTS = [path for folder in RECORDINGS for path in sorted(folder.glob("data_*/script_info_*.json"))]
 
 ROUNDS = 3
 AIM_AGREEMENT, AIM_TIMES = 1e-3, 1.2

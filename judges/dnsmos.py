@@ -8,8 +8,8 @@ Adjacent windows share 8 of their 9 seconds, and nearly all of the P.835 network
 convolutions, whose values at a given time are the same in every window. The network is therefore split in
 two. The front runs once over the whole clip, in pieces, and again on a strip of 16 frames at each window
 edge, where the network pads with zeros. The back runs once per window. The ratings equal those of the
-original network up to float32 rounding and take 1/2.8 of the time of speechmos (`benchmarks/dnsmos.py`: 8
-files, 69 s).
+original network up to float32 rounding and take 1/2.8 of the time of speechmos
+(`benchmarks/speech_quality.py`: 8 files, 69 s).
 """
 
 from __future__ import annotations

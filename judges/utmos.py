@@ -8,7 +8,7 @@ the MOS is twice the mean over frames plus 3, higher is better, not clipped to 1
 The package rates recordings one by one. Here, they are rated in batches without affecting each other:
 attention, LSTM and mean ignore the padding, and the first layer's group norm over time is folded into a
 separate convolution for each recording. This is 2.2 times as fast as the package on two cores, with equal
-output (`benchmarks/embedding_judges.py`: 5 replies, 53 s, maximum difference 6e-7 MOS).
+output (`benchmarks/speech_quality.py`: 5 replies, 53 s, maximum difference 6e-7 MOS).
 """
 
 from __future__ import annotations
