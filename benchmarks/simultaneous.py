@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import _benchmark
 import numpy as np
-import soundfile
+from _recordings import write_speech
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -43,7 +42,7 @@ from live_eval.live.screen import LiveScreen
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.standings import Standing
 from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
-from live_eval.reference.engine.signals import MARK, calibration_speech
+from live_eval.reference.engine.signals import MARK
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.reference.truth import TrueReply, read_truth
 from live_eval.run.observers import Observer
@@ -55,6 +54,7 @@ from live_eval.types import Case
 
 SPEECH = _benchmark.ROOT / "live_eval/data/sample/data_human/audio/fast/le_101_fast_work_target.flac"
 RATE_HZ = 24_000
+SPEECH_MS = 500
 DIFFERENCE_MS = 50
 DRIFT_MS = 300
 PERIOD_S = 45.0
@@ -78,20 +78,6 @@ class Scripted(Plan):
         name = f"{self.label}-{case.case_id if case is not None else ''}"
         query = f"delay_ms={round(self.delay_ms())}&reply_ms=200&label={name}"
         return replace(settings, base_url=f"{settings.base_url}?{query}")
-
-
-def data(folder: Path, cases: int) -> Path:
-    """Write a data set of marked speech, and return its manifest."""
-    speech = calibration_speech(500, RATE_HZ)
-    end_ms = speech.voice_end_sample * 1000 / RATE_HZ
-    rows = []
-    for number in range(cases):
-        soundfile.write(folder / f"{number}.wav", speech.audio.int16(), RATE_HZ)
-        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", "onset_ms": 0})
-        rows[-1] |= {"voice_end_ms": end_ms, "words_end_ms": end_ms}
-    path = folder / "manifest.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
 
 
 def scripted(base_url: str, manifest: Path, label: str, delay_ms: Callable[[], float]) -> Scripted:
@@ -137,7 +123,7 @@ async def gain(cases: int) -> None:
     print(f"{cases} cases, true difference {DIFFERENCE_MS} ms, drift ±{DRIFT_MS} ms over {PERIOD_S:g} s")
     with TemporaryDirectory() as name:
         folder = Path(name)
-        manifest = data(folder, cases)
+        manifest = write_speech(folder, [SPEECH_MS] * cases)
         async with ReferenceProcess(calibrate=True, log_folder=folder) as process:
             for drift, of_first in (("shared", True), ("of the second endpoint", False)):
                 for together in (False, True):
@@ -168,7 +154,7 @@ async def accuracy(cases: int) -> None:
     for endpoints in (1, 3):
         with TemporaryDirectory() as name:
             folder = Path(name)
-            manifest = data(folder, cases)
+            manifest = write_speech(folder, [SPEECH_MS] * cases)
             truth = folder / "truth.jsonl"
             with undisturbed():
                 floor = await timer_lateness(clock)
