@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import _benchmark
-from _hostile import (
+from _client_attacks import (
     ANYWHERE,
     Attack,
     Attacker,

@@ -18,11 +18,11 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import _attacks as attacks
 import _benchmark
+import _endpoint_attacks as attacks
 import numpy as np
 import soundfile
-from _attacks import Attack, Client
+from _endpoint_attacks import Attack, Client
 from _peak_memory import Measured, measured
 
 from live_eval.recording import RunReader
