@@ -1,4 +1,4 @@
-"""The states of a conversation that the stage derives from the levels of both voices, in a real Chromium."""
+"""The levels, spectra and states that the stage derives from both voices, in a real Chromium."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from live_eval.live.audible_voice import LEVEL_RULE
 
 pytestmark = pytest.mark.timeout(60)
 
-MODULE = Path(live_eval.studio.__file__).with_name("static") / "stage_voices.js"
+STATIC = Path(live_eval.studio.__file__).with_name("static")
 RUN = """async ([source, rule, steps]) => {
   const { TurnTaking } = await import(source);
   const taking = new TurnTaking(rule);
@@ -31,6 +31,25 @@ RUN = """async ([source, rule, steps]) => {
   }
   return changes;
 }"""
+ANALYSE = """async (source) => {
+  let Levels;
+  const reports = [];
+  Object.assign(globalThis, {
+    sampleRate: 48_000,
+    AudioWorkletProcessor: class { port = { postMessage: (report) => reports.push(report) }; },
+    registerProcessor: (_, made) => (Levels = made),
+  });
+  await import(source);
+  const levels = new Levels();
+  const tone = (hz, begin) => (at) => (at < begin ? 0 : 0.1 * Math.sin((2 * Math.PI * hz * at) / sampleRate));
+  const voices = [tone(984.375, 9_600), tone(3_000, 19_200)];
+  for (let at = 0; at < 28_800; at += 128) {
+    const samples = (voice) => [Float32Array.from({ length: 128 }, (_, index) => voice(at + index))];
+    levels.process(voices.map(samples));
+  }
+  const loudest = (spectrum) => [spectrum.indexOf(Math.max(...spectrum)), Math.max(...spectrum)];
+  return reports.map(({ peaks, spectra }) => [peaks, spectra?.map(loudest)]);
+}"""
 SPEECH = [{"blocks": 100}, {"blocks": 50, "user": -20}, {"confirm": True, "blocks": 50, "user": -20}]
 
 
@@ -44,9 +63,12 @@ def page(browser: str) -> Iterator[Page]:
 
 def states(page: Page, *steps: dict[str, Any]) -> list[list[Any]]:
     """Return the states and the blocks of 10 ms at which they began."""
-    source = f"data:text/javascript;base64,{base64.b64encode(MODULE.read_bytes()).decode()}"
-    changes: list[list[Any]] = page.evaluate(RUN, [source, asdict(LEVEL_RULE), steps])
+    changes: list[list[Any]] = page.evaluate(RUN, [source("stage_voices.js"), asdict(LEVEL_RULE), steps])
     return changes
+
+
+def source(module: str) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode((STATIC / module).read_bytes()).decode()}"
 
 
 def test_a_played_reply_begins_and_ends_with_its_sound(page: Page) -> None:
@@ -84,3 +106,19 @@ def test_a_noise_and_a_failed_turn_are_not_waited_for(page: Page) -> None:
     assert states(page, *noise) == []
     failed = [*SPEECH, {"blocks": 50}, {"fail": True, "blocks": 1}]
     assert [state for state, _ in states(page, *failed)] == ["thinking", "listening"]
+
+
+def test_the_waveform_and_the_spectrogram_of_a_voice_begin_together(page: Page) -> None:
+    reports = page.evaluate(ANALYSE, source("stage_levels.js"))
+    assert len(reports) == 60
+    columns = [(before, *at_end) for (before, _), at_end in zip(reports[::2], reports[1::2], strict=True)]
+    for voice, begin, tone_bin in ((0, 10, 21), (1, 20, 64)):
+        for place, (before, after, spectra) in enumerate(columns):
+            [loudest, level] = spectra[voice]
+            peak = max(before[voice], after[voice])
+            if place < begin:
+                assert (peak, level) == (0, 0)
+            else:
+                assert peak == pytest.approx(0.1, abs=0.001)
+                assert loudest == tone_bin
+                assert level == pytest.approx(255 * (90 - 33.6) / (90 - 25), abs=1)  # in a Blackman window

@@ -78,9 +78,13 @@ class Stage extends Conversation {
 
   take(block) {
     super.take(block);
-    const { peaks, levels } = block;
+    const { peaks, levels, spectra } = block;
     const user = this.silent ? MUTED_DB : levels[0];
-    this.wave.add(this.silent ? [0, peaks[1]] : peaks, (voice) => this.sound.spectrum(voice));
+    if (this.silent) {
+      peaks[0] = 0;
+      spectra?.[0].fill(0);
+    }
+    this.wave.add(peaks, spectra);
     if (this.you.hasAttribute("data-muted") !== this.silent) this.showMuted();
     if (this.taking.hear(user, levels[1])) this.light();
   }

@@ -32,15 +32,15 @@ export class ScrollingWave {
     this.recolour();
   }
 
-  /** Add the peaks of a block, 0 to 1, and a function that returns the spectrum of a voice. */
-  add(peaks, spectrum) {
+  /** Add the peaks of a block, 0 to 1, and the spectra with which a column ends; null within a column. */
+  add(peaks, spectra) {
     this.high = peaks.map((peak, voice) => Math.max(peak, this.high[voice]));
     this.blocks += 1;
     if (this.blocks % BLOCKS_PER_COLUMN) return;
     const at = (this.columns - 1) % COLUMNS;
     this.high.forEach((peak, voice) => {
       this.peaks[voice][at] = peak;
-      this.addSpectrum(voice, at, spectrum(voice));
+      this.addSpectrum(voice, at, spectra[voice]);
     });
     this.high = [0, 0];
   }
@@ -80,7 +80,10 @@ export class ScrollingWave {
     const middle = height / 2;
     const wave = middle * WAVE_SHARE;
     this.drawHandovers(context, handovers, (block) => (block - first) * perBlock, height);
+    context.save();
+    context.translate(-(this.blocks % BLOCKS_PER_COLUMN) * perBlock, 0); // as the waveform within a column
     this.drawSpectra(context, width, wave, middle);
+    context.restore();
     this.peaks.forEach((peaks, voice) => {
       context.fillStyle = `rgb(${this.colours[voice].join(" ")})`;
       context.beginPath();
