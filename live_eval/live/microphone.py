@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.live.audible_voice import AudibleVoice
+from live_eval.live.voice_bands import WINDOW_NS, voice_bands
 from live_eval.session.live_speaker import Live
 
 __all__ = ["Microphone", "decibels"]
 
 _KEPT_NS = 4_000_000_000
+_SECOND_NS = 1_000_000_000
 
 
 def decibels(peak: float) -> float:
@@ -47,6 +49,8 @@ class Microphone:
         self._live: Live | None = None
         self._underruns = self._overruns = 0
         self._peak = 0
+        self._tail = np.empty(0, np.int16)  # of the measured audio, at `_tail_hz`
+        self._tail_hz = device_hz
         self._recent: deque[tuple[int, NDArray[np.int16]]] = deque()
 
     def new_speaker(self) -> Live:
@@ -79,6 +83,8 @@ class Microphone:
         """Accept audio at `rate_hz` only for measuring its level."""
         self._voice.push(pcm if self.is_open else np.zeros_like(pcm), rate_hz)
         self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
+        self._tail = np.concatenate((self._tail, pcm))[-rate_hz * WINDOW_NS // _SECOND_NS :]
+        self._tail_hz = rate_hz
 
     def end_utterance(self) -> None:
         """End the utterance in progress."""
@@ -94,6 +100,10 @@ class Microphone:
         """Return the peak level since the last call, in dBFS."""
         peak, self._peak = self._peak, 0
         return decibels(peak)
+
+    def bands(self) -> tuple[float, ...]:
+        """Return the spectrum of the latest audio; see `voice_bands`."""
+        return voice_bands(self._tail, self._tail_hz)
 
     @property
     def underruns(self) -> int:

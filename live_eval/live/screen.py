@@ -46,6 +46,7 @@ from live_eval.live.updates import (
     Voted,
     Xruns,
 )
+from live_eval.live.voice_bands import BANDS
 from live_eval.live.voice_strip import VoiceStrip
 
 __all__ = ["LiveScreen"]
@@ -191,7 +192,8 @@ class LiveScreen:
             wins=() if self._alone else self._wins,
             winner=self._voted.get(number, -1),
         )
-        voices = self._voices.rows(width - _FRAME_COLUMNS, speaks=self._speaks)
+        columns = width - _FRAME_COLUMNS
+        voices = self._voices.rows(columns, speaks=self._speaks)
         labels = ["" if self._alone else each.label for each in self._standings]
         labelled = ((labels[place], each) for place, each in sorted(self._scores.items()))
         scores: list[Text | Table] = [*scores_of(labelled)]
@@ -212,6 +214,8 @@ class LiveScreen:
         for optional in (large, steps, scores):
             if room() < _FEWEST_ROWS:
                 optional.clear()
+        if room() >= _FEWEST_ROWS + 2 * BANDS:
+            fixed[0] = voices = self._voices.rows(columns, speaks=self._speaks, spectra=True)
         said = [
             *self._said,
             *(

@@ -94,6 +94,8 @@ class Levels:
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
         replying: Whether a reply has become audible, and its rest is audible or still arriving.
         audible: Whether the user's voice is audible, unlike in pauses.
+        user_bands: Spectrum of the microphone audio; see `live_eval.live.voice_bands`. Empty for silence.
+        reply_bands: Spectrum of the reply.
     """
 
     user: float
@@ -101,6 +103,8 @@ class Levels:
     muted: bool = False
     replying: bool = False
     audible: bool = False
+    user_bands: tuple[float, ...] = ()
+    reply_bands: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,39 @@
-"""Draw both voices as scrolling waveforms of block characters. Pure."""
+"""Draw both voices as scrolling waveforms and spectrograms of block characters. Pure."""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
 from live_eval.live.updates import Levels
+from live_eval.live.voice_bands import BANDS
 
 __all__ = ["VoiceStrip"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _QUIETEST_DBFS = -60.0
 _CLIPS_DBFS = -3.0
+_SHADES = " ░▒▓█"
+_FAINTEST_DBFS = -75.0  # of a band, as the following level
+_LOUDEST_DBFS = -30.0
+_SILENT = (-90.0,) * BANDS
 _UPDATES = 2  # levels in a column, so that it takes about 100 ms
 _MOST = 240  # columns
 _NAME = 9
 _LEVEL = 9  # width of a level with its unit and spaces
+
+
+class _Column(NamedTuple):
+    """The loudest levels of both voices in about 100 ms."""
+
+    user: float
+    reply: float
+    waits: bool
+    user_bands: tuple[float, ...]
+    reply_bands: tuple[float, ...]
 
 
 class VoiceStrip:
@@ -25,45 +41,74 @@ class VoiceStrip:
 
     def __init__(self) -> None:
         self._levels = Levels(-90.0, -90.0)
-        self._columns: deque[tuple[float, float, bool]] = deque(maxlen=_MOST)
+        self._columns: deque[_Column] = deque(maxlen=_MOST)
         self._updates = 0
 
     def add(self, levels: Levels, *, waits: bool) -> None:
         """Add the latest levels; `waits` is whether the user waits for the reply."""
         self._levels = levels
-        user = -90.0 if levels.muted else levels.user
-        column = user, levels.reply, waits
+        heard = levels.reply_bands or _SILENT
+        column = _Column(levels.user, levels.reply, waits, levels.user_bands or _SILENT, heard)
+        if levels.muted:
+            column = column._replace(user=-90.0, user_bands=_SILENT)
         if self._updates % _UPDATES and self._columns:
-            *before, waited = self._columns.pop()
-            column = max(user, before[0]), max(levels.reply, before[1]), waits or waited
+            column = _louder(self._columns.pop(), column)
         self._columns.append(column)
         self._updates += 1
 
-    def rows(self, width: int, *, speaks: bool) -> Table:
-        """Return two rows, the user's and the reply's, that fit in `width` columns.
+    def rows(self, width: int, *, speaks: bool, spectra: bool = False) -> Table:
+        """Return the waveforms of the user and of the reply as two rows that fit in `width` columns.
 
         Args:
             speaks: Whether the user speaks, according to the session's detector.
+            spectra: Whether to add spectrograms, the user's above and the reply's below, with the lowest band
+                next to the waveform.
         """
         columns = max(1, width - _NAME - _LEVEL)
         shown = list(self._columns)[-columns:]
         user = Text(" " * (columns - len(shown)))
-        for level, _, waits in shown:
-            block = _block(level)
-            style = "red" if level > _CLIPS_DBFS else "green"
-            user.append("·" if waits and block == " " else block, "yellow" if waits else style)
-        reply = Text("".join(_block(level) for _, level, _ in shown).rjust(columns), style="cyan")
+        for column in shown:
+            block = _block(column.user)
+            style = "red" if column.user > _CLIPS_DBFS else "green"
+            user.append("·" if column.waits and block == " " else block, "yellow" if column.waits else style)
+        reply = Text("".join(_block(column.reply) for column in shown).rjust(columns), style="cyan")
         levels = self._levels
         who = "muted" if levels.muted else "you speak" if speaks else "you"
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(width=_NAME)
         table.add_column(no_wrap=True, ratio=1)
         table.add_column(justify="right", no_wrap=True)
+        bands = range(BANDS) if spectra else ()
+        for band in reversed(bands):
+            shades = "".join(_shade(column.user_bands[band]) for column in shown)
+            table.add_row("", Text(shades.rjust(columns), style="green"), "")
         table.add_row(who, user, f"{levels.user:.0f} dB")
         table.add_row("reply", reply, f"{levels.reply:.0f} dB")
+        for band in bands:
+            shades = "".join(_shade(column.reply_bands[band]) for column in shown)
+            table.add_row("", Text(shades.rjust(columns), style="cyan"), "")
         return table
 
 
+def _louder(one: _Column, other: _Column) -> _Column:
+    return _Column(
+        max(one.user, other.user),
+        max(one.reply, other.reply),
+        one.waits or other.waits,
+        tuple(map(max, one.user_bands, other.user_bands)),
+        tuple(map(max, one.reply_bands, other.reply_bands)),
+    )
+
+
 def _block(level: float) -> str:
-    share = (level - _QUIETEST_DBFS) / -_QUIETEST_DBFS
-    return _BLOCKS[round(max(0.0, min(1.0, share)) * (len(_BLOCKS) - 1))]
+    return _symbol(_BLOCKS, level, _QUIETEST_DBFS, 0.0)
+
+
+def _shade(level: float) -> str:
+    return _symbol(_SHADES, level, _FAINTEST_DBFS, _LOUDEST_DBFS)
+
+
+def _symbol(symbols: str, level: float, low: float, high: float) -> str:
+    """Return the symbol for a level on the scale from `low`, the first symbol, to `high`."""
+    share = (level - low) / (high - low)
+    return symbols[round(max(0.0, min(1.0, share)) * (len(symbols) - 1))]

@@ -10,11 +10,13 @@ from live_eval.live.echo_detection import LONGEST_NS, RATE_HZ, WINDOW_NS, EchoDe
 from live_eval.live.microphone import Microphone, decibels
 from live_eval.live.reply import HeardAudio
 from live_eval.live.updates import EchoDetected, Levels, Xruns
+from live_eval.live.voice_bands import voice_bands
 
 __all__ = ["Watcher"]
 
 _LEVELS_NS = 50_000_000
-_LEVEL_HZ = 8_000
+_LEVEL_HZ = 16_000
+_SILENT_DBFS = -70.0  # no spectrum is shown below
 _ECHO_NS = 1_000_000_000
 _REMIND_NS = 60_000_000_000
 
@@ -39,8 +41,16 @@ class Watcher:
             return
         self._levels_ns, self._voices = now_ns + _LEVELS_NS, voices
         reply = heard.between(now_ns - _LEVELS_NS, now_ns, _LEVEL_HZ)
-        peak = decibels(float(np.abs(reply).max(initial=0.0)))
-        yield Levels(microphone.level(), peak, not microphone.is_open, replying, microphone.audible)
+        user_peak, peak = microphone.level(), decibels(float(np.abs(reply).max(initial=0.0)))
+        yield Levels(
+            user_peak,
+            peak,
+            not microphone.is_open,
+            replying,
+            microphone.audible,
+            microphone.bands() if user_peak > _SILENT_DBFS else (),
+            voice_bands(reply.astype(np.int16), _LEVEL_HZ) if peak > _SILENT_DBFS else (),
+        )
         xruns = Xruns(*self.device_xruns, microphone.underruns, microphone.overruns)
         if xruns != self._xruns:
             self._xruns = xruns

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import int16_to_float
 from live_eval.audio.peaks import peaks
+from live_eval.audio.spectrum import band_levels
 
 __all__ = ["SIDES", "Side", "drawn_peaks", "excerpt", "spectrogram"]
 
@@ -67,7 +68,6 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
     """
     # Without scipy.signal, whose import would take longer than the rest of the studio's first turn.
     length = round(_WINDOW_S * rate_hz)
-    window = np.hanning(length + 1)[:-1]  # periodic
     hop = max(1, round(_HOP_S * rate_hz))
     # at least one FFT bin per band
     points = max(length, 2 * math.ceil(rows * rate_hz / min(2 * HIGH_HZ, rate_hz)))
@@ -75,13 +75,12 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
     frames = max(1, -(-max(len(samples), length) // hop))
     centred = np.pad(samples, (length // 2, max(0, frames * hop + length - len(samples))))
     framed = np.lib.stride_tricks.sliding_window_view(centred, length)[: frames * hop : hop]
-    frequencies = np.fft.rfftfreq(points, 1 / rate_hz)
-    magnitude = np.abs(np.fft.rfft(framed * (window / window.sum()), points)).T
     high_hz = min(HIGH_HZ, rate_hz // 2)
-    magnitude = magnitude[frequencies <= high_hz]
-    together = math.ceil(magnitude.shape[1] / columns)
-    loudest = _loudest(_loudest(magnitude, rows).T, math.ceil(magnitude.shape[1] / together))
-    level = 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # the power of a sine is in two FFT bins
+    bins = int(np.count_nonzero(np.fft.rfftfreq(points, 1 / rate_hz) <= high_hz))
+    levels = band_levels(framed, points, np.arange(rows + 1) * bins // rows)
+    together = math.ceil(len(levels) / columns)
+    groups = math.ceil(len(levels) / together)
+    level = np.maximum.reduceat(levels, np.arange(groups) * len(levels) // groups, axis=0)
     drawn = np.rint(np.clip(1 - level / LOW_DB, 0, 1) * 255).astype(np.uint8)
     return {
         "step_s": together * hop / rate_hz,
@@ -91,9 +90,3 @@ def spectrogram(pcm: NDArray[np.int16], rate_hz: int, columns: int, rows: int) -
         "rows": rows,
         "data": base64.b64encode(drawn.tobytes()).decode(),
     }
-
-
-def _loudest(values: NDArray[np.floating[Any]], groups: int) -> NDArray[np.floating[Any]]:
-    """Return the maximum in each group of consecutive rows."""
-    starts = np.arange(groups) * len(values) // groups
-    return np.maximum.reduceat(values, starts, axis=0)

@@ -6,10 +6,10 @@ from live_eval.live.updates import Levels
 from live_eval.live.voice_strip import VoiceStrip
 
 
-def rows(strip: VoiceStrip, width: int = 40) -> list[str]:
+def rows(strip: VoiceStrip, width: int = 40, *, spectra: bool = False) -> list[str]:
     console = Console(width=width)
     with console.capture() as captured:
-        console.print(strip.rows(width, speaks=False))
+        console.print(strip.rows(width, speaks=False, spectra=spectra))
     return captured.get().splitlines()
 
 
@@ -31,3 +31,28 @@ def test_a_muted_voice_is_silent_and_the_latest_columns_are_shown() -> None:
     user, reply = rows(strip)
     assert user.split() == ["muted", "-3", "dB"]
     assert reply.count("█") == 22
+
+
+def test_spectrograms_are_on_the_axis_of_the_waveforms() -> None:
+    strip = VoiceStrip()
+    voiced, hissing = (-30.0, -45.0, -60.0, -90.0), (-90.0, -90.0, -60.0, -30.0)
+    for levels in (
+        Levels(-6, -90, user_bands=voiced),
+        Levels(-90, -90),
+        Levels(-90, -30, reply_bands=hissing),
+        Levels(-6, -90, muted=True, user_bands=voiced),
+    ):
+        for _ in range(6):
+            strip.add(levels, waits=False)
+    assert [row[20:31].rstrip() for row in rows(strip, spectra=True)] == [
+        "",
+        "░░░",
+        "▓▓▓",
+        "███",
+        "▇▇▇",
+        "      ▄▄▄",
+        "",
+        "",
+        "      ░░░",
+        "      ███",
+    ]
