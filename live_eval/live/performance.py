@@ -145,6 +145,7 @@ class Performance:
         jobs = [job for job in self._plan.jobs if job.repeat == 0]
         accepted: dict[str, PlayableCase] = {}
         recordings = Recordings(self._plan.config, self._plan.spec)
+        recordings.begin_loading()  # during the first take, so that its check does not wait
         try:
             for number, job in enumerate(jobs, 1):
                 asked = TakeAsked(

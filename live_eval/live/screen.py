@@ -55,7 +55,7 @@ _LINES = 14
 _FRAME_ROWS = 3  # with the cursor's row
 _FRAME_COLUMNS = 4
 _FEWEST_ROWS = 4  # for the transcript; other parts are omitted first
-_TOLD = (State.LAUNCHING, State.DISCONNECTED, State.REPEATING, State.SCORING)
+_TOLD = (State.LAUNCHING, State.CHECKING, State.DISCONNECTED, State.REPEATING, State.SCORING)
 _TAKES = (State.RECORDING, State.CHECKING, State.CHECKED)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -43,6 +43,7 @@ class Recordings:
         self._spec = spec
         self._max_s = config.data.max_recording
         self._recogniser: Recogniser | None = None
+        self._loading: Future[Recogniser | None] | None = None
         self._cache = BoundaryCache()
         self._boundaries: dict[str, SpeechBoundaries | TurnError] = {}
         self._threads = ThreadPoolExecutor(2, "reader")
@@ -57,6 +58,10 @@ class Recordings:
         """Wait for reads in progress."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
+    def begin_loading(self) -> None:
+        """Load the recogniser in a thread, so that `prepare` does not need to."""
+        self._loading = self._threads.submit(self._load_recogniser)
+
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
         """Find each case's speech boundaries; call `prepared` with the finished and the total number.
 
@@ -66,7 +71,8 @@ class Recordings:
         distinct = {case.case_id: case for case in cases}
         loop = asyncio.get_running_loop()
         if self._recogniser is None:
-            self._recogniser = await loop.run_in_executor(self._threads, self._load_recogniser)
+            loading = self._loading or self._threads.submit(self._load_recogniser)
+            self._recogniser = await asyncio.wrap_future(loading)
         for number, case in enumerate(distinct.values(), 1):
             self._boundaries[case.case_id] = await loop.run_in_executor(self._threads, self._find, case)
             prepared(number, len(distinct))
