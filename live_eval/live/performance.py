@@ -63,7 +63,10 @@ def plan_performance(
         UsageError: No script can be performed by a person, or the settings are invalid.
         DataError: The data set cannot be read.
     """
-    whole = config.model_copy(update={"data": config.data.model_copy(update={"limit": None})})
+    # `performable` omits all variants of a script about the speaker's sex or age.
+    whole = config.model_copy(
+        update={"data": config.data.model_copy(update={"limit": None, "neutral_rule": False})}
+    )
     written = make_plan(whole, needs_recordings=False, has_flags=has_flags)
     chosen, notes = performable(job.case for job in written.jobs)
     chosen = chosen[: config.data.limit]
