@@ -69,15 +69,15 @@ def latency_bar(ns: int, begin_ns: int = 0, columns: int = _BAR) -> Text:
 
 
 def figures(standings: Sequence[Standing], number: int) -> Table:
-    """Return the voice-to-voice latencies of a turn in large digits, side by side, in ms."""
+    """Return the voice-to-voice latencies of a turn in large digits with headings, side by side, in ms."""
     table = Table.grid(padding=(0, 3), expand=True)
     digits = []
     for each in standings:
         table.add_column(no_wrap=True, ratio=1)
         ms = each.voice_to_voice_ms(number)
         digits.append([_DIGITS[digit] for digit in ("-" if ms is None else f"{ms:.0f}")])
-    if len(standings) > 1:
-        table.add_row(*(Text(plain(each.label), style="dim") for each in standings))
+    whose = [f"{each.label}: " if len(standings) > 1 else "" for each in standings]
+    table.add_row(*(Text(plain(f"{each}voice to voice"), style="dim") for each in whose))
     for row in range(3):
         units = ("", "", " ms")
         table.add_row(

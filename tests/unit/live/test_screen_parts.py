@@ -27,9 +27,14 @@ def test_a_bar_that_the_scale_cuts_ends_in_an_arrow() -> None:
 
 def test_the_latest_latency_is_shown_in_large_digits() -> None:
     rows = text(figures([standing("toy")], 1), 40)
-    assert [row.rstrip() for row in rows] == ["█▀▀ █▀█ █▀█", "▀▀█ █▀█ █ █", "▀▀▀ ▀▀▀ ▀▀▀ ms"]
-    assert text(figures([Standing("toy")], 1), 40)[1].strip() == "▀▀▀"
-    assert len(text(figures([standing("a"), standing("b")], 1), 80)) == 4
+    assert [row.rstrip() for row in rows] == [
+        "voice to voice",
+        "█▀▀ █▀█ █▀█",
+        "▀▀█ █▀█ █ █",
+        "▀▀▀ ▀▀▀ ▀▀▀ ms",
+    ]
+    assert text(figures([Standing("toy")], 1), 40)[2].strip() == "▀▀▀"
+    assert "b: voice to voice" in text(figures([standing("a"), standing("b")], 1), 80)[0]
 
 
 def test_a_row_of_the_table_never_wraps() -> None:
