@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from live_eval.errors import UsageError
 from live_eval.live.c_messages import no_c_messages
-from live_eval.live.devices import AudioDevice, find_device, list_devices, sounddevice
+from live_eval.live.devices import WITHOUT_DEVICES, AudioDevice, find_device, list_devices, sounddevice
 from live_eval.live.jitter_buffer import PlayoutBuffer
 from live_eval.live.updates import AudioSide
 
@@ -321,10 +321,26 @@ def _real_time() -> Iterator[bool]:
 
 def _common_rate(portaudio: Any, source: AudioDevice | None, sink: AudioDevice, names: str) -> int:
     """Return a sample rate that both devices support."""
-    for rate_hz in _RATES_HZ:
+
+    def supports(what: str, device: AudioDevice, rate_hz: int) -> bool:
         with contextlib.suppress(portaudio.PortAudioError, ValueError):
-            portaudio.check_output_settings(sink.number, dtype="int16", samplerate=rate_hz)
-            if source is not None:
-                portaudio.check_input_settings(source.number, 1, dtype="int16", samplerate=rate_hz)
+            if what == "microphone":
+                portaudio.check_input_settings(device.number, 1, dtype="int16", samplerate=rate_hz)
+            else:
+                portaudio.check_output_settings(device.number, dtype="int16", samplerate=rate_hz)
+            return True
+        return False
+
+    devices = {"loudspeaker": sink, **({"microphone": source} if source is not None else {})}
+    for rate_hz in _RATES_HZ:
+        if all(supports(*device, rate_hz) for device in devices.items()):
             return rate_hz
-    raise UsageError(f"{names}: no common sample rate among {', '.join(map(str, _RATES_HZ))} Hz")
+    rates = f"{', '.join(map(str, _RATES_HZ))} Hz"
+    for what, device in devices.items():
+        if not any(supports(what, device, rate_hz) for rate_hz in _RATES_HZ):
+            raise UsageError(
+                f"the {what} {device.name!r} cannot be opened at any of {rates}: is it connected? Choose "
+                f"another one with --{what} (--list-devices lists them), or stream recordings: "
+                f"{WITHOUT_DEVICES}"
+            )
+    raise UsageError(f"{names}: no common sample rate among {rates}: choose other devices (--list-devices)")

@@ -3,7 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from live_eval.errors import UsageError
+from live_eval.live import sound_card
 from live_eval.live.devices import AudioDevice
 from live_eval.live.sound_card import SoundCard
 from live_eval.live.updates import AudioSide
@@ -50,3 +53,23 @@ def test_an_underflow_is_a_loss_only_while_audio_plays() -> None:
     played(card, 100)
     played(card, 5, LATE)
     assert card.output_xruns == 1
+
+
+class Unplugged:
+    """PortAudio on a machine whose microphone has gone, although it is still listed."""
+
+    PortAudioError = OSError
+
+    def check_output_settings(self, *_: object, **__: object) -> None:
+        pass
+
+    def check_input_settings(self, *_: object, **__: object) -> None:
+        raise OSError
+
+
+def test_a_microphone_that_cannot_be_opened_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sound_card, "sounddevice", Unplugged)
+    monkeypatch.setattr(sound_card, "list_devices", lambda: [DEVICE])
+    problem = r"the microphone 'virtual' cannot be .*--list-devices.*live-eval run ENDPOINT"
+    with pytest.raises(UsageError, match=problem), sound_card.open_sound_card():
+        pytest.fail("expected an error")
