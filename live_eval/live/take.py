@@ -8,6 +8,7 @@ from rapidfuzz.distance import Levenshtein
 
 from live_eval.analysis.cue_sensitivity.measures import words_of
 from live_eval.audio import Audio
+from live_eval.audio.clipping import find_clipping
 from live_eval.audio.speech_level import speech_level
 from live_eval.live.updates import TakeChecked
 from live_eval.session.speech_detector import SpeechDetector
@@ -93,10 +94,14 @@ def check_take(
     level = speech_level(audio).dbfs
     problems: list[str] = []
     notes: list[str] = []
-    clipped = float(np.mean(np.abs(audio.samples) >= _FULL_SCALE))
-    if clipped > _CLIPPED:
+    full = float(np.mean(np.abs(audio.samples) >= _FULL_SCALE))
+    clipping = find_clipping(audio)
+    if full > _CLIPPED:
+        problems.append(f"clipped ({100 * full:.2g} % of the samples): move back, or lower the input level")
+    elif clipping is not None:
         problems.append(
-            f"clipped ({100 * clipped:.2g} % of the samples): move back, or lower the input level"
+            f"clipped at {clipping.level_dbfs:.1f} dBFS ({clipping.peaks} flat peaks): move back, or lower "
+            "the input level of what precedes this machine's volume control, such as a mixer"
         )
     if level < _QUIETEST_DBFS:
         problems.append(f"too quiet ({level:.0f} dBFS): move closer, or raise the input level")

@@ -73,6 +73,10 @@ def test_checks(speech: NDArray[np.int16]) -> None:
 
     loud = Audio(np.minimum(np.float32(1), audio.samples * np.float32(30)), RATE)
     assert "clipped" in check_take(loud, boundaries(loud), text=TEXT, heard=TEXT).problems[0]
+    cut_off = Audio(0.5 * np.clip(audio.samples, -0.2, 0.2), RATE)  # and attenuated later
+    assert (
+        "clipped at -20.0 dBFS" in check_take(cut_off, boundaries(audio), text=TEXT, heard=TEXT).problems[0]
+    )
     faint = Audio(audio.samples * np.float32(0.005), RATE)
     assert "too quiet" in check_take(faint, boundaries(faint), text=TEXT, heard=TEXT).problems[0]
     other = check_take(audio, boundaries(audio), text=TEXT, heard="Something else entirely")
