@@ -25,6 +25,9 @@ _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
 _LEAST_CORRELATION = 0.1  # lower peaks can be caused by chance, another voice or a word at the window's edge
 _LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in standard deviations
 _AGREE_MS = 40.0  # maximum delay difference between two windows with the same echo
+_CONFIRM_NS = 30_000_000_000  # the longest time between them
+_BLOCK = RATE_HZ // 10
+_MISSING = 0.25  # of the expected echo, below which a block has none; and the most such blocks, as a share
 
 
 def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> EchoDetected | None:
@@ -52,7 +55,26 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Ec
     part = reply[begin : begin + len(microphone)]
     power = float(np.linalg.norm(part)) * float(np.linalg.norm(microphone))
     correlation = abs(float(part @ microphone)) / power if power else 0.0
-    return EchoDetected(1e3 * lag / RATE_HZ, correlation) if correlation >= _LEAST_CORRELATION else None
+    if correlation < _LEAST_CORRELATION or not _follows(microphone, part):
+        return None
+    return EchoDetected(1e3 * lag / RATE_HZ, correlation)
+
+
+def _follows(microphone: NDArray[np.float32], part: NDArray[np.float32]) -> bool:
+    """Return whether the microphone is loud enough for an echo wherever the reply is loud.
+
+    A user who speaks at the same time with a similar voice (for example a file of synthetic speech) may
+    correlate with the reply, but pauses at other times.
+    """
+    gain = abs(float(part @ microphone)) / float(part @ part)
+    blocks = len(part) // _BLOCK
+    replied, heard = (
+        np.sqrt(np.mean(each[: blocks * _BLOCK].reshape(blocks, _BLOCK) ** 2, axis=1))
+        for each in (part, microphone)
+    )
+    loud = replied >= _LOUD
+    missing = heard[loud] < _MISSING * gain * replied[loud]
+    return bool(missing.mean() <= _MISSING) if len(missing) else False
 
 
 def _rms(pcm: NDArray[np.float32]) -> float:
@@ -60,23 +82,30 @@ def _rms(pcm: NDArray[np.float32]) -> float:
 
 
 class EchoDetector:
-    """Detect an echo that is confirmed by two consecutive windows."""
+    """Detect an echo that is confirmed by two windows without common audio."""
 
     def __init__(self) -> None:
-        self._last: EchoDetected | None = None
+        self._found: list[tuple[int, EchoDetected]] = []
 
     def search(
-        self, blocks: Sequence[NDArray[np.int16]], rate_hz: int, reply: NDArray[np.float32]
+        self, blocks: Sequence[NDArray[np.int16]], rate_hz: int, reply: NDArray[np.float32], at_ns: int
     ) -> EchoDetected | None:
         """Return an echo once it is confirmed.
 
         Args:
             blocks: At least the last `WINDOW_NS` of microphone audio, at `rate_hz`.
             reply: See `find_echo`.
+            at_ns: The time of the search.
         """
         pcm = np.concatenate(blocks).astype(np.float32) if blocks else np.zeros(0, np.float32)
         microphone = soxr.resample(pcm, rate_hz, RATE_HZ)[-WINDOW_NS * RATE_HZ // _SECOND_NS :]
-        before, self._last = self._last, find_echo(microphone, reply)
-        if before is None or self._last is None:
+        echo = find_echo(microphone, reply)
+        if echo is None:
             return None
-        return self._last if abs(before.delay_ms - self._last.delay_ms) < _AGREE_MS else None
+        self._found = [each for each in self._found if at_ns - each[0] <= _CONFIRM_NS]
+        confirmed = any(
+            at_ns - before_ns >= WINDOW_NS and abs(before.delay_ms - echo.delay_ms) < _AGREE_MS
+            for before_ns, before in self._found
+        )
+        self._found.append((at_ns, echo))
+        return echo if confirmed else None

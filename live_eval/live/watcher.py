@@ -74,7 +74,7 @@ class Watcher:
         pcm = [block for _, block in blocks]
 
         def search() -> EchoDetected | None:
-            echo = self._echo.search(pcm, self._microphone.device_hz, reply)
+            echo = self._echo.search(pcm, self._microphone.device_hz, reply, now_ns)
             if echo is not None:
                 self._echo_ns = now_ns + _REMIND_NS
             return echo

@@ -67,21 +67,32 @@ def test_an_inaudible_echo_is_ignored(reply: NDArray[np.float32]) -> None:
     assert find_echo(np.round(0.005 * reply[2 * SECOND : 4 * SECOND]), reply[SECOND : 4 * SECOND]) is None
 
 
-def test_an_echo_is_certain_when_two_windows_agree(reply: NDArray[np.float32]) -> None:
+@pytest.mark.parametrize("begin", [0, 8_000, 16_000])
+def test_a_similar_voice_that_pauses_while_the_reply_speaks_is_no_echo(
+    reply: NDArray[np.float32], begin: int
+) -> None:
+    heard = reply[begin : begin + 3 * SECOND]
+    microphone = heard[SECOND:].copy()
+    assert find_echo(microphone, heard) is not None
+    microphone[: len(microphone) // 2] = 0
+    assert find_echo(microphone, heard) is None
+
+
+def test_an_echo_is_certain_when_two_windows_without_common_audio_agree(reply: NDArray[np.float32]) -> None:
     detector = EchoDetector()
     heard = [
         detector.search(
             [reply[at - 800 : at - 800 + 2 * SECOND].astype(np.int16)],
             RATE_HZ,
             reply[at - SECOND : at + 2 * SECOND],
+            at * 1_000_000_000 // SECOND,
         )
-        for at in (2 * SECOND, 3 * SECOND)
+        for at in (SECOND, 2 * SECOND, 3 * SECOND)
     ]
-    assert heard[0] is None
-    assert heard[1] is not None
+    assert [each is not None for each in heard] == [False, False, True]
 
 
 def test_silence_has_no_echo(reply: NDArray[np.float32]) -> None:
     assert find_echo(np.zeros(2 * SECOND, np.float32), reply[: 3 * SECOND]) is None
     assert find_echo(noise(), np.zeros(3 * SECOND, np.float32)) is None
-    assert EchoDetector().search([], 48_000, reply[: 3 * SECOND]) is None
+    assert EchoDetector().search([], 48_000, reply[: 3 * SECOND], 0) is None
