@@ -6,7 +6,8 @@ second scores each reply during the next turn (``--score``). ``--endpoints`` and
 instead. The main metric is the number of audio losses by a device or the session. Each conversation also
 reports the lateness of the session (`lag`), the time from the end of a reply's playback to the display of the
 turn's waterfall (target: 100 ms), from the sound to the state, and the machine's load, which affects all of
-these values.
+these values. The user's sound ends with the last audible window; the speech detector may store an end 0.4 s
+before it, if the speech ends in a soft breath.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from _processors import in_words, processor_s
 from rich.console import Console
 
+from live_eval.live.audible_voice import LEVEL_RULE, AudibleVoice
 from live_eval.live.loopback import measure_delay
 from live_eval.live.parties import Parties, Party
 from live_eval.live.quick_scores import live_options, quick_judges
@@ -42,7 +44,7 @@ from live_eval.live.updates import (
     Update,
     Xruns,
 )
-from live_eval.recording import RunReader
+from live_eval.recording import RunReader, TurnRecord
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.plan import Plan, make_live_plan
 from live_eval.run.run_file import validate
@@ -56,6 +58,7 @@ DELAYS_MS = (("reference", 0), ("slower", 300), ("slow", 600), ("slowest", 900))
 DELAY_NS = 120_000_000  # from a sample's capture to its time in the session
 EARLY_NS = 100_000_000
 LOOPS_MS = (100, 300)
+WINDOW_NS = 10_000_000
 SETTLES_S = 3.0  # latency of a loop
 
 
@@ -189,6 +192,7 @@ def hold(folder: Path, minutes: float, endpoints: int, judges: Sequence[str]) ->
         watched, parties = run(talk(folder, card, minutes, endpoints, judges))
     thinking: list[float | None] = []
     speaking: list[float | None] = []
+    soft_ms: list[float] = []
     lag_ms: list[float] = []
     failed = 0
     for place, party in enumerate(parties.all):
@@ -198,7 +202,9 @@ def hold(folder: Path, minutes: float, endpoints: int, judges: Sequence[str]) ->
                 failed += turn.failure is not None
                 end_ns, heard_ns = turn.trace.voice_end_ns, turn.timing.voice_to_voice.ns
                 if end_ns is not None and heard_ns is not None:
-                    thinking.append(watched.late_ms(place, "thinking", end_ns - DELAY_NS))
+                    sound_end_ns = max(end_ns, audible_end_ns(reader, turn))
+                    soft_ms.append((sound_end_ns - end_ns) / 1e6)
+                    thinking.append(watched.late_ms(place, "thinking", sound_end_ns - DELAY_NS))
                     speaking.append(watched.late_ms(place, "speaking", end_ns + heard_ns))
     print(
         f"{endpoints} endpoints, {len(judges)} judges: {minutes:g} min, {len(lag_ms)} turns, "
@@ -206,7 +212,8 @@ def hold(folder: Path, minutes: float, endpoints: int, judges: Sequence[str]) ->
         f"  lost: {watched.lost}\n"
         f"  lag of a turn {percentiles(lag_ms)} ms\n"
         f"  waterfall after the reply {percentiles(watched.shown_ms)} ms\n"
-        f'  "thinking" after the user\'s end {percentiles(thinking)} ms\n'
+        f'  "thinking" after the end of the user\'s sound {percentiles(thinking)} ms\n'
+        f"  sound after the stored end of speech {percentiles(soft_ms)} ms\n"
         f'  "speaking" after the reply\'s onset {percentiles(speaking)} ms\n'
         f"  processors: {watched.processors}",
         flush=True,
@@ -218,6 +225,20 @@ def hold(folder: Path, minutes: float, endpoints: int, judges: Sequence[str]) ->
             flush=True,
         )
     return watched
+
+
+def audible_end_ns(reader: RunReader, turn: TurnRecord) -> int:
+    """Return the end of the audible user's voice in a stored turn; 0 if it is never audible."""
+    sides = reader.both_sides(turn.turn_id)
+    assert sides is not None
+    assert turn.trace.t0_ns is not None
+    both, rate_hz = sides
+    voice, step, end = AudibleVoice(), rate_hz // 100, 0
+    for number, start in enumerate(range(0, len(both), step)):
+        voice.push(both[start : start + step, 0], rate_hz)
+        if voice.audible:
+            end = number + 2 - LEVEL_RULE.release_windows  # it counts as audible until the release
+    return turn.trace.t0_ns + end * WINDOW_NS if end else 0
 
 
 def percentiles(values: Sequence[float | None]) -> str:
