@@ -9,14 +9,17 @@ export function bytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
-/** Match a canvas to the screen resolution, and return its context and its size in CSS pixels. */
+/** Clear a canvas and match it to the screen resolution; return its context and its size in CSS pixels. */
 export function prepare(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
   const scale = window.devicePixelRatio || 1;
-  canvas.width = Math.max(1, Math.round(width * scale));
-  canvas.height = Math.max(1, Math.round(height * scale));
+  const [across, down] = [width, height].map((length) => Math.max(1, Math.round(length * scale)));
   const context = canvas.getContext("2d");
-  context.scale(canvas.width / Math.max(1, width), canvas.height / Math.max(1, height));
+  if (canvas.width === across && canvas.height === down) {
+    context.setTransform(1, 0, 0, 1, 0, 0); // setting the size would clear it too, but allocate it again
+    context.clearRect(0, 0, across, down);
+  } else Object.assign(canvas, { width: across, height: down });
+  context.scale(across / Math.max(1, width), down / Math.max(1, height));
   return { context, width, height };
 }
 

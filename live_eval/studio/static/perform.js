@@ -147,21 +147,25 @@ class Performing extends Conversation {
   stored(message) {
     super.stored(message);
     this.card.hidden = true;
-    fill(this.outcome, make("p", {}, "Does the model hear how you speak? Comparing the replies …"));
+    this.conclude(make("p", {}, "Does the model hear how you speak? Comparing the replies …"));
     read(path("api", "runs", message.run, "cues"))
-      .then(({ cue_sensitivity: found }) => {
-        const conclusion = found?.in_words ?? "No conclusion: the run has no replies.";
-        fill(
-          this.outcome,
+      .then(({ cue_sensitivity: found }) =>
+        this.conclude(
           make("h2", {}, "Does the model hear how you speak?"),
-          make("p", {}, conclusion),
+          make("p", {}, found?.in_words ?? "No conclusion: the run has no replies."),
           make(
             "p",
             {},
             make("a", { href: `#/runs/${message.run}` }, "Scores next to the published rows, and all takes"),
           ),
-        );
-      })
-      .catch((error) => fill(this.outcome, make("p", { class: "failure" }, error.message)));
+        ),
+      )
+      .catch((error) => this.conclude(make("p", { class: "failure" }, error.message)));
+  }
+
+  /** Show the outcome at the top of the window, because the form before it fills a phone. */
+  conclude(...content) {
+    fill(this.outcome, content);
+    this.outcome.scrollIntoView();
   }
 }

@@ -40,7 +40,7 @@ export class Conversation {
     });
     this.again = button("Reconnect", () => this.ask({ type: "reconnect" }), { hidden: true });
     this.ending = button("End", () => this.ask({ type: "end" }), { "aria-keyshortcuts": "Escape" });
-    this.keys = make("p", { class: "note" }, KEYS);
+    this.keys = make("p", { class: "note talk-keys" }, KEYS);
     // Return the focus to the conversation, which handles the keys.
     const release = (event) => event.detail > 0 && this.element.focus();
     this.controls = make(
