@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import pybase64
@@ -78,14 +77,14 @@ class Recordings:
             prepared(number, len(distinct))
 
     async def transcribe(self, audio: Audio) -> str | None:
-        """Return a recording's transcript; None without a recogniser. Call `prepare` first."""
+        """Return a recording's transcript; None without a recogniser. Call `prepare` first.
+
+        For the recording that was prepared last, it is the transcript from which its boundaries were found.
+        """
         if self._recogniser is None:
             return None
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
-            self._threads, partial(self._recogniser.transcribe, audio, words=False)
-        )
-        return found.text
+        return (await loop.run_in_executor(self._threads, self._recogniser.transcribe, audio)).text
 
     def find(self, cases: Iterable[Case]) -> Iterator[SpeechBoundaries | TurnError]:
         """Yield each case's speech boundaries, or the reason why it cannot be run.

@@ -108,6 +108,7 @@ class Recogniser:
         self._beam_size = beam_size
         self._short_windows = short_windows
         self._lock = threading.Lock()
+        self._last: tuple[tuple[bytes, bool, str | None], Transcript] | None = None
         kind = ShortWindowModel if short_windows else WhisperModel
         self._model = kind(str(folder), device="cpu", compute_type="int8", cpu_threads=threads)
 
@@ -127,7 +128,7 @@ class Recogniser:
         )
 
     def transcribe(self, audio: Audio, *, words: bool = True, language: str | None = None) -> Transcript:
-        """Recognise a recording.
+        """Recognise a recording; the last transcript is kept for a repeated call.
 
         Args:
             audio: Recording at any rate; it is resampled to 16_000 Hz.
@@ -140,7 +141,10 @@ class Recogniser:
         samples = resample(audio, _RATE_HZ).samples
         if not np.any(samples):
             return Transcript("", (), language or "en")
+        asked = samples.tobytes(), words, language
         with self._lock:
+            if self._last is not None and self._last[0] == asked:
+                return self._last[1]
             segments, info = self._recognise(samples, language, words=words)
             if self._short_windows and not segments:
                 self._model.whole_windows = True
@@ -148,7 +152,7 @@ class Recogniser:
                     segments, info = self._recognise(samples, language, words=words)
                 finally:
                     self._model.whole_windows = False
-        return Transcript(
+        found = Transcript(
             text="".join(segment.text for segment in segments).strip(),
             words=tuple(
                 Word(
@@ -159,6 +163,8 @@ class Recogniser:
             ),
             language=str(info.language),
         )
+        self._last = asked, found
+        return found
 
     def _recognise(
         self, samples: NDArray[np.float32], language: str | None, *, words: bool
