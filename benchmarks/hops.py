@@ -7,7 +7,7 @@ from handing the answer to pipecat's transport to its first audible sample here 
 Word errors and DNSMOS are given for what the bot heard (one way) and for its answer (both ways). ``longer``
 is the audible length of the answer here, minus that at the bot: silence that was inserted on the way.
 
-LiveKit's server cannot be installed here: `benchmarks/_relay_room.py` forwards packets unchanged between our
+LiveKit's server cannot be installed here: `tests/support/livekit_server.py` forwards packets between our
 client and pipecat's LiveKit transport. ``--runs N`` measures each hop N times, each time with a new bot.
 Differences are paired by recording and run, to WebSocket. Their 95 % intervals draw recordings and runs (the
 pigeonhole bootstrap: A. B. Owen, Annals of Applied Statistics 1(2), 2007), so that they contain the variance
@@ -34,20 +34,18 @@ import _benchmark
 import aiohttp
 import jiwer
 import numpy as np
-from _relay_room import AGENT_IDENTITY, relay_rooms
 from _replies import turns_of
 from numpy.typing import NDArray
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from live_eval.audio import Audio, read_audio
 from live_eval.audio.audible import loud_windows
-from live_eval.clients.dialects._livekit_token import access_token, participant_claims
-from live_eval.clock import SystemClock
 from live_eval.errors import UsageError
 from live_eval.judges.dnsmos import Dnsmos
 from live_eval.judging import Scored
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.speech.recognition import Recogniser
+from tests.support.livekit_server import KEYS, agent_token, livekit_server
 
 BOT = _benchmark.ROOT / "tests/e2e/strangers/pipecat_repeating_bot.py"
 BASE = "websocket"
@@ -59,7 +57,6 @@ HOPS = {
     "vonage": ("vonage", "ws", "/vonage"),
 }
 """The endpoint of each hop, and the scheme and the path of its base URL."""
-KEYS = {"LIVEKIT_API_KEY": "devkey", "LIVEKIT_API_SECRET": "secret" * 8}
 READY = re.compile(r"Uvicorn running on http://(\S+)")
 RUN = ("--word-times", "off", "--judges", "none", "--no-report", "--retries", "0", "--greeting", "ignore")
 TIMES = ("voice_to_voice", "to_bot", "from_bot", "longer")
@@ -94,10 +91,7 @@ async def bot(python: Path, folder: Path) -> AsyncIterator[str]:
 
 async def dispatch(url: list[str], address: str, room: str) -> None:
     """Bring the bot into a LiveKit room."""
-    claims = participant_claims(AGENT_IDENTITY, room, None, None)
-    key, secret = KEYS.values()
-    token = access_token(key, secret, claims, SystemClock().wall_ns())
-    body = {"url": url[0], "token": token, "room": room}
+    body = {"url": url[0], "token": agent_token(room), "room": room}
     async with aiohttp.ClientSession() as session, session.post(f"http://{address}/livekit", json=body):
         pass
 
@@ -107,7 +101,7 @@ async def measure(hop: str, python: Path, folder: Path, flags: Sequence[str]) ->
     endpoint, scheme, path = HOPS[hop]
     url: list[str] = []
     async with bot(python, folder) as address:
-        rooms = relay_rooms(partial(dispatch, url, address)) if hop == "livekit" else nullcontext("")
+        rooms = livekit_server(partial(dispatch, url, address)) if hop == "livekit" else nullcontext("")
         async with rooms as relay:
             url.append(relay)
             base = relay or f"{scheme}://{address}{path}"

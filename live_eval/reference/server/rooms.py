@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -49,7 +49,7 @@ from live_eval.webrtc.packets import ReplyTrack, SpeechPackets
 from live_eval.webrtc.rtc_answerer import RtcAnswerer, add_candidate, delivered
 from live_eval.webrtc.rtp_tap import keep_no_packets, take_apart
 
-__all__ = ["ELEVENLABS_CLAIMS", "LiveKitRooms", "RoomParticipant", "call_claims", "claims_of"]
+__all__ = ["CLIENT_SID", "ELEVENLABS_CLAIMS", "LiveKitRooms", "RoomParticipant", "call_claims", "claims_of"]
 
 _PATH = "/rtc"
 # Every parameter of LiveKit's clients; all others are settings of the endpoint.
@@ -81,6 +81,7 @@ _PARAMETERS = frozenset(
 )
 _CONNECT_NS = 30_000_000_000
 _MOST_MESSAGE_BYTES = 256 * 1024
+_CHANGES = frozenset({"add_track", "update_metadata"})  # of what the others see of a participant
 _GOING_AWAY, _INVALID = 1001, 1007
 _LEAVE = {_GOING_AWAY: "SERVER_SHUTDOWN", _INVALID: "JOIN_FAILURE"}
 _CLOSE_TIMEOUT_S = 2.0
@@ -89,6 +90,8 @@ _OPUS = "audio/opus"
 _IDENTITY, _ROOM = "client", "room"
 _CLIENT_TRACK = "TR_client"
 
+CLIENT_SID = "PA_client"
+"""What the server calls a client when it talks to it."""
 
 ELEVENLABS_CLAIMS: Mapping[str, Any] = {
     "sub": "elevenlabs-client",
@@ -164,7 +167,9 @@ class LiveKitRooms:
                 async with asyncio.TaskGroup() as tasks:
                     reading = tasks.create_task(participant.read())
                     subscribes = request.query.get("auto_subscribe") != "0"
-                    await participant.join(room, subscribes=subscribes, agent_name=name)
+                    alone = settings.faults.has(FaultName.NO_AGENT)
+                    others = [] if alone else [agent("initializing", name=name)]
+                    await participant.join(room, others, subscribes=subscribes)
                     if await participant.connected(_CONNECT_NS):
                         audio = SessionAudio(participant, protocol.playback)
                         await self._host.run_session(participant, protocol, audio)
@@ -178,6 +183,8 @@ class LiveKitRooms:
 
 class RoomParticipant:
     """A `Channel` and `MediaTrack` for one client, with its session's faults.
+
+    Its messages are the client's packets, and its signals that change what others see of it.
 
     Args:
         heard: Called with each of the user's packets instead of `hear`; by default, they are decoded.
@@ -222,13 +229,17 @@ class RoomParticipant:
 
     # -- Joining ----------------------------------------------------------------------------------------
 
-    async def join(self, room: str, *, subscribes: bool, agent_name: str = "") -> None:
-        """Describe the room, and offer the connection that carries the agent's track."""
-        others = [] if self._faults.has(FaultName.NO_AGENT) else [agent("initializing", name=agent_name)]
+    async def join(self, room: str, others: Sequence[Mapping[str, Any]], *, subscribes: bool) -> None:
+        """Describe the room, and offer the connection that carries the agent's track.
+
+        Args:
+            others: Descriptions (``ParticipantInfo``) of the participants that are there already.
+            subscribes: Whether the client subscribes to their tracks without a request.
+        """
         await self.tell(
             "join",
             room={"sid": "RM_1", "name": room},
-            participant={"sid": "PA_client", "identity": self._identity, "state": "JOINED"},
+            participant={"sid": CLIENT_SID, "identity": self._identity, "state": "JOINED"},
             other_participants=others,
             subscriber_primary=True,
             ping_interval=_PING_INTERVAL_S,
@@ -290,14 +301,17 @@ class RoomParticipant:
             while not self._over and (arrival := await self._socket.receive()) is not None:
                 try:
                     signal = self._modules.rtc.SignalRequest.FromString(arrival.message)
-                    await self._handle(signal, tasks)
+                    await self._handle(signal, arrival.at_ns, tasks)
                 except Exception as error:  # protobuf and aiortc raise many kinds of errors
                     await self.close(_INVALID, f"invalid signal ({type(error).__name__})")
                     break
         self._end()
 
-    async def _handle(self, signal: Any, tasks: asyncio.TaskGroup) -> None:
-        match signal.WhichOneof("message"):
+    async def _handle(self, signal: Any, at_ns: int, tasks: asyncio.TaskGroup) -> None:
+        kind = signal.WhichOneof("message")
+        if kind in _CHANGES and (text := as_json(signal)) is not None:
+            self._messages.put_nowait(Arrival(text, at_ns))
+        match kind:
             case "add_track":
                 wanted = signal.add_track
                 track = {"sid": _CLIENT_TRACK, "name": wanted.name, "type": "AUDIO", "source": "MICROPHONE"}
