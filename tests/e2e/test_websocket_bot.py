@@ -68,8 +68,7 @@ def test_a_single_client_server_gets_one_session_at_a_time(serving: Serving, tmp
         )
     assert done.returncode == 0, done.stderr
     assert (
-        "pipecat-websocket supports 1 concurrent session: turns.concurrency is reduced from 4 to 1"
-        in done.stderr
+        "pipecat-websocket supports 1 concurrent session: --concurrency is reduced from 4 to 1" in done.stderr
     )
     with RunReader.open(run) as kept:
         turns = list(kept.turns())
