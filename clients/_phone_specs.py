@@ -71,6 +71,6 @@ VONAGE = replace(
     line="16 kHz PCM",
     limits="a phone line: 16-bit PCM at 16 kHz; replies are detected by their energy, as they are played",
     docs_url="https://developer.vonage.com/en/voice/voice-api/guides/websockets",
-    trial=TriedWith(servers="pipecat 1.14 by hand", untried="a call by Vonage"),
+    trial=TriedWith(servers="pipecat 1.14", untried="a call by Vonage"),
     emulation=None,
 )

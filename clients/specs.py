@@ -80,7 +80,7 @@ OPENAI = _websocket(
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime",
     trial=TriedWith(
-        servers="aimock 1.43", clients="openai 3.52, openai-agents 0.24", untried="OpenAI's service"
+        servers="aimock 1.43", clients="openai 3.54, openai-agents 0.24", untried="OpenAI's service"
     ),
     emulation=Emulation(base_path="/v1"),
     input_audio_tokens_per_s=_INPUT_TOKENS_PER_S,
@@ -111,7 +111,9 @@ OPENAI_WEBRTC = _webrtc(
     session_limit_s=_HOUR_S,
     greets=False,
     docs_url="https://platform.openai.com/docs/guides/realtime-webrtc",
-    trial=TriedWith(clients="openai 3.52, OpenAI's agents SDK in Chromium", untried="OpenAI's service"),
+    trial=TriedWith(
+        clients="openai 3.54, @openai/agents-realtime 0.20 in Chromium", untried="OpenAI's service"
+    ),
     emulation=Emulation(base_path="/v1", lossy_input=True, calibrates=True),
     input_audio_tokens_per_s=_INPUT_TOKENS_PER_S,
     output_audio_tokens_per_s=_OUTPUT_TOKENS_PER_S,
@@ -130,7 +132,7 @@ OPENAI_LIVE = _websocket(
     limits="full duplex: replies are detected by their energy; the session announces its end at the "
     "start; instructions of at most 16,384 tokens; audio only",
     docs_url="https://developers.openai.com/api/docs/guides/live-conversations",
-    trial=TriedWith(servers="aimock 1.43", clients="openai 3.52", untried="OpenAI's service"),
+    trial=TriedWith(servers="aimock 1.43", clients="openai 3.54", untried="OpenAI's service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -409,7 +411,7 @@ ASSEMBLYAI = _websocket(
     greets=False,
     limits="endpoint.extra.agent_id selects a stored agent",
     docs_url="https://www.assemblyai.com/docs/voice-agents/voice-agent-api",
-    trial=TriedWith(clients="AssemblyAI's cli by hand", untried="AssemblyAI's service"),
+    trial=TriedWith(untried="AssemblyAI's service"),
     emulation=Emulation(base_path="/v1"),
 )
 
@@ -543,7 +545,7 @@ LIVEKIT = _webrtc(
     "change the audio before its model; endpoint.extra.agent_name dispatches a named agent",
     docs_url="https://docs.livekit.io/agents",
     trial=TriedWith(
-        servers="pipecat 1.14 and livekit-agents 1.8 through a relay, by hand",
+        servers="livekit-agents 1.8, pipecat 1.14",
         clients="livekit 1.1",
         untried="LiveKit's server",
     ),
@@ -563,5 +565,5 @@ REFERENCE = _websocket(
     base_url_variable="LIVE_EVAL_REFERENCE_URL",
     launch="live_eval.reference.server.process:launch",
     emulation=Emulation(base_path="/v1", calibrates=True),
-    trial=TriedWith(clients="openai 3.52", untried=""),
+    trial=TriedWith(clients="openai 3.54", untried=""),
 )

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.local, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SESSIONS = 3
 SENT_WITHIN_MS = 30
+REPEATS_MS = 150  # the repeating bot plays 200 ms before the loud part
 RUN = ("--endpoint", "twilio", "--case", PHONE_CASE, "--reply-timeout", "5")
 
 
@@ -86,6 +87,19 @@ def test_a_bot_that_answers(phone_bot: PhoneBot, run_turns: Runs, provider: str)
     assert min(delays_ms) >= 0
     assert min(delays_ms) < SENT_WITHIN_MS  # a loaded machine delays some of them
     assert len({turn.session_id for turn in turns}) == SESSIONS
+
+
+def test_a_bot_that_vonage_calls(serving: Serving, run_turn: Run, tmp_path: Path) -> None:
+    """pipecat's runner does not know Vonage; this bot serves its line at a path, and repeats the user."""
+    command = [python_of("voice"), STRANGERS / "pipecat_repeating_bot.py", "0"]
+    events = {"EVENTS": str(tmp_path / "events.jsonl")}
+    with serving(command, r"Uvicorn running on http://(\S+)", events) as address:
+        turn = run_turn("--endpoint", "vonage", *RUN[2:], "--base-url", f"ws://{address}/vonage")
+    assert turn.failure is None, turn.failure
+    assert turn.warnings == ()
+    lines = map(json.loads, Path(events["EVENTS"]).read_text("utf-8").splitlines())
+    (answered_ns,) = (line["at_ns"] for line in lines if line["event"] == "answer")
+    assert REPEATS_MS < (heard(turn)[0] - answered_ns) / 1e6 < REPEATS_MS + 100
 
 
 def test_its_webhook_names_its_stream(phone_bot: PhoneBot, run_turn: Run) -> None:

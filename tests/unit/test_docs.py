@@ -110,6 +110,23 @@ def test_the_reference_shows_what_each_endpoint_was_tried_with() -> None:
     assert listed == {name: [each.servers, each.clients, each.untried] for name, each in trials.items()}
 
 
+def test_programs_that_clients_were_tried_with_are_in_the_tests() -> None:
+    """The tests pin each, at its version, unless it was tried by hand."""
+    strangers = ROOT / "tests/e2e/strangers"
+    pins = [ROOT / "requirements-dev.lock", strangers / "package.json", *strangers.glob("requirements-*.txt")]
+    pinned = re.findall(
+        r'^ *"?([\w@/.-]+)(?:\[.*\])?(?:==|": ")([\d.]+)',
+        "".join(path.read_text("utf-8") for path in pins),
+        re.MULTILINE,
+    )
+    versions = {(name, ".".join(version.split(".")[:part])) for name, version in pinned for part in (2, 3)}
+    packages = {"aimock": "@copilotkit/aimock", "pipecat": "pipecat-ai"}
+    for spec in SPECS.values():
+        for program in filter(None, f"{spec.trial.servers}, {spec.trial.clients}".split(", ")):
+            name, version, *_ = program.split(" ")
+            assert "by hand" in program or (packages.get(name, name), version) in versions, program
+
+
 def test_pytest_has_the_flags_of_its_commands() -> None:
     lines = [line for page in PAGES for line in shell_lines(page) if re.match(r"(\$ )?pytest\b", line)]
     assert len(lines) > 3
