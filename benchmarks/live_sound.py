@@ -6,8 +6,8 @@ second scores each reply during the next turn (``--score``). ``--endpoints`` and
 instead. The main metric is the number of audio losses by a device or the session. Each conversation also
 reports the lateness of the session (`lag`), the time from the end of a reply's playback to the display of the
 turn's waterfall (target: 100 ms), from the sound to the state, and the machine's load, which affects all of
-these values. The user's sound ends with the last audible window; the speech detector may store an end 0.4 s
-before it, if the speech ends in a soft breath.
+these values. The user's sound ends with the last audible window, which is 0.5 s after the end of speech in
+the recording with rain.
 """
 
 from __future__ import annotations
