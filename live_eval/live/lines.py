@@ -26,6 +26,7 @@ from live_eval.live.updates import (
 )
 from live_eval.registry import installed_judges
 from live_eval.text.wording import significant
+from live_eval.types import Failure
 
 __all__ = [
     "NO_VOTE",
@@ -120,7 +121,7 @@ def in_words(update: Update) -> str:
         case StateChanged(state, None):
             return _STATES[state]
         case StateChanged(state, failure) if failure is not None:
-            return f"{_STATES[state]}: {failure.kind}: {failure.message}"
+            return f"{_STATES[state]}: {_failed(failure)}"
         case SpeechDetected(True, over):
             return "you interrupt the reply" if over else "you speak"
         case TranscriptPiece(side, text, True):
@@ -172,10 +173,16 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def _failed(failure: Failure) -> str:
+    """Return the kind and the message of a failure; an endpoint's own message may begin with the kind."""
+    kind = f"{failure.kind}: "
+    return f"{kind}{failure.message.removeprefix(kind)}"
+
+
 def _latency_line(turn: LatencyMeasured) -> str:
     """Return a line with a turn's latencies or failure."""
     if turn.record.failure is not None:
-        return f"turn {turn.number}: {turn.record.failure.kind}: {turn.record.failure.message}"
+        return f"turn {turn.number}: {_failed(turn.record.failure)}"
     parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
     line = f"turn {turn.number}: voice to voice {voice_to_voice(turn)}; ms by step: {parts}"
     return "; ".join(filter(None, (line, stopped(turn))))

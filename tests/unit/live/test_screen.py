@@ -45,6 +45,10 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
             StateChanged(State.DISCONNECTED, LOST),
             "disconnected: closed: the endpoint closed the connection",
         ),
+        (
+            StateChanged(State.DISCONNECTED, Failure(FailureKind.CLOSED, "closed: by the service")),
+            "disconnected: closed: by the service",
+        ),
         (StateChanged(State.RECORDING), ""),
         (StateChanged(State.CHECKING), "checking the take; the first check loads the recogniser …"),
         (StateChanged(State.CHECKED), ""),
