@@ -88,7 +88,10 @@ class TurnView:
 
     @property
     def counted_ms(self) -> dict[str, float | None]:
-        """The latencies in milliseconds that statistics count, including those of vocal sounds."""
+        """The latencies in milliseconds, including those of vocal sounds, without those of a failed turn.
+
+        Statistics also exclude some latencies from an uncertain end of speech (see `has_uncertain_start`).
+        """
         timing, failed_by = self.record.timing, failure_cause(self.record)
         counted = {name: counted_ns(timing, name, failed_by) for name in LATENCIES}
         counted |= {

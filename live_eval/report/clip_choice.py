@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
+from live_eval.analysis.summary.latencies import has_uncertain_start
 from live_eval.analysis.summary.observations import Observation, TurnKey
 from live_eval.report.tables import RunView
 
@@ -32,7 +33,8 @@ def turns_to_hear(runs: Sequence[RunView], scores: Sequence[str]) -> Iterator[Tu
 def _rankings(view: RunView, scores: Sequence[str]) -> Iterator[Iterable[Observation]]:
     turns, table = view.summary.turns, view.summary.table
     yield [turn for turn in turns if not turn.captured]
-    timed = [(ms, turn) for turn in turns if (ms := turn.milliseconds("voice_to_voice")) is not None]
+    certain = [turn for turn in turns if not has_uncertain_start(turn.timing, "voice_to_voice")]
+    timed = [(ms, turn) for turn in certain if (ms := turn.milliseconds("voice_to_voice")) is not None]
     yield _sorted(timed, descending=True)
     lowest = []
     for name in scores:

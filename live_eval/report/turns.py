@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from live_eval.analysis.statistics.intervals import rounded
+from live_eval.analysis.summary.latencies import has_uncertain_start
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.score_table import ScoreCell
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
@@ -69,9 +70,12 @@ def turn_row(view: TurnView, run: RunView, key: str, shown: Sequence[str], *, st
             waveform is coarse: a clip in the page has its own.
     """
     turn, scores, times = view.record, view.scores, view.counted_ms
-    values: list[tuple[str, float | None]] = [
-        (number(ms), rounded(ms, 2)) for ms in (times["voice_to_voice"], times["first_byte"])
-    ]
+    values: list[tuple[str, float | None]] = []
+    for name in ("voice_to_voice", "first_byte"):
+        ms = times[name]
+        excluded = ms is not None and has_uncertain_start(turn.timing, name)
+        # Without a sort key, the row is below those that the percentiles count.
+        values.append((f"({number(ms)})", None) if excluded else (number(ms), rounded(ms, 2)))
     for name in shown:
         value = scores[name].value if name in scores else None
         values.append((number(value, 2), value))

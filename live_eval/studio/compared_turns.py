@@ -8,11 +8,10 @@ from statistics import fmean
 from typing import Any
 
 from live_eval.analysis.statistics.intervals import interval_json, paired_difference
-from live_eval.analysis.summary.latencies import is_certain_only
 from live_eval.analysis.summary.vocal_sounds import FROM_LAST_SOUND, TITLES_OF_A_TURN
 from live_eval.errors import UsageError
 from live_eval.studio.turn_filter import FilterError
-from live_eval.studio.turn_index import RowQuery, RunIndex, missing_last
+from live_eval.studio.turn_index import RowQuery, RunIndex, counted_value, missing_last
 from live_eval.studio.turn_rows import ListedTurn
 
 __all__ = ["ORDERS", "CaseQuery", "compared_turns"]
@@ -151,12 +150,9 @@ def _has(run: RunIndex, score: str) -> bool:
 
 
 def _value(turn: ListedTurn | None, metric: str) -> float | None:
-    """Return a turn's value; None if it begins at an uncertain end of speech, as in the summaries."""
     if turn is None:
         return None
-    if metric not in turn["latency_ms"]:
-        return turn.number("scores", metric)
-    return None if turn["uncertain"] and is_certain_only(metric) else turn.number("latency_ms", metric)
+    return counted_value(turn, "latency_ms" if metric in turn["latency_ms"] else "scores", metric)
 
 
 def _case(turns: Sequence[ListedTurn | None], turn_id: str, metric: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from live_eval.analysis.summary.latencies import LATENCIES
+from live_eval.analysis.summary.latencies import LATENCIES, is_certain_only
 from live_eval.analysis.summary.main_scores import main_columns
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
@@ -41,6 +41,7 @@ __all__ = [
     "RowQuery",
     "RunIndex",
     "Stamp",
+    "counted_value",
     "forget_summary",
     "missing_last",
     "read_index",
@@ -150,6 +151,7 @@ class RunIndex:
                 for row in found[query.offset : query.offset + query.limit]
             ],
             "titles": dict(TITLES_OF_A_TURN),
+            "certain_only": list(filter(is_certain_only, self.latencies)),
             "scores": [column.as_json() for column in self.columns],
             "main": self.main,
             "choices": {name: _values(self.rows.columns.get(name, ())) for name in CHOICES},
@@ -160,6 +162,9 @@ class RunIndex:
 
     def csv(self, query: RowQuery) -> str:
         """Return all rows that match a query as CSV, with all latencies and scores.
+
+        As in the output of ``export``, latencies from an uncertain end of speech are included; the column
+        ``uncertain`` tells them apart.
 
         Raises:
             UsageError: The sort key is unknown, or the expression is invalid.
@@ -197,6 +202,9 @@ class RunIndex:
     def matching(self, query: RowQuery) -> list[ListedTurn]:
         """Return all rows that match a query, in the query's order.
 
+        Conditions and orders use the values that statistics count (see `counted_value`). Latencies that they
+        exclude follow the others, in the same order.
+
         Raises:
             UsageError: See `csv`.
         """
@@ -226,8 +234,8 @@ class RunIndex:
     def _fields(self) -> FilterFields:
         scores = (column.name for column in self.columns)
         return {
-            **{name: FilterField("number", _inside("latency_ms", name)) for name in self.latencies},
-            **{name: FilterField("number", _inside("scores", name)) for name in scores},
+            **{name: FilterField("number", _counted("latency_ms", name)) for name in self.latencies},
+            **{name: FilterField("number", _counted("scores", name)) for name in scores},
             **_FIELDS,
             "label": FilterField("texts", lambda row: self.review_of(row["turn_id"])["labels"]),
             "note": FilterField("text", lambda row: self.review_of(row["turn_id"])["note"]),
@@ -243,7 +251,18 @@ class RunIndex:
             names = ", ".join((RECORDED, BY_NAME, *self.latencies, *scores))
             raise UsageError(f"sort: expected one of {names}, got {query.sort[:40]!r}")
         part = "latency_ms" if query.sort in self.latencies else "scores"
-        return missing_last(rows, _inside(part, query.sort), descending=query.descending)
+        for value in (lambda row: row.number(part, query.sort), _counted(part, query.sort)):  # stable sorts
+            rows = missing_last(rows, value, descending=query.descending)
+        return rows
+
+
+def counted_value(row: ListedTurn, part: str, name: str) -> float | None:
+    """Return a latency (in ``latency_ms``) or a score (in ``scores``) of a turn as statistics count it.
+
+    A latency from an uncertain end of speech is missing, as in the summaries.
+    """
+    excluded = part == "latency_ms" and row["uncertain"] and is_certain_only(name)
+    return None if excluded else row.number(part, name)
 
 
 def missing_last(rows: Iterable[_R], value: Callable[[_R], Any], *, descending: bool) -> list[_R]:
@@ -357,8 +376,8 @@ def _row(view: TurnView) -> dict[str, Any]:
     }
 
 
-def _inside(part: str, name: str) -> Callable[[Any], float | None]:
-    return lambda row: row.number(part, name)
+def _counted(part: str, name: str) -> Callable[[Any], float | None]:
+    return lambda row: counted_value(row, part, name)
 
 
 def _words(turn: TurnRecord) -> str:

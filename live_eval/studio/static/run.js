@@ -181,11 +181,12 @@ function showFigures(
     tile(["turns", term("captured", "turns")], `${turns.captured}`, captured, sorted(id)),
     turns.failed > 0 && tile("failed", turns.failed, kinds(failures), `${sorted(id)}?status=failed`, "bad"),
     ...["p50", "p95"].map((share) => {
-      const { n, n_missing: missing, [share]: value, ...other } = latencies.voice_to_voice;
+      const { n, n_missing: missing, uncertain, [share]: value, ...other } = latencies.voice_to_voice;
       const more = [
         n > 0 && (between(other[`${share}_interval`], 0) || unbounded(other[`${share}_reason`], value)),
         `n ${n}`,
-        missing ? `${missing} missing` : null,
+        uncertain.n > 0 && `${uncertain.n} uncertain`,
+        missing > 0 && `${missing} missing`,
       ];
       return tile(
         [`voice to voice, ${share}, ${estimator}`, term("voice to voice")],

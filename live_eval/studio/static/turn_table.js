@@ -15,6 +15,9 @@ const SOUNDS = "voice_to_voice_from_"; // latencies of turns whose cue is a sigh
 const HELP =
   "Compare names with values using ==, !=, <, <=, >, >= or contains, and join comparisons with and, or, not and " +
   "parentheses. Quote texts with spaces; none is a missing value. The names:";
+const UNCERTAIN =
+  "In parentheses: from an uncertain end of speech. The values above and comparisons do not count these latencies, so " +
+  "conditions skip them (uncertain selects their turns) and orders place them last.";
 const LAGS = [
   ["", "all"],
   ["0", "not flagged"],
@@ -74,7 +77,8 @@ export class TurnTable {
     history.replaceState(null, "", withQuery(`#/runs/${this.run}`, this.asked));
   }
 
-  draw({ total, rows, titles, scores, main, choices, names, invalid, problem: unread }) {
+  draw({ total, rows, titles, certain_only: certain, scores, main, choices, names, invalid, problem: unread }) {
+    this.certain = certain;
     this.drawFilters(choices, names);
     const few = NARROW.matches;
     this.usual = [...LATENCIES.slice(0, few ? 1 : undefined), ...(few ? main : scores.slice(0, MOST_SCORES).map(({ name }) => name))];
@@ -106,6 +110,7 @@ export class TurnTable {
         : invalid
           ? problem({ message: invalid })
           : make("p", { class: "note" }, total ? "No turn matches." : "No turns yet."),
+      rows.some(({ uncertain }) => uncertain) && make("p", { class: "note" }, UNCERTAIN),
     );
   }
 
@@ -142,9 +147,15 @@ export class TurnTable {
         badges,
       ),
       make("td", { class: "cue" }, turn.cue ?? NONE, make("small", {}, turn.variant)),
-      times.map((name) => figure(link(name, milliseconds(turn.latency_ms[name])))),
+      times.map((name) => figure(link(name, this.latency(turn, name)))),
       scores.map(({ name }) => figure(link(name, number(turn.scores[name], 2)))),
     );
+  }
+
+  /** Format a latency, in parentheses if it begins at an uncertain end of speech. */
+  latency(turn, name) {
+    const text = milliseconds(turn.latency_ms[name]);
+    return turn.uncertain && text !== NONE && this.certain.includes(name) ? `(${text})` : text;
   }
 
   /** Return whether a column is displayed: as chosen by the user, or by default, as is the one that sorts the rows. */

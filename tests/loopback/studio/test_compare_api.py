@@ -193,6 +193,19 @@ async def test_an_uncertain_end_of_speech_is_excluded_as_in_the_summaries(sighs:
             assert metric in [each["name"] for each in page["metrics"]]
         # No turn has the end of its last word, so there is no such column.
         assert "voice_to_voice_from_last_word" not in page["names"]
+        # The turn list selects and sorts what the tiles count: the second turn, 600 ms, has an uncertain end.
+        [run_id] = [row["id"] for row in await asked(browser, "/api/runs", "") if row["name"] == "b"]
+        turns = f"/api/runs/{run_id}/turns"
+        page = await asked(browser, turns, "", where="voice_to_voice > 0")
+        assert (page["matching"], page["rows"][0]["turn_id"]) == (1, "id_0")
+        page = await asked(browser, turns, "", where="voice_to_voice == none", sort="voice_to_voice")
+        assert [row["turn_id"] for row in page["rows"]] == ["id_1"]
+        assert page["rows"][0]["latency_ms"]["voice_to_voice"] is not None
+        assert "voice_to_voice" in page["certain_only"]
+        assert "lead_silence" not in page["certain_only"]
+        for order in ("0", "1"):
+            page = await asked(browser, turns, "", sort="voice_to_voice", descending=order)
+            assert [row["turn_id"] for row in page["rows"]] == ["id_0", "id_1"]
         where = "voice_to_voice_from_last_sound > 610"
         assert (await asked(browser, "/api/compare/turns", "ab", where=where))["matching"] == 2
         values = (await asked(browser, "/api/compare", "ab"))["comparisons"][0]["metrics"]
