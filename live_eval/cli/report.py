@@ -89,6 +89,7 @@ def command(
             links=chosen,
             short=short,
             progress=progress if sys.stderr.isatty() else None,
+            warn=lambda message: click.echo(f"warning: {message}", err=True),
         )
     if text is None:
         click.echo(f"report: {output}", err=True)

@@ -15,15 +15,15 @@ from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run_summary import summarise
+from live_eval.analysis.summary.run_summary import summarise_for_page
 from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, main_trade_offs
 from live_eval.analysis.turn_view import TurnView
-from live_eval.errors import UsageError
+from live_eval.errors import StoreError, UsageError
 from live_eval.files import unique_names
-from live_eval.recording import RunReader, ScoreReader, TurnRecord, is_own_file
+from live_eval.recording import RunReader, TurnRecord, is_own_file
 from live_eval.report.bars import waterfall
 from live_eval.report.cells import Cell, number
 from live_eval.report.clip_choice import turns_to_hear
@@ -111,9 +111,8 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
         for path, label in zip(paths, labels, strict=True):
             reader = stack.enter_context(RunReader.open(path))
             kept: dict[str, TurnRecord] = {}
-            with ScoreReader.open(path) as scores:
-                seen = _keeping(kept) if len(reader) <= room else None
-                summary = summarise(reader, scores, retime=retime, seen=seen)
+            seen = _keeping(kept) if len(reader) <= room else None
+            summary = summarise_for_page(reader, retime=retime, seen=seen)
             room -= len(kept)
             run = compared_run(reader, label, summary.turns, summary.table)
             differences = None
@@ -151,6 +150,7 @@ def write_report(
     short: bool = False,
     streams: Sequence[str] = (),
     progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> str | None:
     """Write a report on one run or on several side by side.
 
@@ -164,16 +164,24 @@ def write_report(
         short: Whether the page contains only the headline, the row in the paper's tables, and the turns.
         streams: Address of each run in a studio; the page then embeds no audio, but streams it from there.
         progress: Called after each turn of the page with the page's name, the turns written and all turns.
+        warn: Called with a warning, which a page also displays, for each run whose scores cannot be read.
 
     Returns:
         The report if `output` is None.
 
     Raises:
         UsageError: No run is given, or the output cannot be written.
-        StoreError: A folder contains no run.
+        StoreError: A folder contains no run, or the scores for a ``csv`` or ``json`` file cannot be read.
     """
     with open_runs(runs, retime=retime) as opened:
         views = [run.view for run in opened]
+        for view in views:
+            if view.summary.table.unread:
+                message = f"{view.label}: {view.summary.table.unread}"
+                if form in ("csv", "json"):  # which have no place for it
+                    raise StoreError(message)
+                if warn is not None:
+                    warn(message)
         prompts = prompts_in_words([run.compared for run in opened])
         pieces: Iterator[str]
         match form:

@@ -122,6 +122,8 @@ def _lag(view: RunView) -> Iterator[str]:
 
 
 def _could_not_run(view: RunView) -> Iterator[str]:
+    if view.summary.table.unread:
+        yield markdown_text(view.summary.table.unread)
     for judge, reason in view.summary.could_not_run.items():
         yield f"**{markdown_text(judge)}** could not run: {markdown_text(reason)}"
 

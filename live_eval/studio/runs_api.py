@@ -136,7 +136,8 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
 def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
     """Return the output of ``live-eval show --json`` without cues."""
     summary = read_summary(folder)
-    return {**summary.as_json(cues=False), "levels": relate_levels(summary).as_json()}
+    levels = relate_levels(summary).as_json()
+    return {**summary.as_json(cues=False), "levels": levels, "unread_scores": summary.table.unread}
 
 
 @lru_cache(maxsize=_KEPT)
@@ -193,6 +194,7 @@ def _key_values(folder: Path, _stamp: Stamp) -> dict[str, Any]:
             if each.n
         ],
         "main_scores": [each.as_json() for each in summary.main_scores],
+        "unread_scores": summary.table.unread,
     }
 
 

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from live_eval.analysis.licences import licence_of
-from live_eval.analysis.summary.score_table import judges_asked_for, read_scores
+from live_eval.analysis.summary.score_table import judges_asked_for, read_scores, unread_scores
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.turn_view import TurnView, milliseconds
+from live_eval.errors import StoreError
 from live_eval.judging import Need
 from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.registry import installed_judges
@@ -23,14 +24,20 @@ from live_eval.types import Failure
 __all__ = ["turn_details", "turn_events"]
 
 
-def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events: int) -> dict[str, Any]:
+def turn_details(run: RunReader, turn_id: str, most_events: int) -> dict[str, Any]:
     """Return the details of a turn, with at most `most_events` messages.
+
+    If the scores cannot be read, there are none, and ``unread_scores`` is the reason.
 
     Raises:
         StoreError: The turn is damaged.
     """
     turn = run.turn(turn_id)
-    table = read_scores(scores, judges_asked_for(run.manifest), turn_id=turn_id)
+    try:
+        with ScoreReader.open(run.path) as scores:
+            table = read_scores(scores, judges_asked_for(run.manifest), turn_id=turn_id)
+    except StoreError as error:
+        table = unread_scores(run.path, error)
     view = TurnView(turn, table, run.path, run.lost_audio_of(turn))
     since = partial(seconds_after, zero_ns_of(turn))
     transcript, problem = transcript_of(run, turn)
@@ -79,6 +86,7 @@ def turn_details(run: RunReader, scores: ScoreReader, turn_id: str, most_events:
         ],
         "transcript": transcript,
         "scores": _scores(view),
+        "unread_scores": table.unread,
         "judgements": view.judgements,
         "audio": {
             "available": not problem and turn.both_file is not None,

@@ -14,7 +14,7 @@ import numpy as np
 
 from live_eval.analysis.summary.latencies import LATENCIES, is_certain_only
 from live_eval.analysis.summary.main_scores import main_columns
-from live_eval.analysis.summary.run_summary import RunSummary, summarise
+from live_eval.analysis.summary.run_summary import RunSummary, summarise_for_page
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN, VOCAL_SOUND_TITLES
 from live_eval.analysis.turn_view import TurnView
@@ -25,7 +25,6 @@ from live_eval.recording import (
     SCORES_FILE,
     Review,
     RunReader,
-    ScoreReader,
     TurnRecord,
     read_reviews,
 )
@@ -308,8 +307,8 @@ def read_summary(folder: Path) -> RunSummary:
     key = folder, stamp_of(folder)
     summary = _LAST.get(key)
     if summary is None:
-        with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
-            summary = summarise(run, scores)
+        with _READING, RunReader.open(folder) as run:
+            summary = summarise_for_page(run)
             _keep(key, summary)
     return summary
 
@@ -334,8 +333,8 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
         rows.append(_row(TurnView(turn, table, folder)))
         words.append(_words(turn))
 
-    with _READING, RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
-        summary = summarise(run, scores, seen=seen)
+    with _READING, RunReader.open(folder) as run:
+        summary = summarise_for_page(run, seen=seen)
     _keep((folder, stamp), summary)
     rows.drop_empty("latency_ms", VOCAL_SOUND_TITLES)
     captured = np.array([turn.captured for turn in summary.turns], bool)

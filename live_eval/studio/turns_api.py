@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from live_eval.errors import UsageError
-from live_eval.recording import ScoreReader, keep_review, read_reviews
+from live_eval.recording import keep_review, read_reviews
 from live_eval.recording.reviews import NO_REVIEW, review_change
 from live_eval.redaction import SECRETS
 from live_eval.studio.answers import answer, as_file
@@ -58,8 +58,8 @@ async def _csv(request: web.Request) -> web.Response:
 
 async def _turn(request: web.Request) -> web.Response:
     def details() -> dict[str, Any]:
-        with open_turn(request) as (run, turn_id), ScoreReader.open(run.path) as scores:
-            return turn_details(run, scores, turn_id, _MOST_EVENTS)
+        with open_turn(request) as (run, turn_id):
+            return turn_details(run, turn_id, _MOST_EVENTS)
 
     return await answer(details)
 

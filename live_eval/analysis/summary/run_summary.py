@@ -35,9 +35,11 @@ from live_eval.analysis.summary.score_table import (
     judges_asked_for,
     read_scores,
     summarise_scores,
+    unread_scores,
 )
 from live_eval.analysis.summary.task_metrics import TaskSummary, summarise_tasks
 from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, summarise_vocal_sounds
+from live_eval.errors import StoreError
 from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.session.event_loop import uncollected
@@ -51,6 +53,7 @@ __all__ = [
     "outage_spans",
     "outages_in_words",
     "summarise",
+    "summarise_for_page",
     "unfinished",
 ]
 
@@ -332,6 +335,31 @@ def summarise(
     and the scores, which saves a caller from reading the turns again; paths to the data are unresolved.
     """
     table = read_scores(scores, judges_asked_for(run.manifest))
+    return _summarised(run, table, read_audits(scores), retime, seen)
+
+
+def summarise_for_page(
+    run: RunReader, *, retime: bool = False, seen: Callable[[TurnRecord, ScoreTable], None] | None = None
+) -> RunSummary:
+    """Summarise a run and its scores (see `summarise`); without scores if these cannot be read.
+
+    `ScoreTable.unread` is then the reason, which a page must display.
+    """
+    try:
+        with ScoreReader.open(run.path) as scores:
+            table, audits = read_scores(scores, judges_asked_for(run.manifest)), read_audits(scores)
+    except StoreError as error:
+        table, audits = unread_scores(run.path, error), {}
+    return _summarised(run, table, audits, retime, seen)
+
+
+def _summarised(
+    run: RunReader,
+    table: ScoreTable,
+    audits: Mapping[str, AuditSummary],
+    retime: bool,
+    seen: Callable[[TurnRecord, ScoreTable], None] | None,
+) -> RunSummary:
     warnings: Counter[str] = Counter()
     first_warnings: dict[str, str] = {}
     failures: Counter[str] = Counter()
@@ -362,7 +390,7 @@ def summarise(
         greetings=summarise_greetings(greetings),
         table=table,
         collected=collect_replies(replies),
-        audits=read_audits(scores),
+        audits=audits,
         lost_audio=run.lost_audio(),
     )
 

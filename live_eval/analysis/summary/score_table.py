@@ -6,6 +6,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from live_eval.analysis.leaderboard_columns import BoardColumn, score_definition, score_heading
 from live_eval.analysis.statistics.intervals import Estimate, estimate_means, interval_json, rounded, share_of
 from live_eval.analysis.summary.observations import Observation
+from live_eval.errors import StoreError
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
-from live_eval.recording import JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
+from live_eval.recording import SCORES_FILE, JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
@@ -30,6 +32,7 @@ __all__ = [
     "means",
     "read_scores",
     "summarise_scores",
+    "unread_scores",
 ]
 
 NOT_JUDGED = "not judged yet"
@@ -216,6 +219,7 @@ class ScoreTable:
         problems: Judges whose last attempt did not start or did not finish.
         answers_judged: Whether questions were judged: an answer was scored, or all turns failed.
         judges: The judges that judged turns, in column order.
+        unread: Reason why the stored scores cannot be read, and the remedy; empty if they were read.
     """
 
     columns: tuple[ScoreColumn, ...]
@@ -224,6 +228,7 @@ class ScoreTable:
     problems: tuple[JudgeProblem, ...]
     answers_judged: bool
     judges: tuple[JudgeFacts, ...]
+    unread: str = ""
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
         """Return a turn's score for its task; turns that were not judged are unscored."""
@@ -340,6 +345,14 @@ def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     for key in ("config", "judges", "names"):
         names = names.get(key) if isinstance(names, Mapping) else None
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+
+
+def unread_scores(folder: Path, error: StoreError) -> ScoreTable:
+    """Return the table of a run whose scores cannot be read, for pages that show its turns nevertheless."""
+    reason = str(error).replace(f"{folder}/", "")  # a page must not reveal local paths
+    remedy = f"delete {SCORES_FILE} in the run folder, and run live-eval score {folder.name}"
+    unread = f"there are no scores, because they cannot be read ({reason}); to score again, {remedy}"
+    return ScoreTable((), JudgedTurns(), ScoredValues(), (), False, (), unread)
 
 
 def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str | None = None) -> ScoreTable:

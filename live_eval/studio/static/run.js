@@ -169,6 +169,7 @@ function showFigures(
     retried,
     lag_ms: lag,
     could_not_run: absent,
+    unread_scores: unread,
   },
 ) {
   const kinds = (counts) =>
@@ -250,6 +251,7 @@ function showFigures(
   const paper = place.querySelector(".paper") ?? make("div", { class: "paper" });
   fill(
     place,
+    unread && make("p", { class: "warning" }, `In this run, ${unread}.`),
     make("div", { class: "tiles" }, tiles),
     cues,
     paper,

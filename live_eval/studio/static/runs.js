@@ -192,10 +192,11 @@ class RunList {
     );
     fill(
       cells.score,
+      key.unread_scores && make("small", { class: "failure" }, key.unread_scores),
       key.main_scores.map(({ score, mean }) =>
         make("div", {}, number(mean.value, 2), make("small", { class: "of" }, headingOf(score))),
       ),
-      !key.main_scores.length && NONE,
+      !key.main_scores.length && !key.unread_scores && NONE,
     );
   }
 

@@ -52,7 +52,7 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
       "div",
       { class: "halves" },
       section(["Latency", term("latency of a turn", "Latency")], measured(turn, term, hear, figures)),
-      section(["Scores", term("scores of a turn", "Scores")], judged(turn, hear, figures)),
+      section(["Scores", term("scores of a turn", "Scores")], turn.unread_scores ? make("p", { class: "warning" }, `In this run, ${turn.unread_scores}.`) : judged(turn, hear, figures)),
     ),
     turn.judgements.some((each) => each.detail) && section(["Judgements", term("judgements")], judgements(turn)),
     turn.responses.length > 0 && section(["Responses", term("responses")], responses(turn, hear)),

@@ -143,12 +143,24 @@ async def test_the_values_of_the_list_are_those_of_the_run(recordings: Path) -> 
     assert (key["main_scores"], key["estimator"]) == (values["main_scores"], values["estimator"])
 
 
-async def test_the_list_states_why_a_run_has_no_values(tmp_path: Path) -> None:
+async def test_pages_show_the_turns_of_a_run_with_damaged_scores(tmp_path: Path) -> None:
     await asyncio.to_thread(write_run, tmp_path / "run")
-    (tmp_path / "run" / SCORES_FILE).write_bytes(b"no database" * 100)
     async with studio(tmp_path) as browser:
-        key = await get(browser, f"/api/runs/{await id_of(browser, 'run')}/key")
-    assert "not a database" in key["problem"]
+        run_id = await id_of(browser, "run")
+        run = f"/api/runs/{run_id}"
+        sound = await get(browser, run)
+        (tmp_path / "run" / SCORES_FILE).write_bytes(b"no database" * 100)
+        damaged, key = await get(browser, run), await get(browser, f"{run}/key")
+        turn = await get(browser, f"{run}/turns/{quote(FIRST, safe='')}")
+        async with browser.get(f"/pages/report.html?run={run_id}") as page:
+            assert page.status == 200
+            assert "live-eval score run" in await page.text()
+    assert not sound["unread_scores"]
+    assert damaged["latency_ms"] == sound["latency_ms"]
+    assert (damaged["scores"], key["main_scores"], turn["scores"]) == ({}, [], [])
+    for answer in (damaged, key, turn):
+        assert "not a database" in answer["unread_scores"]
+        assert str(tmp_path) not in answer["unread_scores"]
 
 
 async def test_a_run_is_noted(tmp_path: Path) -> None:

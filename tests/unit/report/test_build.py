@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.cli import cli
 from live_eval.errors import StoreError, UsageError
-from live_eval.recording import RUN_FILE, RunReader, RunWriter
+from live_eval.recording import RUN_FILE, SCORES_FILE, RunReader, RunWriter
 from live_eval.report import open_runs, write_report
 from live_eval.report.tables import latency_table
 from tests.support.pages import Page
@@ -318,3 +318,19 @@ def test_both_estimators_have_their_names(run_folder: Path, slower_run_folder: P
         "all turns",
         "mean over scripts",
     )
+
+
+def test_a_report_is_written_without_damaged_scores(run_folder: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    scores = (run / SCORES_FILE).read_bytes()
+    (run / SCORES_FILE).write_bytes(scores[: len(scores) // 2])
+    done = CliRunner().invoke(cli, ["report", str(run), "--format", "md"])
+    assert done.exit_code == 0
+    for text in (done.stdout, done.stderr):
+        assert "live-eval score run" in text
+        assert str(tmp_path) not in text
+    assert summary_of(run_folder).total > 0
+    assert f"{summary_of(run_folder).total}" in done.stdout
+    for form in ("csv", "json"):  # which have no place for the reason
+        with pytest.raises(StoreError, match="cannot be read"):
+            write_report([run], form=form)
