@@ -37,6 +37,7 @@ IMPAIRMENTS = (
 )
 """Impairments that a page suggests."""
 
+_TIME = "%Y-%m-%dT%H-%M-%SZ"
 _STARTED = web.AppKey("started", StartedRuns)
 
 
@@ -94,14 +95,29 @@ async def _choices(request: web.Request) -> web.Response:
 
 
 async def _command(request: web.Request) -> web.Response:
-    """Return the command equivalent to a page's settings, without running it."""
+    """Return the command equivalent to a page's settings, and the time in its folder's name; run nothing.
+
+    If the settings are invalid, as while a user is typing, ``problem`` is the reason.
+    """
     given = await _body(request)
     library, settings = request.app[LIBRARY], request.app[TALK]
-    return await answer(lambda: {"command": StartedRun(*_prepared(given, library, settings)).command})
+
+    def command() -> dict[str, Any]:
+        began = datetime.now(UTC).strftime(_TIME)
+        try:
+            run = StartedRun(*_prepared({**given, "began": began}, library, settings))
+        except UsageError as error:  # an HTTP error would also be printed to the browser's console
+            return {"command": None, "began": None, "problem": str(error)}
+        return {"command": run.command, "began": began, "problem": None}
+
+    return await answer(command)
 
 
 async def _start(request: web.Request) -> web.Response:
-    """Start a run; respond with ``busy`` (409) while another one is in progress."""
+    """Start a run; respond with ``busy`` (409) while another one is in progress.
+
+    With ``began`` from `_command`, it is the displayed command that runs.
+    """
     given = await _body(request)
     library = request.app[LIBRARY]
     prepared = await asyncio.to_thread(_prepared, given, library, request.app[TALK])
@@ -133,10 +149,19 @@ def _prepared(
     given: Mapping[str, Any], library: Library, settings: TalkSettings
 ) -> tuple[ListedFolder, list[str]]:
     """Return a new run's folder and arguments."""
-    arguments = arguments_of(given, library.data_choices, settings.address)
-    began = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    folder = library.new_run(f"{began}-{arguments[1]}")
+    tables = {name: table for name, table in given.items() if name != "began"}
+    arguments = arguments_of(tables, library.data_choices, settings.address)
+    folder = library.new_run(f"{_began(given)}-{arguments[1]}")
     return folder, [*arguments, f"--out={folder.path}"]
+
+
+def _began(given: Mapping[str, Any]) -> str:
+    """Return the time in a new run's name: as given, or the current time."""
+    began = given.get("began", datetime.now(UTC).strftime(_TIME))
+    try:
+        return datetime.strptime(began, _TIME).replace(tzinfo=UTC).strftime(_TIME)
+    except (TypeError, ValueError):
+        raise UsageError(f"began: expected a time such as 2026-01-31T12-00-00Z, got {began!r:.40}") from None
 
 
 def _check_idle(library: Library) -> None:

@@ -152,15 +152,17 @@ class Form {
     clearTimeout(this.typing);
     this.newest += 1; // responses may arrive out of order
     const number = this.newest;
-    this.copying.disabled = true; // the displayed command belongs to earlier settings
+    this.began = null; // the displayed command belongs to earlier settings
+    this.copying.disabled = true;
     fill(this.copied);
     this.typing = setTimeout(async () => {
-      const { command, failure } = await post("/api/start/command", this.settings()).catch((error) => ({
-        failure: problem(error),
+      const { command, began, problem: invalid } = await post("/api/start/command", this.settings()).catch((error) => ({
+        problem: error.message,
       }));
       if (number !== this.newest) return;
+      this.began = began;
       fill(this.command, command);
-      fill(this.failure, failure);
+      fill(this.failure, invalid && problem({ message: invalid }));
       this.copying.disabled = !command;
     }, TYPING_MS);
   }
@@ -178,7 +180,8 @@ class Form {
   async start(event) {
     event.preventDefault();
     try {
-      await post("/api/start", this.settings());
+      await post("/api/start", given({ ...this.settings(), began: this.began }));
+      this.changed(); // the next run has another folder
       fill(this.failure);
       await this.begun();
     } catch (error) {

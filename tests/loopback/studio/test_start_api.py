@@ -73,7 +73,7 @@ async def test_a_run_is_started_stopped_and_resumed(endpoint: str, tmp_path: Pat
             f"live-eval run reference --base-url={endpoint} --limit=2 --turn-mode=manual --concurrency=1"
             " --judges=none --out="
         )
-        status, begun = await send(browser, "/api/start", SETTINGS)
+        status, begun = await send(browser, "/api/start", {**SETTINGS, "began": preview["began"]})
         assert (status, begun["running"], begun["status"]) == (200, True, None)
         status, refused = await send(browser, "/api/start", SETTINGS)
         assert (status, refused["error"]["kind"]) == (409, "busy")
@@ -97,12 +97,18 @@ async def test_a_run_is_started_stopped_and_resumed(endpoint: str, tmp_path: Pat
 async def test_a_command_that_cannot_begin_explains_itself_and_the_studio_goes_on(tmp_path: Path) -> None:
     async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
         settings = {"endpoint": {"name": "openai"}, "data": {"cues": ["nothing"]}}
-        status, _ = await send(browser, "/api/start", settings)
-        assert status == 200
+        _, preview = await send(browser, "/api/start/command", settings)
+        status, begun = await send(browser, "/api/start", {**settings, "began": preview["began"]})
+        assert (status, begun["command"]) == (200, preview["command"])
         failed = await until(browser, lambda run: not run["running"])
         assert (failed["status"], failed["run"]) == (2, None)
         assert any(line.startswith("error: ") for line in failed["lines"])
-        assert (await send(browser, "/api/start", {"task": {"name": "dance"}}))[0] == 400
+        wrong = {"task": {"name": "dance"}}
+        assert (await send(browser, "/api/start", wrong))[0] == 400
+        assert (await send(browser, "/api/start", {"began": "yesterday"}))[0] == 400
+        status, typing = await send(browser, "/api/start/command", wrong)
+        assert (status, typing["command"]) == (200, None)
+        assert "dance" in typing["problem"]
         assert (await send(browser, "/api/started/0000/stop"))[0] == 404
         async with browser.get("/api/start") as answer:
             choices = await answer.json()
