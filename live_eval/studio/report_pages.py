@@ -11,8 +11,8 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache, partial
+from html import escape
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
@@ -20,7 +20,8 @@ from live_eval.campaigns.duplex.summary import duplex_summary, read_duplex
 from live_eval.campaigns.folders import FolderKind
 from live_eval.campaigns.latency.campaign_file import read_campaign
 from live_eval.campaigns.latency.summary import campaign_summary
-from live_eval.errors import UsageError
+from live_eval.errors import LiveEvalError, UsageError
+from live_eval.redaction import SECRETS
 from live_eval.report import write_report
 from live_eval.report.duplex import write_duplex_page
 from live_eval.report.file_names import CAMPAIGN_PAGE, DUPLEX_PAGE, RUN_PAGE, SOUNDS
@@ -65,11 +66,11 @@ async def _place(app: web.Application) -> AsyncIterator[None]:
 
 async def _report(request: web.Request) -> web.Response:
     short = request.query.get("short") == "1"
-    return await _page(_of_runs, request, partial(_report_of, short=short))
+    return await _page(request, partial(_of_runs, request, partial(_report_of, short=short)))
 
 
 async def _leaderboard(request: web.Request) -> web.Response:
-    return await _page(_of_runs, request, _board_of)
+    return await _page(request, partial(_of_runs, request, _board_of))
 
 
 def _of_runs(
@@ -88,7 +89,7 @@ async def _latency(request: web.Request) -> web.Response:
         folder = _folder(request, "campaign")
         return _latency_of(folder.path, _stamps_in(request, folder))
 
-    return await _page(latency)
+    return await _page(request, latency)
 
 
 async def _duplex(request: web.Request) -> web.Response:
@@ -96,7 +97,7 @@ async def _duplex(request: web.Request) -> web.Response:
         folder = _folder(request, "duplex")
         return _duplex_of(folder.path, request.app[_FOLDER] / folder.id, _stamps_in(request, folder))
 
-    return await _page(duplex)
+    return await _page(request, duplex)
 
 
 async def _report_in_campaign(request: web.Request) -> web.Response:
@@ -107,7 +108,7 @@ async def _report_in_campaign(request: web.Request) -> web.Response:
                 return _report_of((run,), (stamp_of(run.path),))
         raise NotFoundError(f"{folder.path} has no run {name[:100]!r}")
 
-    return await _page(report)
+    return await _page(request, report)
 
 
 async def _audio(request: web.Request) -> web.FileResponse:
@@ -121,8 +122,14 @@ async def _audio(request: web.Request) -> web.FileResponse:
     return web.FileResponse(await asyncio.to_thread(audio), headers={"Content-Type": "audio/flac"})
 
 
-async def _page(make: Callable[..., str], *arguments: Any) -> web.Response:
-    text = await asyncio.to_thread(make, *arguments)
+async def _page(request: web.Request, make: Callable[[], str]) -> web.Response:
+    """Respond with a page; in a frame, also with the reason for an error, which browsers show as a blank."""
+    try:
+        text = await asyncio.to_thread(make)
+    except (LiveEvalError, OSError) as error:
+        if request.query.get("framed") != "1":
+            raise
+        text = f"<!DOCTYPE html><title>No page</title><p data-problem>{escape(SECRETS.text(str(error)))}</p>"
     return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _POLICY})
 
 

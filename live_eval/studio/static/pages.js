@@ -1,6 +1,6 @@
 // Show pages of live-eval's other commands, each in a frame.
 import { path, read, withQuery } from "./api.js";
-import { fill, make, row, table } from "./web/elements.js";
+import { fill, make, problem, row, table } from "./web/elements.js";
 import { NONE, when } from "./web/format.js";
 
 const PAGES = {
@@ -23,26 +23,23 @@ const PAGES = {
 export async function show(place, { name, parts, query, signal }) {
   const page = PAGES[name];
   const runs = query.getAll("run");
-  if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file), signal);
-  else if (!page.kind && runs.length)
-    showFrame(
-      place,
-      page,
-      `${path("pages", page.file)}?${new URLSearchParams(runs.map((run) => ["run", run]))}`,
-      signal,
-    );
+  if (page.kind && parts.length) showFrame(place, page, path("pages", parts[0], page.file), {}, signal);
+  else if (!page.kind && runs.length) showFrame(place, page, path("pages", page.file), { run: runs }, signal);
   else await showChoice(place, name, page, signal);
   return page.title;
 }
 
-function showFrame(place, { title }, address, signal) {
+/** Show a page, or the reason why there is none. */
+function showFrame(place, { title }, address, query, signal) {
   const state = make("span", { role: "status" }, "Rendering the page …");
-  const loaded = (event) => {
-    event.target.dataset.loaded = "";
+  const loaded = ({ target }) => {
+    const failed = target.contentDocument?.querySelector("[data-problem]");
+    if (failed) fill(place, make("h1", {}, title), problem({ message: failed.textContent }));
+    target.dataset.loaded = "";
     fill(state);
   };
   // For printing, give the frame the height of its page, because paper does not scroll.
-  const frame = make("iframe", { class: "page", src: address, title: `${title} page`, load: loaded });
+  const frame = make("iframe", { class: "page", src: withQuery(address, { ...query, framed: true }), title: `${title} page`, load: loaded });
   const grow = () => {
     frame.style.height = `${frame.contentDocument?.documentElement.scrollHeight ?? 0}px`;
   };
@@ -54,7 +51,7 @@ function showFrame(place, { title }, address, signal) {
     make(
       "p",
       { class: "note" },
-      make("a", { href: address, target: "_blank" }, "Open the page in a new tab"),
+      make("a", { href: withQuery(address, query), target: "_blank" }, "Open the page in a new tab"),
       " ",
       state,
     ),

@@ -410,6 +410,13 @@ async def test_pages_of_other_commands_are_created_and_send_nothing(recordings: 
         ):
             async with browser.get(path) as refused:
                 assert refused.status == 400
+        # In a frame, the browser would show nothing and print the error to its console.
+        async with browser.get("/pages/report.html?run=0<b>&framed=1") as page:
+            assert (page.status, page.content_type) == (200, "text/html")
+            text = await page.text()
+            assert "data-problem" in text
+            assert "0&lt;b&gt;" in text
+            assert "<b>" not in text
         for path in (f"/pages/{campaign}/..%2Frun/report.html", f"/pages/{run}/latency.html"):
             async with browser.get(path) as missing:
                 assert missing.status == 404
