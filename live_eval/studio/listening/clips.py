@@ -95,6 +95,8 @@ def case_context(
 def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path], band_hz: int) -> ListeningClip:
     """Return an anchor of ITU-R BS.1534: the reference reply low-pass filtered at `band_hz`.
 
+    The filter is flat within 0.1 dB up to `band_hz` and attenuates by more than 50 dB from 1.08 `band_hz`.
+
     Raises:
         StoreError: `case_context` failed, or the case has no reference reply.
     """
@@ -102,7 +104,8 @@ def anchor_clip(run: Path, turn_id: str, recordings: Sequence[Path], band_hz: in
         reference = _reference_audio(reader.turn(turn_id), run, recordings)
     if reference is None:
         raise StoreError(f"turn {turn_id!r} has no reference reply")
-    return _clip(resample(reference, 2 * band_hz))
+    # The resampler begins to attenuate at about 0.92 of the highest frequency.
+    return _clip(resample(reference, round(2.2 * band_hz)))
 
 
 def _user(reader: RunReader, turn: TurnRecord) -> ListeningClip | None:
