@@ -14,7 +14,7 @@ const KEYS = [
   ["X", "switch to the next run at the same position"],
   ["1 2 …", "hear a run"],
 ];
-const MARKS = "abcdefg"; // letters, because digits select runs
+const MARKS = "αβγδεζη"; // because digits select runs, and runs may be named a and b
 const ORDERS = [
   ["size", "largest difference"],
   ["recorded", "as recorded"],
@@ -114,7 +114,7 @@ export class ByEar {
   }
 
   draw({ rows, metric, asked, metrics, cues, means, invalid, matching, with_difference: compared }) {
-    Object.assign(this, { cases: rows, metrics });
+    Object.assign(this, { cases: rows, metrics, matching });
     this.metric = metrics.find(({ name }) => name === metric); // of a vocal sound, from the last sound
     this.drawChoices(metrics, cues, asked);
     this.drawMeans(means);
@@ -232,11 +232,20 @@ export class ByEar {
     }
   }
 
-  walk(step) {
+  /** Open the next (1) or previous (-1) case, if necessary from another page of the list. */
+  async walk(step) {
+    if (this.turning) return; // a key is pressed again before the page has loaded
     const place = this.cases.findIndex((one) => one.turn_id === this.open);
-    const next = this.cases[place < 0 ? 0 : place + step];
+    let next = this.cases[place < 0 ? 0 : place + step];
+    const offset = Number(this.asked.offset || 0) + step * LIMIT;
+    if (!next && offset >= 0 && offset < this.matching) {
+      this.turning = true;
+      await this.listing.ask({ offset: offset ? String(offset) : "" });
+      this.turning = false;
+      next = this.cases.at(step > 0 ? 0 : -1);
+    }
     if (next) this.hear(next);
-    else announce(step > 0 ? "This is the last case of the page." : "This is the first case of the page.");
+    else announce(step > 0 ? "This is the last case." : "This is the first case.");
   }
 
   /**
