@@ -78,7 +78,7 @@ def command(
     for comparison in compared.comparisons:
         _print_comparison(compared.first, comparison)
     if compared.tests:
-        click.echo(f"p Holm: corrected for {counted(compared.tests, 'test')}. Each script counts once.")
+        click.echo(f"p Holm: {compared.tests_in_words} Each script counts once.")
     if prompts is not None:
         click.echo()
         for line in prompts.in_words():

@@ -81,6 +81,7 @@ def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...
     prompts = prompt_sensitivity(runs)
     return {
         **compared.as_json(),
+        "tests": compared.tests_in_words,
         "headlines": [headline(compared.first, each) for each in compared.comparisons],
         "prompt_sensitivity": None if prompts is None else prompts.as_json(),
     }

@@ -105,6 +105,19 @@ class ComparedRuns:
     tests: int
     licences: tuple[str, ...] = ()
 
+    @property
+    def tests_in_words(self) -> str:
+        """The number of tests, and why some metrics have none, as a sentence; empty without a test."""
+        if not self.tests:
+            return ""
+        metrics = sum(len(comparison.differences) for comparison in self.comparisons)
+        untested = metrics - self.tests
+        why = (
+            f"; {untested} of {counted(metrics, 'metric')} have no test, because no script differs or there "
+            "are too few scripts"
+        )
+        return f"p values are corrected for {counted(self.tests, 'test')} (Holm){why if untested else ''}."
+
     def as_json(self) -> dict[str, Any]:
         """Return the comparisons as printed by ``live-eval compare --json``; its keys are stable."""
         return {

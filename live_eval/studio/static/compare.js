@@ -4,7 +4,7 @@ import { ByEar } from "./by_ear.js";
 import { glossary } from "./glossary.js";
 import { licenceNotes } from "./licences.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
-import { counted, number } from "./web/format.js";
+import { number } from "./web/format.js";
 import { about, headingOf } from "./web/scores.js";
 
 export async function show(place, { parts: ids, query, signal }) {
@@ -52,7 +52,7 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
     fill(values, problem({ message: answer.refused }), again, settings, licences);
     return;
   }
-  const { first, comparisons, headlines, correction, estimator } = answer;
+  const { first, comparisons, headlines, tests, estimator } = answer;
   fill(
     values,
     comparisons.map(({ other, differs }, index) => {
@@ -72,10 +72,7 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
     make(
       "p",
       { class: "note" },
-      "Differences are paired by case.",
-      correction.tests > 0 &&
-        ` ${counted(correction.tests, "test")}, p values corrected by ${correction.method}.`,
-      " ",
+      `Differences are paired by case. ${tests} `,
       make("a", { href: `#/report?${ids.map((id) => `run=${id}`).join("&")}` }, "The report of these runs"),
       ".",
     ),
@@ -94,7 +91,7 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
 function settingsTable(first, other, differs, term) {
   const rows = Object.entries(differs).map(([name, { first: one, other: two }]) => row(name, text(one), text(two)));
   const heads = [{ label: ["setting", term("settings that differ", "setting")] }, first, other];
-  return rows.length > 0 && table("Settings that differ", heads, rows);
+  return rows.length > 0 && table("Settings that differ", heads, rows, { class: "cards settings" });
 }
 
 function metricTable({ metrics }, [first, other], estimator, titleOf) {
