@@ -165,6 +165,6 @@ function form(runs, scales) {
     rated,
     more,
     failure,
-    make("button", { type: "submit" }, "Create the test"),
+    make("button", { type: "submit", class: "primary" }, "Create the test"),
   );
 }

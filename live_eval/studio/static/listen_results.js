@@ -118,18 +118,24 @@ function ratings({ means, agreement }) {
   ];
 }
 
+const SYSTEMS = {
+  "(hidden reference)": "hidden reference",
+  "(anchor)": "low anchor, 3.5 kHz",
+  "(mid anchor)": "mid-range anchor, 7 kHz",
+};
+
 function mushra({ means, screening }) {
   return [
     table(
       "Mean ratings, 0 to 100",
       heads("system", "mean", "n"),
-      means.map(({ system, mean }) => row(system, estimate(mean, 1), figure(mean.n))),
+      means.map(({ system, mean }) => row(SYSTEMS[system] ?? system, estimate(mean, 1), figure(mean.n))),
     ),
-    table(
+    screening.length > 0 && table(
       "Screening (ITU-R BS.1534-3): share of trials",
-      heads("listener", "hidden reference below 90", "mid-range anchor above 90", ""),
+      heads("listener", "hidden reference below 90", "mid-range anchor above 90", "outcome"),
       screening.map(({ listener, missed_reference: missed, taken_anchor: taken, excluded }) =>
-        row(listener, share(missed), share(taken), excluded ? "excluded: more than 15 %" : ""),
+        row(listener, share(missed), share(taken), excluded ? "excluded: more than 15 %" : "counted"),
       ),
     ),
   ];

@@ -284,7 +284,7 @@ class ListeningSession {
           this.rate(label, Number(event.target.value));
         },
       });
-      return make("label", { class: "slider" }, `Reply ${label}`, slider, value);
+      return make("label", { class: "slider" }, `Reply ${label}`, value, slider);
     });
     const repeat = make("input", { type: "checkbox", change: (event) => this.repeat(event.target.checked) });
     repeat.checked = Boolean(this.repeats);
@@ -292,7 +292,7 @@ class ListeningSession {
     if (this.repeats) this.repeat(true);
     return make(
       "div",
-      { class: "votes ratings" },
+      { class: "votes ratings mushra" },
       make("p", { class: "note" }, QUALITIES, ". One of the replies is the reference: give at least one of them 100."),
       scales,
       make("label", {}, repeat, " Repeat clips"),
