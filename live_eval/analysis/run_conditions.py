@@ -36,7 +36,7 @@ class RunConditions:
     def in_words(self) -> tuple[str, ...]:
         """The recorded conditions as short texts."""
         sessions = f"{self.concurrency} concurrent" if self.concurrency is not None else None
-        prompt = f"prompt {self.prompt}" if self.prompt else None
+        prompt = "no prompt" if self.prompt == "no" else f"prompt {self.prompt}" if self.prompt else None
         impaired = f"impaired: {self.impairment}" if self.impairment else None
         history = f"history {self.history}" if self.history else None
         return tuple(

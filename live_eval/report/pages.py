@@ -25,7 +25,7 @@ from live_eval.web import KIT, bundle
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["COLOURS", "InlineScript", "inline_script", "page_template", "script_json", "write_page"]
+__all__ = ["COLOURS", "InlineScript", "in_utc", "inline_script", "page_template", "script_json", "write_page"]
 
 COLOURS = 6
 """The number of colours in the theme for runs and conditions."""
@@ -63,8 +63,13 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         bytecode_cache=CompiledTemplates(_TEMPLATES),
     )
     environment.globals.update(version=__version__, colours=COLOURS)
-    environment.filters.update({"arrow": direction, "term_id": term_id, **filters})
+    environment.filters.update({"arrow": direction, "term_id": term_id, "in_utc": in_utc, **filters})
     return environment.get_template(name)
+
+
+def in_utc(iso: object) -> str:
+    """Return a time in ISO 8601 and UTC as text; empty if missing."""
+    return str(iso or "").replace("T", " ").replace("+00:00", " UTC")
 
 
 def direction(higher_is_better: bool | None) -> Markup:

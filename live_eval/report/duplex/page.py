@@ -33,7 +33,7 @@ from live_eval.report.duplex.tables import metric_rows, pair_charts, pair_table,
 from live_eval.report.duplex.trial_view import TELLING, TrialView, trial_row
 from live_eval.report.file_names import DUPLEX_PAGE, RUN_PAGE
 from live_eval.report.glossary import LAG_BOUND_MS
-from live_eval.report.pages import inline_script, page_template, write_page
+from live_eval.report.pages import in_utc, inline_script, page_template, write_page
 from live_eval.report.tables import assert_table
 from live_eval.text.mappings import flattened
 from live_eval.text.wording import counted, natural_order
@@ -260,7 +260,7 @@ def _facts(sources: Sequence[_Source]) -> list[str]:
             for part in (
                 source.campaign.facts.get("endpoint"),
                 source.note,
-                source.campaign.facts.get("created"),
+                in_utc(source.campaign.facts.get("created")),
                 counted(len(source.campaign.last(source.run)), "trial"),
             )
             if part

@@ -89,7 +89,7 @@ async function showValues({ values, after }, runs, { query, term, titleOf, signa
 }
 
 function settingsTable(first, other, differs, term) {
-  const rows = Object.entries(differs).map(([name, { first: one, other: two }]) => row(name, text(one), text(two)));
+  const rows = Object.entries(differs).map(([name, { first: one, other: two }]) => row(name, text(one || "none"), text(two || "none")));
   const heads = [{ label: ["setting", term("settings that differ", "setting")] }, first, other];
   return rows.length > 0 && table("Settings that differ", heads, rows, { class: "cards settings" });
 }

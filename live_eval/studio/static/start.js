@@ -95,6 +95,7 @@ class Form {
       ),
       this.judges.element,
       make("pre", { class: "command" }, this.command),
+      this.failure,
       make(
         "p",
         {},
@@ -110,7 +111,6 @@ class Form {
         "Vendors charge for every turn; run the command with --estimate for time and cost. API keys are read from the " +
           "studio's environment.",
       ),
-      this.failure,
     );
   }
 
