@@ -3,7 +3,7 @@ import { StudioError, path, post, read } from "./api.js";
 import { NARROW, announce, button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { about, headingOf } from "./web/scores.js";
 import { heatMap } from "./web/heat_map.js";
-import { NONE, counted, milliseconds, number, when, words } from "./web/format.js";
+import { NONE, counted, number, when, words } from "./web/format.js";
 import { glossary } from "./glossary.js";
 import { licenceNotes } from "./licences.js";
 import { showPaper } from "./paper.js";
@@ -27,7 +27,7 @@ export async function show(place, { parts: [id], query, signal }) {
   const head = make("div", {}, heading(folder, toTurns));
   const figures = make("div", {}, make("p", { class: "note", role: "status" }, "Computing the values …"));
   const progress = make("div", { class: "in-progress" });
-  const turns = make("div", {});
+  const turns = make("div", { class: "turn-list" });
   // Values link to their turns, which would otherwise be far below the first screen.
   if ([...query.keys()].length) title.dataset.arrival = "";
   fill(place, head, noteOf(folder, signal), progress, figures, title, turns);
@@ -185,13 +185,13 @@ function showFigures(
       const { n, n_missing: missing, uncertain, [share]: value, ...other } = latencies.voice_to_voice;
       const more = [
         n > 0 && (between(other[`${share}_interval`], 0) || unbounded(other[`${share}_reason`], value)),
-        `n ${n}`,
+        `n\u00a0${n}`,
         uncertain.n > 0 && `${uncertain.n} uncertain`,
         missing > 0 && `${missing} missing`,
       ];
       return tile(
         [`voice to voice, ${share}, ${estimator}`, term("voice to voice")],
-        milliseconds(value),
+        inUnit(value, 0),
         more.filter(Boolean).join(", "),
         `${sorted(id)}?sort=voice_to_voice&descending=1`,
       );
@@ -201,15 +201,15 @@ function showFigures(
       .map(([name, { p50, p50_interval: interval, p50_reason: reason, n }]) =>
         tile(
           [`${titles[name]}, p50`, term(titles[name])],
-          milliseconds(p50),
-          [between(interval, 0) || unbounded(reason, p50), `n ${n}`].filter(Boolean).join(", "),
+          inUnit(p50, 0),
+          [between(interval, 0) || unbounded(reason, p50), `n\u00a0${n}`].filter(Boolean).join(", "),
         ),
       ),
     ...main.map(({ task, score, mean, missing }) =>
       tile(
         [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score), about(score)],
         number(mean.value, 2),
-        [between(mean.interval, 2), `n ${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
+        [between(mean.interval, 2), `n\u00a0${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
           .filter(Boolean)
           .join(", "),
         `${sorted(id)}?sort=${encodeURIComponent(score.name)}`,
@@ -217,7 +217,7 @@ function showFigures(
     ),
     tile(
       ["error bar (lag), p99", term("lag")],
-      lag.p99 === null ? NONE : `${number(lag.p99, 1)} ms`,
+      inUnit(lag.p99, 1),
       counted(lag.flagged, "turn") + " flagged",
       lag.flagged ? `${sorted(id)}?flagged=1` : null,
     ),
@@ -282,6 +282,11 @@ function answer({ in_words: inWords, p, components, scripts, notes }, term) {
 
 function between(interval, digits) {
   return interval && `${number(interval[0], digits)} to ${number(interval[1], digits)}`;
+}
+
+/** Format milliseconds for a tile, with a small unit. */
+function inUnit(value, digits) {
+  return value === null ? NONE : [number(value, digits), make("small", {}, " ms")];
 }
 
 /** State why a value, or only its interval, is missing. */

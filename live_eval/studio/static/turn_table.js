@@ -8,7 +8,7 @@ import { save as saveFile } from "./web/sound.js";
 
 // Shown by default; a narrow screen shows the first latency and the main scores, so that its cards stay short.
 const LATENCIES = ["voice_to_voice", "first_byte"];
-const MOST_SCORES = 6;
+const MOST_VALUES = 7; // columns that fit next to the turn and its cue
 const COLUMNS = "live-eval-columns";
 const FILTERS = ["status", "task", "variant", "cue", "speech"];
 const SOUNDS = "voice_to_voice_from_"; // latencies of turns whose cue is a sigh, breath or sob
@@ -81,9 +81,10 @@ export class TurnTable {
     this.certain = certain;
     this.drawFilters(choices, names);
     const few = NARROW.matches;
-    this.usual = [...LATENCIES.slice(0, few ? 1 : undefined), ...(few ? main : scores.slice(0, MOST_SCORES).map(({ name }) => name))];
     const measured = Object.keys(rows[0]?.latency_ms ?? {});
-    this.usual.push(...measured.filter((name) => name.startsWith(SOUNDS)));
+    this.usual = [...LATENCIES.slice(0, few ? 1 : undefined), ...measured.filter((name) => name.startsWith(SOUNDS))];
+    const first = [...new Set([...main, ...(few ? [] : scores.map(({ name }) => name))])];
+    this.usual.push(...first.slice(0, Math.max(main.length, MOST_VALUES - this.usual.length)));
     const times = measured.filter((name) => this.shows(name));
     const shown = scores.filter(({ name }) => this.shows(name));
     this.drawColumns(rows, titles, scores);
