@@ -72,7 +72,7 @@ function list(tests, isOwner) {
     "Listening tests",
     ["test", "question", "created", { label: "cases", figure: true }, "votes", "results"],
     rows,
-    { class: "runs" },
+    { class: "cards runs" },
   );
 }
 
