@@ -24,4 +24,5 @@ def band_levels(
     window = np.hanning(length + 1)[:-1]  # periodic
     magnitude = np.abs(np.fft.rfft(frames * (window / window.sum()), points))
     loudest = np.maximum.reduceat(magnitude[:, : bins[-1]], bins[:-1], axis=1)
-    return 20 * np.log10(np.maximum(2 * loudest, 1e-9))  # the power of a sine is in two bins
+    levels: NDArray[np.floating[Any]] = 20 * np.log10(np.maximum(2 * loudest, 1e-9))
+    return levels  # the power of a sine is in two bins
