@@ -116,7 +116,8 @@ def live_command(
         _talk(party, planned, card, judges.missing, half_duplex=half_duplex, plain=plain)
     taken = planned.performed
     if taken is not None and (data_set := taken.load()) is not None:
-        click.echo(f"takes: {taken.folder} ({counted(len(data_set.cases), 'recording')})\n")
+        click.echo(f"takes: {taken.folder} ({counted(len(data_set.cases), 'recording')})")
+        click.echo(f"other endpoints: live-eval run ENDPOINT --data {taken.folder} --repeat 2\n")
         print_outcome(folder)
 
 
