@@ -74,7 +74,8 @@ COMPONENTS = frozenset({"meaning", "words", JudgeRole.PROSODY.value})
 """The components of the overall measure: words and delivery, without ratings."""
 
 _TEXT = "a text"
-_FEATURES = ("pitch_hz", "pitch_range", "level", "rate", "pauses")
+_PITCH = "pitch_hz"
+_FEATURES = (_PITCH, "pitch_range", "level", "rate", "pauses")
 
 
 def compared_judges() -> frozenset[str]:
@@ -102,12 +103,14 @@ def read_measures(
         }
 
     judge, found = scored_by(judges_with(JudgeRole.PROSODY))
+    # The pace needs a text, which some endpoints never send.
+    names = [name for name in _FEATURES if any(name in row.values for row in found.values())]
     if features := {
-        place: [float(row.values[name]) for name in _FEATURES]
+        place: [float(row.values[name]) for name in names]
         for place, row in found.items()
-        if all(name in row.values for name in _FEATURES)
+        if all(name in row.values for name in names)
     }:
-        measures.append(_prosody(judge, features))
+        measures.append(_prosody(judge, names, features))
     judge, found = scored_by(judges_with(JudgeRole.EMOTION))
     if emotions := {
         place: side
@@ -153,9 +156,11 @@ def _words(replies: Sequence[Reply]) -> Measure:
     return _measure("words", "edit distance in words over the longer text's length", _TEXT, words, distance)
 
 
-def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
+def _prosody(judge: str, names: Sequence[str], features: Mapping[int, Sequence[float]]) -> Measure:
     table = np.asarray(list(features.values()), np.float64)
-    table[:, 0] = 12 * np.log2(np.maximum(table[:, 0], 1.0))  # pitch in semitones, a perceptual scale
+    if _PITCH in names:  # in semitones, a perceptual scale
+        pitch = names.index(_PITCH)
+        table[:, pitch] = 12 * np.log2(np.maximum(table[:, pitch], 1.0))
     spread = table.std(axis=0)
     table = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     rows = dict(zip(features, table.tolist(), strict=True))
@@ -163,7 +168,7 @@ def _prosody(judge: str, features: Mapping[int, Sequence[float]]) -> Measure:
     def distance(one: int, other: int) -> float:
         return math.dist(rows[one], rows[other])
 
-    title = f"distance of {', '.join(_FEATURES)}, each divided by its spread over the run"
+    title = f"distance of {', '.join(names)}, each divided by its spread over the run"
     return _measure(JudgeRole.PROSODY.value, title, f"scores of {judge}", rows, distance)
 
 

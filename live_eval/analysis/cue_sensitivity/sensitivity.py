@@ -145,7 +145,8 @@ def sensitivity_of(
         if judge in judges and row.status == "scored"
     }
     measures = read_measures(replies, rows, embedder)
-    parts = [measure for measure in measures if measure.name in COMPONENTS]
+    components = [measure for measure in measures if measure.name in COMPONENTS]
+    parts = [measure for measure in components if measure.measurable] or components
     together = _together(parts, replies, seed)
     measured = (together,) if overall_only else (together, *measures)
     scripts = scripts_of(measured, replies, seed=seed)
@@ -156,17 +157,17 @@ def sensitivity_of(
         for measure, found in zip(measured, scripts, strict=True)
     }
     overall = effects.pop(together.name)
-    components = tuple(measure.name for measure in parts)
+    compared_parts = tuple(measure.name for measure in parts)
     return CueSensitivity(
         run=run,
         seed=seed,
         overall=overall,
-        components=components,
+        components=compared_parts,
         measures=effects,
         attributes={} if overall_only else _by_attribute(scripts[0], replies, seed),
         left_out=left_out,
         replies=len(replies),
-        notes=tuple(_notes(replies, components, embedder, no_embedder)),
+        notes=tuple(_notes(replies, compared_parts, embedder, no_embedder)),
     )
 
 
@@ -286,7 +287,9 @@ def _notes(
     replies: Sequence[Reply], components: Sequence[str], embedder: Embedder | None, no_embedder: str
 ) -> list[str]:
     notes = []
-    if embedder is None:
+    if components == (JudgeRole.PROSODY.value,):
+        notes.append("no reply has a text, so only the delivery is compared")
+    elif embedder is None:
         notes.append(
             f"replies are compared word by word ({no_embedder}): a sentence model (judge "
             f"{_first(JudgeRole.SENTENCE_EMBEDDING)}) would distinguish paraphrases from other replies"

@@ -64,9 +64,10 @@ def a_run(
                         "pitch_hz": 200.0 if "hush" in (pitch or says)(case) else 150.0,
                         "pitch_range": 5.0,
                         "level": -25.0,
-                        "rate": 4.0,
                         "pauses": 3.0,
                     }
+                    if says(case):  # the pace needs a text
+                        values["rate"] = 4.0
                     if scored(case):
                         scores.put("prosody", "1", record.turn_id, Scored(values))
         failed = Case(case_id="f/target", script_id="f", variant=Variant.TARGET, audio_path=Path("x.wav"))
@@ -101,6 +102,17 @@ def test_a_whole_run(tmp_path: Path, says: Callable[[Case], str], hears: bool) -
         assert found.overall.estimate.value == pytest.approx(0, abs=1e-9)
     assert (found.measures["prosody"].p == 1) is not hears
     json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_replies_without_texts_are_compared_by_their_delivery(tmp_path: Path) -> None:
+    path = a_run(tmp_path / "run", lambda _: "", pitch=hearing)
+    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+        found = cue_sensitivity(run, scores)
+    assert found.components == ("prosody",)
+    assert found.overall.p is not None
+    assert found.overall.p < 0.01
+    assert found.measures["words"].p is None
+    assert found.notes == ("no reply has a text, so only the delivery is compared",)
 
 
 def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
