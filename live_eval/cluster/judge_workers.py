@@ -20,8 +20,9 @@ from live_eval.cluster.sealing import KeyPair
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.redaction import SECRETS
 from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
+from live_eval.scoring.judge_queue import JudgeBatch
 from live_eval.scoring.judge_runner import JudgeOptions
-from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace, WorkerPool
+from live_eval.scoring.judge_workers import WorkerGroup, WorkerPlace, WorkerPool
 
 __all__ = ["cluster_judges"]
 
@@ -99,7 +100,7 @@ class _ActorWorker:
 
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
         """See `JudgeWorker`."""
-        sealed = self._seal.close((batch.judge, batch.version, batch.turns))
+        sealed = self._seal.close((batch.spec.name, batch.version, batch.turns))
         answer: JudgedBatch = self._seal.open(self._result(self._actor.judge.remote(sealed)))
         if answer.problem is not None:
             answer = replace(answer, problem=f"node {self._node.name}: {answer.problem}")

@@ -22,8 +22,9 @@ from live_eval.judging import JudgedTurn
 from live_eval.redaction import SECRETS, Redactor
 from live_eval.run.spread import core_count
 from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
+from live_eval.scoring.judge_queue import JudgeBatch
 from live_eval.scoring.judge_runner import JudgeOptions, missing_requirements
-from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace, WorkerPool
+from live_eval.scoring.judge_workers import WorkerGroup, WorkerPlace, WorkerPool
 
 __all__ = ["JudgingSettings", "judge_processes"]
 
@@ -116,7 +117,7 @@ class _JudgeProcess:
     def judge(self, batch: JudgeBatch) -> JudgedBatch:
         """See `JudgeWorker`."""
         try:
-            self._connection.send((batch.judge, batch.version, batch.turns))
+            self._connection.send((batch.spec.name, batch.version, batch.turns))
             limit_s = self._hung_s + _HUNG_PER_AUDIO_S * _audio_s(batch.turns)
             if not self._connection.poll(limit_s):
                 raise LiveEvalError(

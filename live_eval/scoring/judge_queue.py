@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
-__all__ = ["JudgeQueue", "QueuedBatch"]
+from live_eval.judging import JudgedTurn, JudgeSpec
+from live_eval.scoring.judge_pool import JudgedBatch
+
+__all__ = ["JudgeBatch", "JudgeQueue"]
 
 MOST_LOSSES = 2
 """The number of lost workers after which a batch fails, because it may be the cause (memory)."""
 
 
 @dataclass(slots=True, eq=False)
-class QueuedBatch:
-    """A batch for a judge.
+class JudgeBatch:
+    """A batch for a worker.
 
     Args:
-        payload: Data for the worker.
-        packages: Packages that the judge imports.
-        effort: The judge's `JudgeSpec.effort`.
+        version: Version under which the scores are stored.
+        turns: Turns with only the audio that the judge uses.
         losses: Number of workers lost while judging this batch.
+        answer: Receives the result.
     """
 
-    judge: str
-    payload: Any = field(repr=False)
-    packages: frozenset[str] = frozenset()
-    effort: float = 0.0
+    spec: JudgeSpec
+    version: str
+    turns: Sequence[JudgedTurn]
     losses: int = 0
+    answer: Future[JudgedBatch] = field(default_factory=Future)
 
 
 class JudgeQueue:
     """A queue of batches for several workers."""
 
     def __init__(self) -> None:
-        self._waiting: deque[QueuedBatch] = deque()
-        self._held: dict[Hashable, QueuedBatch] = {}
-        self._loaded: dict[Hashable, dict[str, frozenset[str]]] = {}  # packages by judge, for each worker
+        self._waiting: deque[JudgeBatch] = deque()
+        self._held: dict[Hashable, JudgeBatch] = {}
+        self._loaded: dict[Hashable, dict[str, Sequence[str]]] = {}  # packages by judge, for each worker
 
     @property
     def pending(self) -> int:
         """The number of queued and running batches."""
         return len(self._waiting) + len(self._held)
 
-    def add(self, task: QueuedBatch) -> None:
+    def add(self, batch: JudgeBatch) -> None:
         """Add a batch."""
-        self._waiting.append(task)
+        self._waiting.append(batch)
 
-    def next_for(self, worker: Hashable) -> QueuedBatch | None:
+    def next_for(self, worker: Hashable) -> JudgeBatch | None:
         """Assign a batch to an idle worker.
 
         Judges that the worker has loaded take precedence, then judges that no other worker has loaded, then
@@ -61,44 +64,44 @@ class JudgeQueue:
         elsewhere = {judge for other, judges in self._loaded.items() if other != worker for judge in judges}
         imported = frozenset[str]().union(*mine.values())
 
-        def rank(task: QueuedBatch) -> tuple[bool, bool, bool, float]:
+        def rank(batch: JudgeBatch) -> tuple[bool, bool, bool, float]:
             return (
-                task.judge in mine,
-                task.judge not in elsewhere,
-                not imported.isdisjoint(task.packages),
-                task.effort,
+                batch.spec.name in mine,
+                batch.spec.name not in elsewhere,
+                not imported.isdisjoint(batch.spec.packages),
+                batch.spec.effort,
             )
 
-        task = max(self._waiting, key=rank)  # the first among equals
-        self._waiting.remove(task)
-        self._held[worker] = task
-        mine[task.judge] = task.packages
-        return task
+        batch = max(self._waiting, key=rank)  # the first among equals
+        self._waiting.remove(batch)
+        self._held[worker] = batch
+        mine[batch.spec.name] = batch.spec.packages
+        return batch
 
-    def finished(self, worker: Hashable) -> QueuedBatch:
+    def finished(self, worker: Hashable) -> JudgeBatch:
         """Remove the batch that a worker has finished, and return it."""
         return self._held.pop(worker)
 
-    def lost(self, worker: Hashable) -> QueuedBatch | None:
+    def lost(self, worker: Hashable) -> JudgeBatch | None:
         """Remove a lost worker. Requeue its batch at the front, or return it if it has failed."""
         self._loaded.pop(worker, None)
-        task = self._held.pop(worker, None)
-        if task is None:
+        batch = self._held.pop(worker, None)
+        if batch is None:
             return None
-        task.losses += 1
-        if task.losses >= MOST_LOSSES:
-            return task
-        self._waiting.appendleft(task)
+        batch.losses += 1
+        if batch.losses >= MOST_LOSSES:
+            return batch
+        self._waiting.appendleft(batch)
         return None
 
     def returned(self, worker: Hashable) -> None:
         """Remove a worker that could not start its batch, and requeue the batch at the front."""
         self._loaded.pop(worker, None)
-        task = self._held.pop(worker, None)
-        if task is not None:
-            self._waiting.appendleft(task)
+        batch = self._held.pop(worker, None)
+        if batch is not None:
+            self._waiting.appendleft(batch)
 
-    def abandoned(self) -> list[QueuedBatch]:
+    def abandoned(self) -> list[JudgeBatch]:
         """Remove and return all queued batches, for when no workers remain."""
-        tasks, self._waiting = list(self._waiting), deque()
-        return tasks
+        batches, self._waiting = list(self._waiting), deque()
+        return batches

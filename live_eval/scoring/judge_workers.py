@@ -8,34 +8,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from live_eval.errors import LiveEvalError
 from live_eval.judging import Failed, JudgedTurn, JudgeKind, JudgeSpec, Need
 from live_eval.scoring.judge_pool import JudgedBatch
-from live_eval.scoring.judge_queue import JudgeQueue, QueuedBatch
+from live_eval.scoring.judge_queue import JudgeBatch, JudgeQueue
 from live_eval.scoring.judge_runner import JudgeOptions, scoring_version
 
-__all__ = ["JudgeBatch", "JudgeWorker", "WorkerGroup", "WorkerPlace", "WorkerPool"]
+__all__ = ["JudgeWorker", "WorkerGroup", "WorkerPlace", "WorkerPool"]
 
 _STOP_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgeBatch:
-    """A batch for a worker.
-
-    Args:
-        version: Version under which the scores are stored.
-        turns: Turns with only the audio that the judge uses.
-        answer: Called with the result.
-    """
-
-    judge: str
-    version: str
-    turns: Sequence[JudgedTurn]
-    answer: Future[JudgedBatch] = field(default_factory=Future)
 
 
 class JudgeWorker(Protocol):
@@ -117,9 +101,9 @@ class WorkerGroup(Generic[W]):
 
     def submit(self, spec: JudgeSpec, version: str, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
         """Queue a batch, and start a worker if there are fewer workers than batches."""
-        batch = JudgeBatch(spec.name, version, [_only_used(spec, turn) for turn in turns])
+        batch = JudgeBatch(spec, version, [_only_used(spec, turn) for turn in turns])
         with self._changed:
-            self._queue.add(QueuedBatch(spec.name, batch, frozenset(spec.packages), spec.effort))
+            self._queue.add(batch)
             if self._free and self._queue.pending > self._at_work:
                 self._add_worker()
             self._changed.notify()
@@ -147,8 +131,7 @@ class WorkerGroup(Generic[W]):
         with self._changed:
             worker, self._spare = self._spare, None
         me = object()
-        while (task := self._next(me)) is not None:
-            batch: JudgeBatch = task.payload
+        while (batch := self._next(me)) is not None:
             if worker is None:
                 try:
                     worker = self._start(place)
@@ -168,24 +151,23 @@ class WorkerGroup(Generic[W]):
         if worker is not None:
             self._end(worker)
 
-    def _next(self, worker: object) -> QueuedBatch | None:
+    def _next(self, worker: object) -> JudgeBatch | None:
         """Wait for a batch; return None when all workers must end."""
         with self._changed:
             while not self._stopping.is_set():
-                task = self._queue.next_for(worker)
-                if task is not None:
-                    return task
+                batch = self._queue.next_for(worker)
+                if batch is not None:
+                    return batch
                 self._changed.wait()
         return None
 
     def _lost(self, worker: object, why: str) -> None:
         """Requeue the batch of a lost worker, or fail it after several losses."""
         with self._changed:
-            given_up = self._queue.lost(worker)
+            batch = self._queue.lost(worker)
             self._changed.notify()
-        if given_up is not None:
-            batch: JudgeBatch = given_up.payload
-            failed = Failed(f"lost {given_up.losses} workers while judging it: {why}")
+        if batch is not None:
+            failed = Failed(f"lost {batch.losses} workers while judging it: {why}")
             batch.answer.set_result(JudgedBatch([failed] * len(batch.turns), None, 0.0))
 
     def _exclude(self, place: WorkerPlace[W]) -> None:
@@ -203,8 +185,8 @@ class WorkerGroup(Generic[W]):
             if self._free and not self._at_work:  # try the next machine
                 self._add_worker()
             self._changed.notify()
-        for task in abandoned:
-            task.payload.answer.set_result(JudgedBatch((), why, 0.0))
+        for batch in abandoned:
+            batch.answer.set_result(JudgedBatch((), why, 0.0))
 
     def _start(self, place: WorkerPlace[W]) -> W:
         worker = place.start(self._stopping)

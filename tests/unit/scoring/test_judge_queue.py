@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from live_eval.scoring.judge_queue import JudgeQueue, QueuedBatch
+from dataclasses import replace
+from typing import Any
+
+from live_eval.scoring.judge_queue import JudgeBatch, JudgeQueue
+from tests.unit.scoring.test_scoring_run import READER
 
 
-def queue_of(*judges: str) -> tuple[JudgeQueue, list[QueuedBatch]]:
-    queue, tasks = JudgeQueue(), [QueuedBatch(judge, number) for number, judge in enumerate(judges)]
+def batch_of(judge: str, **facts: Any) -> JudgeBatch:
+    return JudgeBatch(replace(READER, name=judge, **facts), "1", ())
+
+
+def queue_of(*judges: str) -> tuple[JudgeQueue, list[JudgeBatch]]:
+    queue, tasks = JudgeQueue(), [batch_of(judge) for judge in judges]
     for task in tasks:
         queue.add(task)
     return queue, tasks
@@ -56,22 +64,22 @@ def test_a_batch_that_a_worker_could_not_begin_is_no_loss() -> None:
 
 
 def test_workers_load_different_judges_the_longest_first_and_then_those_of_the_same_packages() -> None:
-    torch, onnx = frozenset({"torch"}), frozenset({"onnxruntime"})
+    torch, onnx = ("torch",), ("onnxruntime",)
     queue = JudgeQueue()
     for judge, packages, effort in (
-        ("bleu", frozenset[str](), 0.0),
+        ("bleu", (), 0.0),
         ("nisqa", torch, 0.1),
         ("distillmos", torch, 0.8),
         ("dnsmos", onnx, 0.6),
         ("prosody", onnx, 0.07),
     ):
-        queue.add(QueuedBatch(judge, judge, packages, effort))
+        queue.add(batch_of(judge, packages=packages, effort=effort))
 
     def next_of(worker: str) -> str:
         task = queue.next_for(worker)
         assert task is not None
         queue.finished(worker)
-        return task.judge
+        return task.spec.name
 
     assert [next_of(worker) for worker in ("one", "two", "one", "two", "one")] == [
         "distillmos",

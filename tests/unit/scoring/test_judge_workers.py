@@ -12,7 +12,8 @@ import pytest
 from live_eval.audio import Audio
 from live_eval.judging import Failed, JudgedTurn, Need, Scored
 from live_eval.scoring.judge_pool import JudgedBatch
-from live_eval.scoring.judge_workers import JudgeBatch, WorkerGroup, WorkerPlace
+from live_eval.scoring.judge_queue import JudgeBatch
+from live_eval.scoring.judge_workers import WorkerGroup, WorkerPlace
 from tests.unit.scoring.test_scoring_run import READER, a_case
 
 TURNS = [JudgedTurn(turn_id=name, case=a_case(name), reply_text=name) for name in ("a", "bb")]
