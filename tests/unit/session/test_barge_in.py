@@ -1,6 +1,5 @@
 """A user who speaks over the reply: over memory, with a fake clock."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, SpeechBoundaries, TurnMode, Variant
 from tests.unit.session.scripted import Interrupting
 from tests.unit.session.test_dialogues import TalkingDialect
-from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, beside, ears
 
 RATE = 24_000
 LOUD = (8_000 * np.sin(2 * np.pi * 200 * np.arange(RATE // 10) / RATE)).astype("<i2").tobytes()
@@ -80,31 +79,33 @@ class StreamDialect(ToyDialect):
         return [StreamAudio(data, Codec(CodecName.PCM16, RATE))]
 
 
-async def spoken(clock: FakeClock, heard: Heard, utterance: Utterance) -> None:
+async def spoken(heard: Heard, utterance: Utterance) -> None:
     """Wait until all frames that hold only speech of an utterance have come."""
     frame = utterance.frames[0]
-    while sum(message[-2:] == frame[-2:] for _, message in heard if isinstance(message, bytes)) < len(
-        utterance.frames
-    ):
-        await clock.sleep_until(clock.now_ns() + MS)
+    await heard.until(
+        lambda: (
+            sum(message[-2:] == frame[-2:] for message in heard.messages if isinstance(message, bytes))
+            >= len(utterance.frames)
+        )
+    )
 
 
-async def begun(clock: FakeClock, heard: Heard, utterance: Utterance) -> None:
-    while not any(message[-2:] == utterance.frames[0][-2:] for _, message in heard if len(message) == 960):
-        await clock.sleep_until(clock.now_ns() + MS)
+async def begun(heard: Heard, utterance: Utterance) -> None:
+    last = utterance.frames[0][-2:]
+    await heard.until(lambda: any(message[-2:] == last for message in heard.messages if len(message) == 960))
 
 
 async def yields(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
     """Send a long answer at once, stop it 250 ms after the first frame of the interruption, answer that."""
     peer.send("ready")
-    await spoken(clock, heard, TURN)
+    await spoken(heard, TURN)
     for word in ("begin a", "silence a", *["audio a"] * 30):
         peer.send(word)
-    await begun(clock, heard, INTERRUPTION)
+    await begun(heard, INTERRUPTION)
     await clock.sleep_until(clock.now_ns() + 250 * MS)
     for word in ("hears j", "interrupted a", "cancelled a"):
         peer.send(word)
-    await spoken(clock, heard, INTERRUPTION)
+    await spoken(heard, INTERRUPTION)
     await clock.sleep_until(clock.now_ns() + 400 * MS)
     for word in ("begin b", *["audio b"] * 5, "end b"):
         peer.send(word)
@@ -113,10 +114,10 @@ async def yields(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
 async def bursts(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
     """Send a long answer at once, and its end; it is heard for three seconds."""
     peer.send("ready")
-    await spoken(clock, heard, TURN)
+    await spoken(heard, TURN)
     for word in ("begin a", *["audio a"] * 30, "end a"):
         peer.send(word)
-    await spoken(clock, heard, INTERRUPTION)
+    await spoken(heard, INTERRUPTION)
     for word in ("begin b", *["audio b"] * 5, "end b"):
         peer.send(word)
 
@@ -147,15 +148,10 @@ async def converse(
 ) -> tuple[list[TurnCapture], Interrupting]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
-    heard: Heard = []
+    heard = Heard()
     session = Session(dialect or LoudDialect(), lambda _: transport, clock, turn_mode=mode, limits=limits)
     speaker = speaker or Interrupting(TURN, INTERRUPTION, after_ns=after_ns, rate_hz=RATE)
-    listening = asyncio.create_task(ears(peer, heard))
-    playing = asyncio.create_task(endpoint(peer, clock, heard))  # type: ignore[operator]
-    captures = await session.run(speaker)
-    playing.cancel()
-    listening.cancel()
-    await asyncio.gather(playing, listening, return_exceptions=True)
+    captures = await beside(session.run(speaker), ears(peer, heard), endpoint(peer, clock, heard))
     return captures, speaker
 
 
@@ -224,7 +220,7 @@ async def test_the_wait_for_an_endpoint_that_talks_through_the_user_is_bounded()
 
     async def never_stops(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
-        await spoken(clock, heard, TURN)
+        await spoken(heard, TURN)
         for number in range(200):
             peer.send("loud" if number < 75 else "quiet")
             await clock.sleep_until(clock.now_ns() + 100 * MS)
@@ -251,10 +247,10 @@ async def test_the_wait_for_an_endpoint_that_talks_through_the_user_is_bounded()
 async def test_an_interrupted_turn_with_an_error_has_failed(word: str, kind: FailureKind) -> None:
     async def breaks(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
-        await spoken(clock, heard, TURN)
+        await spoken(heard, TURN)
         for said in ("begin a", *["audio a"] * 30, word):
             peer.send(said)
-        await spoken(clock, heard, INTERRUPTION)
+        await spoken(heard, INTERRUPTION)
         for said in ("begin b", *["audio b"] * 5, "end b"):
             peer.send(said)
 
@@ -270,10 +266,10 @@ async def test_speech_after_the_reply_was_heard_is_not_an_interruption() -> None
 
     async def says_little(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
-        await spoken(clock, heard, TURN)
+        await spoken(heard, TURN)
         for said in ("begin a", "audio a", "end a"):
             peer.send(said)
-        await spoken(clock, heard, INTERRUPTION)
+        await spoken(heard, INTERRUPTION)
         for said in ("begin b", *["audio b"] * 5, "end b"):
             peer.send(said)
 
@@ -298,10 +294,10 @@ class StoppingDialect(LoudDialect):
 async def burst_then_answer(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
     """Send all of the answer but its end at once; then answer the interruption."""
     peer.send("ready")
-    await spoken(clock, heard, TURN)
+    await spoken(heard, TURN)
     for word in ("begin a", *["audio a"] * 30):
         peer.send(word)
-    await spoken(clock, heard, INTERRUPTION)
+    await spoken(heard, INTERRUPTION)
     for word in ("cancelled a", "begin b", *["audio b"] * 5, "end b"):
         peer.send(word)
 
@@ -349,7 +345,7 @@ class Leaving(Interrupting):
 async def test_a_session_that_ends_before_the_answer_fails(waits: int, kind: FailureKind | None) -> None:
     async def answers_slowly(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
-        await spoken(clock, heard, TURN)
+        await spoken(heard, TURN)
         await clock.sleep_until(clock.now_ns() + 200 * MS)
         for said in ("begin a", *["audio a"] * 30):
             peer.send(said)

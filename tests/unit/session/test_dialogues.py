@@ -1,6 +1,5 @@
 """Dialogues over memory, with a fake clock: several turns in one session take no time."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -30,7 +29,7 @@ from live_eval.testing.fake_clock import FakeClock
 from live_eval.testing.memory_transport import MemoryPeer, memory_pair
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, SpeechKind, TurnMode, Variant
-from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, ears
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, beside, ears
 
 PAUSE_NS = 600 * MS
 CHUNK = bytes([1, 0]) * 2400
@@ -60,7 +59,7 @@ class Stage:
 
     peer: MemoryPeer
     clock: FakeClock
-    heard: Heard = field(default_factory=list)
+    heard: Heard = field(default_factory=Heard)
 
     async def after(self, ms: int) -> None:
         """Let time pass."""
@@ -68,8 +67,11 @@ class Stage:
 
     async def spoken(self, turns: int) -> None:
         """Wait until so many turns are spoken."""
-        while sum(message == FRAME for _, message in self.heard) < turns * len(TURN.frames):
-            await self.after(1)
+        await self.frames(turns * len(TURN.frames))
+
+    async def frames(self, number: int) -> None:
+        """Wait until so many frames of speech are spoken."""
+        await self.heard.until(lambda: self.heard.messages.count(FRAME) >= number)
 
     def say(self, *words: str) -> None:
         """Send messages."""
@@ -112,12 +114,8 @@ async def converse(
         stage.say("ready")
         await play(stage)
 
-    listening = asyncio.create_task(ears(peer, stage.heard))
-    playing = asyncio.create_task(act())
-    captures = await session.converse(said or [TURN] * turns, pause_ns=PAUSE_NS, greeting_ns=greeting_ns)
-    playing.cancel()
-    listening.cancel()
-    await asyncio.gather(playing, listening, return_exceptions=True)
+    holding = session.converse(said or [TURN] * turns, pause_ns=PAUSE_NS, greeting_ns=greeting_ns)
+    captures = await beside(holding, ears(peer, stage.heard), act())
     return captures, stage, session
 
 
@@ -190,8 +188,7 @@ async def test_late_audio_belongs_to_its_own_turn() -> None:
         stage.say("committed i")
         await stage.after(300)
         stage.reply("a")
-        while sum(message == FRAME for _, message in stage.heard) < len(TURN.frames) + 10:
-            await stage.after(1)
+        await stage.frames(len(TURN.frames) + 10)
         stage.say("audio a", "text a", "heard i", "end a")
         await stage.spoken(2)
         stage.say("committed j", "heard j")

@@ -1,13 +1,11 @@
 """A person who speaks through a device: an hour in seconds, without a sound card."""
 
-import asyncio
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from live_eval.dialect import Message
 from live_eval.errors import FailureKind
 from live_eval.session import Session
 from live_eval.session.live_speaker import Live
@@ -17,7 +15,7 @@ from live_eval.testing.fake_clock import FakeClock
 from live_eval.testing.memory_transport import memory_pair
 from live_eval.types import TurnMode
 from tests.unit.session.devices import Device
-from tests.unit.session.toy import LIMITS, ToyDialect, answers, ears
+from tests.unit.session.toy import LIMITS, Heard, ToyDialect, answers, beside, ears
 
 MS = 1_000_000
 
@@ -170,7 +168,7 @@ async def test_a_session_with_a_live_speaker() -> None:
     transport, peer = memory_pair(clock)
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Scripted((200, 900)))
-    heard: list[tuple[int, Message]] = []
+    heard = Heard()
 
     async def device() -> None:
         for number in range(250):
@@ -178,11 +176,7 @@ async def test_a_session_with_a_live_speaker() -> None:
             live.push(counted(number * BLOCK, (number + 1) * BLOCK), clock.now_ns())
         live.stop()
 
-    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), device(), answers(peer, clock, heard))]
-    (capture,) = await session.run(live)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    (capture,) = await beside(session.run(live), ears(peer, heard), device(), answers(peer, clock, heard))
     assert capture.failure is None
     assert capture.trace.boundaries is not None
     assert capture.trace.onset_ns == pytest.approx((200 + 60) * MS, abs=MS)
@@ -197,7 +191,7 @@ async def test_a_persevering_user_continues_without_an_answer() -> None:
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     utterances = Scripted((200, 900), (8_200, 8_900))
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=utterances)
-    heard: list[tuple[int, Message]] = []
+    heard = Heard()
 
     async def device() -> None:
         for number in range(600):
@@ -211,11 +205,8 @@ async def test_a_persevering_user_continues_without_an_answer() -> None:
         for message in ("stopped", "begin", "audio", "end"):
             peer.send(message)
 
-    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), device(), answers_the_second())]
-    first, second = await session.run(live, survives_failures=True)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    holding = session.run(live, survives_failures=True)
+    first, second = await beside(holding, ears(peer, heard), device(), answers_the_second())
     assert first.failure is not None
     assert first.failure.kind is FailureKind.NO_RESPONSE
     assert second.failure is None

@@ -1,6 +1,5 @@
 """A script of utterances, each at its moment of the conversation: over memory, with a fake clock."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +19,7 @@ from live_eval.timing import ResponseStatus
 from live_eval.types import Anchor, AnchorKind, SpeechBoundaries, SpeechKind, TurnMode
 from tests.unit.session.test_barge_in import RATE, LoudDialect, StreamDialect
 from tests.unit.session.toy import LIMITS as SHORT
-from tests.unit.session.toy import MS, Heard, ToyDialect, ears
+from tests.unit.session.toy import MS, Heard, ToyDialect, beside, ears
 
 FRAME_NS = 20 * MS
 SAMPLE_NS = 1_000_000_000 // RATE + 1
@@ -65,8 +64,7 @@ class Stage:
     async def said(self, mark: int) -> None:
         """Wait until the sound of an utterance has come whole."""
         sound = mark.to_bytes(2, "little")
-        while (b"".join(self.bytes).count(sound)) < 300 * RATE // 1000:
-            await self.after(1)
+        await self.heard.until(lambda: b"".join(self.bytes).count(sound) >= 300 * RATE // 1000)
 
     @property
     def bytes(self) -> list[bytes]:
@@ -91,17 +89,12 @@ async def converse(
 ) -> tuple[list[TurnCapture], Stage]:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
-    heard: Heard = []
+    heard = Heard()
     stage = Stage(peer, clock, heard)
     session = Session(
         dialect or LoudDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS
     )
-    listening = asyncio.create_task(ears(peer, heard))
-    playing = asyncio.create_task(play(stage))
-    captures = await session.converse(utterances)
-    playing.cancel()
-    listening.cancel()
-    await asyncio.gather(playing, listening, return_exceptions=True)
+    captures = await beside(session.converse(utterances), ears(peer, heard), play(stage))
     return captures, stage
 
 

@@ -23,7 +23,7 @@ from live_eval.session.capture import TurnCapture
 from live_eval.testing.fake_clock import FakeClock
 from live_eval.testing.memory_transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.types import TurnMode
-from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, answers, ears
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, answers, beside, ears
 
 Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Coroutine[Any, Any, None]]
 
@@ -52,21 +52,16 @@ async def hold(
         assert slots is not None
         others.enter_context(slots.slot(TURN.frame_ns))
     transport, peer = memory_pair(clock, down=down, refuse=refuse)
-    heard: Heard = []
+    heard = Heard()
     session = Session(
         dialect or ToyDialect(), lambda _: transport, clock, turn_mode=mode, limits=LIMITS, slots=slots
     )
-    listening = asyncio.create_task(ears(peer, heard))
-    playing = asyncio.create_task(endpoint(peer, clock, heard))
     with others:
-        (capture,) = await session.converse([TURN])
-    playing.cancel()
-    listening.cancel()
-    await asyncio.gather(playing, listening, return_exceptions=True)
+        (capture,) = await beside(session.converse([TURN]), ears(peer, heard), endpoint(peer, clock, heard))
     return capture, heard, session
 
 
-def frames(heard: Heard) -> Heard:
+def frames(heard: Heard) -> list[tuple[int, bytes]]:
     return [(at, message) for at, message in heard if isinstance(message, bytes)]
 
 
@@ -132,13 +127,9 @@ async def test_loading_for_the_first_connection_is_not_part_of_connect() -> None
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     loading: Any = LoadingTransport(clock, transport)
-    heard: Heard = []
+    heard = Heard()
     session = Session(ToyDialect(), lambda _: loading, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
-    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard))]
-    (capture,) = await session.converse([TURN])
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    (capture,) = await beside(session.converse([TURN]), ears(peer, heard), answers(peer, clock, heard))
     assert capture.failure is None
     assert (capture.trace.dial_ns, capture.trace.ready_ns) == (28 * MS, 30 * MS)
 
@@ -146,7 +137,7 @@ async def test_loading_for_the_first_connection_is_not_part_of_connect() -> None
 async def test_a_pause_of_the_process_is_harmless_while_the_user_speaks() -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
-    heard: Heard = []
+    heard = Heard()
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     timed = {-1: session.timed()}
 
@@ -155,11 +146,8 @@ async def test_a_pause_of_the_process_is_harmless_while_the_user_speaks() -> Non
             await clock.sleep_until(at_ms * MS)
             timed[at_ms] = session.timed()
 
-    tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard), watch())]
-    await session.converse([TURN])  # the user speaks from 50 to 1,050 ms, to the end of their speech at 950
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    # The user speaks from 50 to 1,050 ms, to the end of their speech at 950.
+    await beside(session.converse([TURN]), ears(peer, heard), answers(peer, clock, heard), watch())
     assert timed == {-1: False, 10: True, 200: False, 700: False, 800: True, 1_200: True}
 
 
@@ -168,7 +156,7 @@ async def test_a_finished_session_leaves_no_reference_cycles(
 ) -> None:
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
-    heard: Heard = []
+    heard = Heard()
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     tasks = [asyncio.create_task(task) for task in (ears(peer, heard), answers(peer, clock, heard))]
     await session.converse([TURN])
@@ -182,8 +170,7 @@ async def test_a_finished_session_leaves_no_reference_cycles(
 
 async def committed(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
     peer.send("ready")
-    while "commit" not in [message for _, message in heard]:
-        await clock.sleep_until(clock.now_ns() + MS)
+    await heard.until(lambda: "commit" in heard.messages)
     peer.send("committed")
     await clock.sleep_until(clock.now_ns() + 500 * MS)
     for message in ("begin", "audio", "end"):
@@ -373,8 +360,7 @@ async def test_a_timer_set_before_the_session_is_ready_fires_in_time() -> None:
     async def waits(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         await clock.sleep_until(100 * MS)
         peer.send("wait")
-        while "timer poll" not in [message for _, message in heard]:
-            await clock.sleep_until(clock.now_ns() + MS)
+        await heard.until(lambda: "timer poll" in heard.messages)
         await answers(peer, clock, heard)
 
     capture, heard, _ = await hold(waits, dialect=Waiting())
@@ -464,7 +450,7 @@ async def test_an_unread_farewell_does_not_fail_the_turn() -> None:
         await close(code, reason)
 
     transport.send, transport.close = clogged, closing  # type: ignore[method-assign]
-    heard: Heard = []
+    heard = Heard()
     session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
     listening = asyncio.create_task(ears(peer, heard))
     playing = asyncio.create_task(answers(peer, clock, heard))
@@ -494,7 +480,7 @@ async def test_a_session_that_is_cancelled_closes_its_connection_and_leaves_no_t
     holding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await holding
-    heard: Heard = []
+    heard = Heard()
     await ears(peer, heard)  # which ends with the connection
     assert bool(heard) == (at_ms > 20)
     await clock.sleep_until(clock.now_ns() + 10_000 * MS)

@@ -22,7 +22,7 @@ from live_eval.dialect import (
     SessionReady,
     SetTimer,
 )
-from live_eval.errors import ConnectError, FailureKind, TransportClosedError
+from live_eval.errors import ConnectError, FailureKind
 from live_eval.session import Session, Utterance
 from live_eval.session.capture import TurnCapture
 from live_eval.session.limits import SessionLimits
@@ -30,6 +30,7 @@ from live_eval.testing import FakeClock, MemoryPeer, MemoryTransport, memory_pai
 from live_eval.timing import ResponseStatus, measure
 from live_eval.transport import Transport
 from live_eval.types import SpeechBoundaries, StampKind, TurnMode
+from tests.unit.session.toy import Heard, ears
 
 MS = 1_000_000
 FRAME = bytes(640)
@@ -149,16 +150,6 @@ class Lingering:
 
 
 Endpoint = Callable[[MemoryPeer, FakeClock], Coroutine[Any, Any, None]]
-Heard = list[tuple[int, Message]]
-
-
-async def ears(peer: MemoryPeer, heard: Heard) -> None:
-    while True:
-        try:
-            arrival = await peer.receive()
-        except TransportClosedError:
-            return
-        heard.append((arrival.at_ns, arrival.message))
 
 
 async def hold(
@@ -177,7 +168,7 @@ async def hold(
     def connect(_: Clock) -> Transport:
         number = len(heard)
         transport, peer = memory_pair(clock, refuse=refuse if number else None)
-        heard.append([])
+        heard.append(Heard())
         tasks.append(asyncio.create_task(ears(peer, heard[number])))
         tasks.append(asyncio.create_task(endpoints[min(number, len(endpoints) - 1)](peer, clock)))
         return Slow(clock, transport) if number else Lingering(clock, transport, closes_in_ns)
@@ -335,7 +326,7 @@ async def test_stamping_covers_the_connections_that_a_turn_used() -> None:
         tasks.append(
             asyncio.create_task((says(*words) if not connections else says((4_500, "reply2")))(peer, clock))
         )
-        tasks.append(asyncio.create_task(ears(peer, [])))
+        tasks.append(asyncio.create_task(ears(peer, Heard())))
         connections.append(connection)
         return connection
 

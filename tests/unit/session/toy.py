@@ -1,7 +1,8 @@
 """A dialect of single words and its endpoint, for tests of the session."""
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from live_eval.audio import Codec, CodecName
 from live_eval.dialect import (
@@ -36,7 +37,29 @@ TURN = Utterance(
     boundaries=SpeechBoundaries(onset_ns=100 * MS, voice_end_ns=900 * MS),
 )
 LIMITS = SessionLimits(ready_s=2, reply_s=5, stall_s=3, max_reply_s=20, linger_s=0.2)
-Heard = list[tuple[int, Message]]
+_T = TypeVar("_T")
+
+
+class Heard(list[tuple[int, Message]]):
+    """The messages that the endpoint has received, each with its time of arrival."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = asyncio.Event()
+
+    @property
+    def messages(self) -> list[Message]:
+        return [message for _, message in self]
+
+    def take(self, at_ns: int, message: Message) -> None:
+        self.append((at_ns, message))
+        self._more.set()
+        self._more = asyncio.Event()
+
+    async def until(self, enough: Callable[[], bool]) -> None:
+        """Wait for further messages until `enough`."""
+        while not enough():
+            await self._more.wait()
 
 
 class ToyDialect:
@@ -95,15 +118,25 @@ async def ears(peer: MemoryPeer, heard: Heard) -> None:
             arrival = await peer.receive()
         except TransportClosedError:
             return
-        heard.append((arrival.at_ns, arrival.message))
+        heard.take(arrival.at_ns, arrival.message)
+
+
+async def beside(session: Coroutine[Any, Any, _T], *others: Coroutine[Any, Any, None]) -> _T:
+    """Return the result of a session while `others` run, and cancel them at its end."""
+    tasks = [asyncio.create_task(other) for other in others]
+    try:
+        return await session
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def answers(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
     """Ready after 30 ms; answers 400 ms after the 45th frame."""
     await clock.sleep_until(30 * MS)
     peer.send("ready")
-    while len([m for _, m in heard if isinstance(m, bytes)]) < 45:
-        await clock.sleep_until(clock.now_ns() + MS)
+    await heard.until(lambda: sum(isinstance(message, bytes) for message in heard.messages) >= 45)
     await clock.sleep_until(clock.now_ns() + 300 * MS)
     peer.send("stopped")
     await clock.sleep_until(clock.now_ns() + 100 * MS)
