@@ -3,13 +3,14 @@
 All relations are computed over the same recordings (script, variant, source), regardless of the question:
 
 * correlations: rank correlations between answer accuracy and a metric of another level. Values are averaged
-by recording; recordings with both values are then averaged by script or attribute. * cue recognised: ratings
-of replies to recordings whose cue was recognised, minus ratings of other replies. A cue counts as recognised
-if every question about it was answered correctly: questions of the coarse-grained type, of the cue's
-dimension, or of a type not in the paper. Recordings without such a question and neutral recordings are
-excluded. The difference is not necessarily causal: a cue that is hard to recognise may also be hard to reply
-to. * speech source: scores of human minus synthetic recordings, paired by task, script, variant and question
-type.
+  by recording; recordings with both values are then averaged by script or attribute.
+* cue recognised: ratings of replies to recordings whose cue was recognised, minus ratings of other replies. A
+  cue counts as recognised if every question about it was answered correctly: questions of the coarse-grained
+  type, of the cue's dimension, or of a type not in the paper. Recordings without such a question and neutral
+  recordings are excluded. The difference is not necessarily causal: a cue that is hard to recognise may also
+  be hard to reply to.
+* speech source: scores of human minus synthetic recordings, paired by task, script, variant and question
+  type.
 
 Dialogue turns are excluded because their replies depend on earlier turns. Values from fewer than
 `MIN_CLUSTERS` scripts or attributes are missing, with the reason.

@@ -4,10 +4,13 @@ On continuous media, an endpoint does not report the end of a reply, and most re
 user has spoken over a reply, audio after a pause is either the rest of that reply or another reply:
 
 * the same reply, if it resumes before the user has finished the interruption, or within a gap between words
-(250 ms); * another reply, if the endpoint reported a stop in between; * another reply, if the pause is longer
-than the endpoint's own pauses by the factor `_MARGIN`, or than the silence that ends every reply of the run
-(`SessionLimits.silence_s`); * the same reply, if it resumes sooner after the user's words than the endpoint
-has ever answered (`_SOONER`); * unknown otherwise (`AgentSpeech.unsure`).
+  (250 ms);
+* another reply, if the endpoint reported a stop in between;
+* another reply, if the pause is longer than the endpoint's own pauses by the factor `_MARGIN`, or than the
+  silence that ends every reply of the run (`SessionLimits.silence_s`);
+* the same reply, if it resumes sooner after the user's words than the endpoint has ever answered
+  (`_SOONER`);
+* unknown otherwise (`AgentSpeech.unsure`).
 
 An endpoint's own pauses are those inside its uninterrupted replies in the run, except replies that follow
 another reply so closely that they may be the rest of it. Pauses are known up to the length that at least
