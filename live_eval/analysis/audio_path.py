@@ -131,15 +131,15 @@ def check_audio_path(categories: Mapping[str, CategoryCount]) -> AudioPathCheck:
     )
 
 
-def exact_interval(correct: int, items: int, level: float = 0.95) -> Interval:
-    """Return the exact interval of a binomial share in percent (Clopper and Pearson, Biometrika 26:4, 1934).
+def exact_interval(correct: int, items: int) -> Interval:
+    """Return the exact 95 % interval of a binomial share, in percent (Clopper and Pearson, Biometrika 26:4).
 
     >>> exact_interval(0, 10)  # doctest: +ELLIPSIS
     Interval(low=0.0, high=30.84...)
     """
     from scipy.stats import beta
 
-    tail = (1 - level) / 2
+    tail = 0.025
     low = 0.0 if correct == 0 else float(beta.ppf(tail, correct, items - correct + 1))
     high = 1.0 if correct == items else float(beta.ppf(1 - tail, correct + 1, items - correct))
     return Interval(100.0 * low, 100.0 * high)

@@ -30,6 +30,7 @@ _WINDOW_S = 0.02
 _PAUSE_DB = 20.0
 # About one syllable: a shorter window would raise consonants to the level of vowels.
 _EVENED_S = 0.2
+_FRAME_S = 0.02
 
 
 def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
@@ -41,12 +42,12 @@ def add_noise(audio: Audio, snr_db: float, seed: int = 0) -> Audio:
     return mix_noise(audio, np.random.default_rng(seed).standard_normal(len(audio.samples)), snr_db)
 
 
-def drop_frames(audio: Audio, share: float, seed: int = 0, frame_ms: float = 20.0) -> Audio:
-    """Set a share of the frames to zero, like packet loss without concealment.
+def drop_frames(audio: Audio, share: float, seed: int = 0) -> Audio:
+    """Set a share of the frames of 20 ms to zero, like packet loss without concealment.
 
     ``round(share · frames)`` frames are drawn without replacement from all frames, including pauses.
     """
-    step = max(1, round(frame_ms * audio.rate_hz / 1000))
+    step = max(1, round(_FRAME_S * audio.rate_hz))
     frames = -(-len(audio.samples) // step)
     samples = audio.samples.copy()
     lost = np.random.default_rng(seed).choice(frames, round(share * frames), replace=False) if frames else ()

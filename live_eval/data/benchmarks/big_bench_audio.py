@@ -22,7 +22,7 @@ from live_eval.errors import DataError
 from live_eval.files import read_text
 from live_eval.types import BenchmarkItem, Case, ScoringRule, Task, Variant
 
-__all__ = ["ANSWERS", "CATEGORIES", "find"]
+__all__ = ["ANSWERS", "find"]
 
 ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -33,9 +33,6 @@ ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """The possible answers by category; none for a number."""
-
-CATEGORIES = tuple(ANSWERS)
-"""The four categories."""
 
 
 def find(path: Path, spec: BenchmarkSpec) -> PlacedBenchmark | None:
