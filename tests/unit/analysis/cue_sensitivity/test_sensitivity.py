@@ -1,6 +1,7 @@
 """Cue sensitivity of runs whose endpoint's hearing is known, and what the command says of them."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -85,9 +86,21 @@ def hearing(case: Case) -> str:
     return {"target": "hush", "neutral": "plain", "alternative": "wow"}[case.variant] + f" {case.script_id}"
 
 
-@pytest.mark.parametrize(("says", "hears"), [(deaf, False), (hearing, True)])
-def test_a_whole_run(tmp_path: Path, says: Callable[[Case], str], hears: bool) -> None:
-    path = a_run(tmp_path / "run", says)
+@pytest.fixture(scope="module")
+def deaf_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose replies follow the words alone."""
+    return a_run(tmp_path_factory.mktemp("deaf") / "run", deaf)
+
+
+@pytest.fixture(scope="module")
+def hearing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose replies follow the words and the voice."""
+    return a_run(tmp_path_factory.mktemp("hearing") / "run", hearing)
+
+
+@pytest.mark.parametrize(("name", "hears"), [("deaf_run", False), ("hearing_run", True)])
+def test_a_whole_run(request: pytest.FixtureRequest, name: str, hears: bool) -> None:
+    path = request.getfixturevalue(name)
     with RunReader.open(path) as run, ScoreReader.open(path) as scores:
         found = cue_sensitivity(run, scores, embedder=Bags())
     assert found.components == ("meaning", "prosody")
@@ -115,10 +128,12 @@ def test_replies_without_texts_are_compared_by_their_delivery(tmp_path: Path) ->
     assert found.notes == ("no reply has a text, so only the delivery is compared",)
 
 
-def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
-    path = a_run(tmp_path / "run", hearing)
-    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--json"])
+def test_the_command_in_json_and_in_words(tmp_path: Path, hearing_run: Path) -> None:
+    path = hearing_run
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--seed", "7", "--json"])
     assert done.exit_code == 0, done.output
+    assert [json.loads(done.stdout)[name] for name in ("run", "seed")] == [str(path), 7]
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--json"])
     overall = json.loads(done.stdout)["overall"]
     assert overall["low"] <= overall["effect"] <= overall["high"]
     assert overall["p"] < 0.01
@@ -126,6 +141,8 @@ def test_the_command_in_json_and_in_words(tmp_path: Path) -> None:
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     printed = f"repeats of one recording: {overall['effect']:.2f} (95 % interval {overall['low']:.2f} to "
     assert f"Replies differ more between styles than between {printed}" in told.stdout
+    assert "- 2 of 2 attributes are not shown: fewer than 5 scripts" in told.stdout
+    assert "- 1 turn excluded: the turn failed" in told.stdout
     shown = CliRunner().invoke(cli, ["show", str(path), "--json"])
     found = json.loads(shown.stdout)["cue_sensitivity"]
     assert {name: found[name] for name in overall} == overall, "a page shows the value of this command"
@@ -201,8 +218,8 @@ def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None
     assert found.overall.estimate.value == pytest.approx(pitch / words, rel=0.1), "12 pairs are drawn of each"
 
 
-def test_a_version_of_a_judge_that_is_not_complete_does_not_count(tmp_path: Path) -> None:
-    path = a_run(tmp_path / "run", deaf)
+def test_a_version_of_a_judge_that_is_not_complete_does_not_count(deaf_run: Path, tmp_path: Path) -> None:
+    path = shutil.copytree(deaf_run, tmp_path / "run")
     with RunReader.open(path) as run:
         turns = [turn.turn_id for turn in run.turns() if turn.captured]
 
@@ -245,20 +262,6 @@ def test_scripts_whose_prompts_differ_by_style_are_excluded(tmp_path: Path, apar
         assert found.overall.estimate.reason == reason
 
 
-def test_attributes_with_too_few_scripts_are_counted_and_a_turn_is_one(tmp_path: Path) -> None:
-    path = a_run(tmp_path / "run", hearing)
-    told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
-    assert "- 2 of 2 attributes are not shown: fewer than 5 scripts" in told.stdout
-    assert "- 1 turn excluded: the turn failed" in told.stdout
-
-
-def test_the_json_names_the_run_and_the_seed(tmp_path: Path) -> None:
-    path = a_run(tmp_path / "run", deaf)
-    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words", "--seed", "7", "--json"])
-    found = json.loads(done.stdout)
-    assert (found["run"], found["seed"]) == (str(path), 7)
-
-
 def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["cue-sensitivity", str(tmp_path), "--seed", "-1"])
     assert done.exit_code == 2
@@ -266,22 +269,21 @@ def test_a_negative_seed_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_the_sentence_model_a_note_gives_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deaf_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = a_run(tmp_path / "run", deaf)
     monkeypatch.setattr(
         "live_eval.scoring.judge_runner.missing_requirements", lambda *_: "needs the weights of X"
     )
-    asked = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--meaning"])
+    asked = CliRunner().invoke(cli, ["cue-sensitivity", str(deaf_run), "--meaning"])
     assert isinstance(asked.exception, UsageError)
     assert str(asked.exception) == "--meaning: semsim cannot run here: needs the weights of X"
-    done = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--json"])
+    done = CliRunner().invoke(cli, ["cue-sensitivity", str(deaf_run), "--json"])
     assert done.exit_code == 0
     assert "(semsim cannot run here: needs the weights of X)" in json.loads(done.stdout)["notes"][0]
 
 
 def test_each_measure_is_computed_once_however_many_attributes_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deaf_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: Counter[str] = Counter()
 
@@ -292,8 +294,7 @@ def test_each_measure_is_computed_once_however_many_attributes_there_are(
         return scripts_of(measures, replies, seed=seed)
 
     monkeypatch.setattr("live_eval.analysis.cue_sensitivity.sensitivity.scripts_of", counted)
-    path = a_run(tmp_path / "run", deaf)
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
+    with RunReader.open(deaf_run) as run, ScoreReader.open(deaf_run) as scores:
         found = cue_sensitivity(run, scores)
     assert len(found.attributes) == 2
     assert computed == {"overall": 1, "words": 1, "prosody": 1}
