@@ -1,4 +1,4 @@
-"""What opens files in folders from somebody else refuses links, pipes and devices."""
+"""Files in untrusted folders are opened without following links, pipes and devices."""
 
 from __future__ import annotations
 
@@ -85,13 +85,15 @@ ALLOWED = {
 """Functions that open files in another way than through `live_eval.files`, and why they may."""
 
 
-def opened_in(tree: ast.AST) -> Iterator[str]:
-    """Yield each function (``Class.function``) of a module that opens a file by itself.
+def opened_in(tree: ast.AST) -> list[str]:
+    """Return each function (``Class.function``) of a module that opens a file by itself.
 
     Files that `atomic_write` yields, calls with `private_opener`, and data in memory are none.
     """
 
-    def visit(node: ast.AST, name: str, safe: set[str]) -> Iterator[str]:
+    found: list[str] = []  # collected, because nested generators cost time for each level of the tree
+
+    def visit(node: ast.AST, name: str, safe: set[str]) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name, safe = f"{name}.{node.name}".lstrip("."), {*safe, *safe_in(node)}
         match node:
@@ -102,18 +104,19 @@ def opened_in(tree: ast.AST) -> Iterator[str]:
             ):
                 return
             case ast.Name(id="open", ctx=ast.Load()):
-                yield name
+                found.append(name)
             case ast.Attribute(value=ast.Name(id=owner), attr=attribute) if owner in FUNCTIONS:
                 if attribute in FUNCTIONS[owner]:
-                    yield name
+                    found.append(name)
             case ast.Attribute(value=owner, attr=attribute) if attribute in METHODS:
                 words = ast.unparse(owner)
                 if words not in NO_FILES | safe and (words == "Path" or not words[0].isupper()):
-                    yield name
+                    found.append(name)
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, name, safe)
+            visit(child, name, safe)
 
-    yield from visit(tree, "", set())
+    visit(tree, "", set())
+    return found
 
 
 def opens(called: ast.expr) -> bool:
@@ -164,7 +167,7 @@ def test_no_other_function_opens_files_by_itself() -> None:
     ],
 )
 def test_a_function_that_opens_a_file_is_found(source: str) -> None:
-    assert list(opened_in(ast.parse(source))) == ["f"]
+    assert opened_in(ast.parse(source)) == ["f"]
 
 
 @pytest.fixture
