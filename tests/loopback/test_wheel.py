@@ -1,4 +1,4 @@
-"""The package as it is installed: the sdist and the wheel are complete, and nothing else goes along."""
+"""The installed package: the sdist and the wheel are complete and contain nothing else."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The commands in the documentation exist, with the flags and the values that it gives them."""
+"""The commands in the documentation exist, with their flags and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every module: exported names, plugins' light specifications, documented commands."""
+"""Rules for every module: exported names, cheap plugin specifications, documented commands."""
 
 import ast
 import importlib

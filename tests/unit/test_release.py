@@ -1,4 +1,4 @@
-"""What goes along with a release fits the project: the lock, licences, citation, workflow and container."""
+"""Release files match the project: the lock, licences, citation, workflow and container."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Correlations and Krippendorff's alpha, held against scipy and nltk."""
+"""Correlations and Krippendorff's alpha, compared with scipy and nltk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Greetings are counted apart."""
+"""Greetings are counted separately."""
 
 from __future__ import annotations
 

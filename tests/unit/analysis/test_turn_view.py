@@ -1,4 +1,4 @@
-"""A stored turn with its scores, as pages and exports read it."""
+"""A stored turn and its scores, as read by pages and exports."""
 
 from dataclasses import replace
 from pathlib import Path

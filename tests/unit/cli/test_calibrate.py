@@ -1,4 +1,4 @@
-"""What `live-eval calibrate` prints and keeps of what was measured."""
+"""What `live-eval calibrate` prints and stores."""
 
 from pathlib import Path
 

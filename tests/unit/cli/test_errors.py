@@ -1,4 +1,4 @@
-"""Wrong usage is one line that names the flag, what was given and what was expected."""
+"""A usage error is one line with the flag, the given value and the expected value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `live-eval latency` prints of a campaign."""
+"""The output of `live-eval latency`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where commands write, and what they say where they cannot."""
+"""Output files and streams of commands, and errors when writing fails."""
 
 from __future__ import annotations
 

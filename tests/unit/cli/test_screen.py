@@ -1,4 +1,4 @@
-"""What a run from somebody else says reaches the terminal and pages without control characters."""
+"""Text from an untrusted run is printed without control characters."""
 
 from __future__ import annotations
 

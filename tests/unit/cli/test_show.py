@@ -1,4 +1,4 @@
-"""``show``: a run's figures in the terminal and as JSON."""
+"""A run's metrics in the terminal and as JSON."""
 
 from __future__ import annotations
 

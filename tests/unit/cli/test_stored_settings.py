@@ -1,4 +1,4 @@
-"""What a later command takes from a manifest that may be somebody else's."""
+"""Settings that a command reuses from an untrusted manifest."""
 
 from __future__ import annotations
 

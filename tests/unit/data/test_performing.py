@@ -1,4 +1,4 @@
-"""Scripts that a person performs, and the data set of their takes."""
+"""Scripts for a person to perform, and the data set of the takes."""
 
 import json
 from dataclasses import replace

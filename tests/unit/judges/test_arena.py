@@ -1,4 +1,4 @@
-"""The arena: two replies, heard in order, and which is better."""
+"""The arena: an audio model compares two replies, played in order."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""What judges that ask a model share: prompts, sound to send, answers in JSON."""
+"""Helpers of judges that call a model: prompts, audio parts and JSON answers."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""DistillMOS against the package's own inference, its windows, and weights that are not its."""
+"""DistillMOS against the package's own inference, its windows, and wrong weights."""
 
 import importlib.util
 from dataclasses import replace

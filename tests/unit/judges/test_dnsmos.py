@@ -1,4 +1,4 @@
-"""DNSMOS against numbers of the package speechmos, and against its network uncut."""
+"""DNSMOS against values of the package speechmos, and against its whole network."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""EmoAlign: its classifier against funasr on weights drawn at random, its arithmetic against known voices."""
+"""EmoAlign: its classifier against funasr with random weights, its arithmetic against known voices."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""The option that a reply chooses, and the judge that counts."""
+"""The chosen option of a reply, and the judge that scores it."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""METEOR against nltk's own function, and where WordNet is looked for."""
+"""METEOR against nltk's own function, and the search for WordNet."""
 
 import zipfile
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The rubric: what is asked, what of an answer is read, and what is not asked about."""
+"""The rubric: its prompt, its parser, and turns that it skips."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""UTMOS against the package utmos-pytorch, on weights of the true shape drawn at random."""
+"""UTMOS against the package utmos-pytorch, with random weights of the real shape."""
 
 import pickle
 from collections.abc import Sequence

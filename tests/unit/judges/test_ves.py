@@ -1,4 +1,4 @@
-"""Vocal empathy: what the model is told and hears, and what of an answer is read."""
+"""Vocal empathy: the prompt, the audio sent to the model, and the parser."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""BLEU and ROUGE-L against independent reckoning."""
+"""BLEU and ROUGE-L against independent implementations."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Durations compare with durations, and one that could not be measured compares with nothing."""
+"""Durations are compared with durations; comparing an unmeasured one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of calibrations, and which one a run gets."""
+"""Stored calibrations, and the one that a run uses."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

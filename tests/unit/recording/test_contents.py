@@ -1,4 +1,4 @@
-"""Files of live-eval are distinguished from those of others, and no run begins among those of others."""
+"""live-eval's files are distinguished from others, and no run is created among other files."""
 
 import os
 import re

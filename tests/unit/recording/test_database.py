@@ -1,4 +1,4 @@
-"""Databases from somebody else: their readers finish, and change nothing."""
+"""Untrusted databases: reading terminates and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run in somebody else's folder: links, pipes, paths and forged rows."""
+"""A run in an untrusted folder: links, pipes, paths and forged rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What killed processes leave in a run's folder is found and removed, and nothing else is."""
+"""The leftovers of killed processes are removed from a run folder, and nothing else."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Whether a run is being written, seen from its lock file."""
+"""Whether a run is being written, according to its lock file."""
 
 import multiprocessing
 import os

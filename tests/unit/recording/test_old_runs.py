@@ -1,4 +1,4 @@
-"""A run that an earlier version recorded opens, and reports what that version reported of it."""
+"""A run of an earlier version opens and gives the same values as in that version."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Runs that are read: other versions, missing files and old turns."""
+"""Reading runs: other versions, missing files and old turns."""
 
 from __future__ import annotations
 

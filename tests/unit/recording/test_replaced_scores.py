@@ -1,4 +1,4 @@
-"""The scores of a turn that is recorded again go with it, whenever the process is killed."""
+"""Recording a turn again deletes its scores, even if the process is killed at any moment."""
 
 from __future__ import annotations
 

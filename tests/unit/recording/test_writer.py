@@ -1,4 +1,4 @@
-"""A run is written by one writer, turn by turn, whole or not at all, and read as written."""
+"""Runs are written by a single writer, one whole turn at a time, and read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run learns about greetings from its first sessions."""
+"""A run learns from its first sessions whether the endpoint greets."""
 
 from __future__ import annotations
 

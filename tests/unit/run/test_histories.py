@@ -1,4 +1,4 @@
-"""Turns of a dialogue in sessions of their own, after the data's earlier turns."""
+"""Dialogue turns in separate sessions, after the data's earlier turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is going to do: which tasks have a part in it, what is said of those that have none."""
+"""The plan of a run: included tasks, and notes on excluded ones."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Settings whose secrets a manifest does not hold."""
+"""Settings whose secrets are missing from a manifest."""
 
 from __future__ import annotations
 

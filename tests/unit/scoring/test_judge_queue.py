@@ -1,4 +1,4 @@
-"""Which worker judges what, and what becomes of the batch of a worker that is lost."""
+"""The assignment of batches to workers, and the batches of lost workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges at work: what the user may choose about them, and the versions that this makes."""
+"""Judge runners: the user's options, and the resulting versions."""
 
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Workers side by side: every batch is answered, whatever its worker does."""
+"""Parallel workers: every batch gets an answer, even if its worker fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring a run: what judges are given, what is kept of what they say, and what happens when they break."""
+"""Scoring a run: the judges' input, the stored scores, and errors in judges."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A user who speaks over the reply: over memory, with a fake clock."""
+"""A user who speaks over the reply, in memory with a fake clock."""
 
 from collections.abc import Sequence
 from pathlib import Path

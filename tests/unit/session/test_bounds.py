@@ -1,4 +1,4 @@
-"""What an endpoint says may be of any length; what is kept of it is not."""
+"""Limits on the strings and data that an endpoint sends."""
 
 from dataclasses import fields
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""Dialogues over memory, with a fake clock: several turns in one session take no time."""
+"""Dialogues in memory with a fake clock: several turns in one session."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace

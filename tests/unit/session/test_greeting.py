@@ -1,4 +1,4 @@
-"""Endpoints that speak first, over memory, with a fake clock."""
+"""Endpoints that speak first, in memory with a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person who speaks through a device: an hour in seconds, without a sound card."""
+"""A speaker at a device, without an audio device: an hour in seconds."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The playout queue of a phone line: audio that arrives at once is played at the pace of speech."""
+"""The playout queue of a phone line plays bursts of audio in real time."""
 
 from __future__ import annotations
 

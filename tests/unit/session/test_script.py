@@ -1,4 +1,4 @@
-"""A script of utterances, each at its moment of the conversation: over memory, with a fake clock."""
+"""Scripts of anchored utterances, in memory with a fake clock."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The session over memory, with a fake clock: a whole turn takes no time."""
+"""The session in memory with a fake clock."""
 
 import asyncio
 import contextlib

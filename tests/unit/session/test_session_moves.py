@@ -1,4 +1,4 @@
-"""Sessions that go on over another connection, and that take leave: over memory, with a fake clock."""
+"""Sessions that move to another connection or say goodbye, in memory with a fake clock."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence

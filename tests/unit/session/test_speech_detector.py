@@ -1,4 +1,4 @@
-"""Speech found while it is spoken."""
+"""Detection of speech as it arrives."""
 
 from pathlib import Path
 

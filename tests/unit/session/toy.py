@@ -1,4 +1,4 @@
-"""A dialect of single words and its endpoint, for tests of the session."""
+"""A dialect whose messages are single words, and its endpoint, for tests of the session."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence

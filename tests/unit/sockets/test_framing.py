@@ -1,4 +1,4 @@
-"""Reads never go past the end of a frame, whatever comes."""
+"""Reads never extend past the end of a frame."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Short windows of recognition: as much silence as is needed, and all of it where no words are found."""
+"""Short recognition windows: minimal silence, and a full window if no words are found."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An oversized message costs no more memory than itself, and loses no secret."""
+"""An oversized message needs no more memory than its size, and no secret is stored."""
 
 import json
 import tracemalloc

@@ -1,4 +1,4 @@
-"""A quotation ends where it ends, hides nothing, and reads back as it was."""
+"""Quotations end where they should, hide nothing, and read back unchanged."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Weights on this machine: found, added, recorded, held to their hashes; and what a judge lacks of them."""
+"""Weights on this machine: search, records, hashes, and missing weights of judges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arenas: judges of known taste and votes on runs that were never held."""
+"""Arenas of synthetic runs, with judges of known preference and human votes."""
 
 from __future__ import annotations
 

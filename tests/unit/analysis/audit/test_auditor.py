@@ -1,4 +1,4 @@
-"""Audits of judges of known behaviour, on a run that was never held."""
+"""Audits of judges with known behaviour, on a synthetic run."""
 
 from __future__ import annotations
 

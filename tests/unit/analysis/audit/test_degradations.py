@@ -1,4 +1,4 @@
-"""Known degradations: each does to the reply what it says, and nothing else."""
+"""Each known degradation changes only what it describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sentence that a comparison begins with."""
+"""The sentence that summarises a comparison."""
 
 from __future__ import annotations
 

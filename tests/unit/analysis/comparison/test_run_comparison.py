@@ -1,4 +1,4 @@
-"""Runs held against each other: what is paired, what is refused, what is said."""
+"""Comparisons of runs: pairing, refusals and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latencies of a point: percentiles, tails, waterfalls, delivery and cost."""
+"""The latencies of a condition: percentiles, tails, waterfalls, delivery and cost."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Other people's definitions, on turns whose times are known."""
+"""Published latency definitions, on turns with known times."""
 
 from dataclasses import replace
 from pathlib import Path

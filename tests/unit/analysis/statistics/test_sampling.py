@@ -1,4 +1,4 @@
-"""A random order of turns that is even over scripts."""
+"""Random orders of turns are spread evenly over scripts."""
 
 from live_eval.analysis.statistics.sampling import spread_over_scripts
 

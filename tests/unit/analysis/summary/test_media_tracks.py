@@ -1,4 +1,4 @@
-"""What a run tells of media tracks, and of endpoints that are not realtime."""
+"""Summaries of media tracks, and of endpoints that are not realtime."""
 
 from dataclasses import replace
 from pathlib import Path

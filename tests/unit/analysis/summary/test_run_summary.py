@@ -1,4 +1,4 @@
-"""The figures of a run: nothing is left out, nothing is counted twice."""
+"""The metrics of a run: every turn is counted once."""
 
 from __future__ import annotations
 

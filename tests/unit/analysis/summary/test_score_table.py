@@ -1,4 +1,4 @@
-"""Scores kept for the statistics of large runs."""
+"""Score tables of large runs."""
 
 from __future__ import annotations
 

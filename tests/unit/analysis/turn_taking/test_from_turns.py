@@ -1,4 +1,4 @@
-"""Conversations from turns whose every sample is known."""
+"""Conversations built from turns whose every sample is known."""
 
 import shutil
 from dataclasses import replace

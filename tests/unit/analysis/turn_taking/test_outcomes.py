@@ -1,4 +1,4 @@
-"""The outcome of a trial and its durations, from conversations written down by hand."""
+"""Outcomes and durations of trials, in hand-written conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sounds make one reply, from conversations written down by hand."""
+"""Audio is grouped into replies, in hand-written conversations."""
 
 from dataclasses import replace
 

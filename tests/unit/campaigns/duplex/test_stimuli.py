@@ -1,4 +1,4 @@
-"""Stimuli have exactly the edges that their manifest gives."""
+"""Stimuli have exactly the boundaries in their manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a campaign, from trials made of conversations written down by hand."""
+"""The metrics of a campaign, from trials with hand-written conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials read from runs over continuous media, where only silence divides replies."""
+"""Trials from runs over continuous media, where only silence separates replies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

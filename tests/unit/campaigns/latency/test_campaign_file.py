@@ -1,4 +1,4 @@
-"""The folder of a campaign from somebody else."""
+"""Untrusted campaign folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks that are known, and where they are on this machine."""
+"""Known benchmarks, and their locations on this machine."""
 
 import json
 import os

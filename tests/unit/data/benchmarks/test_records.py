@@ -1,4 +1,4 @@
-"""Records of where benchmarks are, and files that changed since they were added."""
+"""Recorded locations of benchmarks, and files that have changed since."""
 
 from dataclasses import replace
 from functools import partial

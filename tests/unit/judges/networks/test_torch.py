@@ -1,4 +1,4 @@
-"""What judges with torch share: bounded batches, padding, devices, float32 proper, torchaudio's import."""
+"""Shared torch helpers: bounded batches, padding, devices, exact float32, torchaudio's import."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""What our judges say they need is what they need: a judge that reports itself as runnable can run."""
+"""Specified requirements are complete: a judge that reports itself as runnable can run."""
 
 import ast
 import re

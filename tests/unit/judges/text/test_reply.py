@@ -1,4 +1,4 @@
-"""Replies that are no replies: what is taken for a refusal, for another language, and what is not."""
+"""Replies that cannot be rated: refusals, other languages, and look-alikes."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Presets: values below the user's."""
+"""Presets: the user's values take precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What endpoints are told: the benchmark's settings, anyone's file, questions, and what a case lacks."""
+"""Prompts: the benchmark's, a user's file, questions, and placeholders without a value."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Prices, and a budget that is never overdrawn."""
+"""Prices, and budgets that are never exceeded."""
 
 import pytest
 from hypothesis import given

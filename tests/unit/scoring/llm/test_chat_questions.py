@@ -1,4 +1,4 @@
-"""How questions are hashed and measured, and what several answers make."""
+"""The hash and the size of a request, and the combination of several answers."""
 
 import base64
 import json

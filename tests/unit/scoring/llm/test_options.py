@@ -1,4 +1,4 @@
-"""What the user says of models, and what it makes for each judge."""
+"""The user's model options, and the resulting settings of each judge."""
 
 from dataclasses import replace
 from typing import Any
