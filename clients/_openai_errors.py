@@ -30,7 +30,7 @@ _FATAL: dict[str, FailureKind] = {
     "invalid_model": FailureKind.UNKNOWN_MODEL,
     "model_not_found": FailureKind.UNKNOWN_MODEL,
     "session_expired": FailureKind.SESSION_EXPIRED,
-    _BETA_REFUSED: FailureKind.NO_SESSION,
+    _BETA_REFUSED: FailureKind.SESSION_REFUSED,
 }
 # Vendors use different codes for the session limit, but all mention it in the message.
 _EXPIRED = re.compile(
@@ -48,6 +48,12 @@ def fatal_kind(code: str | None, error_type: str | None = None, said: str = "") 
     """
     kind = _FATAL.get(code or "") or _FATAL.get(error_type or "")
     return kind or (FailureKind.SESSION_EXPIRED if _EXPIRED.search(said) else None)
+
+
+def refusal_kind(error_type: str | None) -> FailureKind:
+    """Return the failure kind of another error before the session is ready: a bad request fails again."""
+    refused = error_type == "invalid_request_error"
+    return FailureKind.SESSION_REFUSED if refused else FailureKind.NO_SESSION
 
 
 def error_in(reason: str) -> str | None:

@@ -72,6 +72,7 @@ class FailureKind(StrEnum):
     DTLS_FAILED = "dtls_failed"
     # During the session.
     NO_SESSION = "no_session"
+    SESSION_REFUSED = "session_refused"
     NO_RESPONSE = "no_response"
     STALLED = "stalled"
     ENDLESS = "endless"
@@ -140,6 +141,7 @@ FAILURE_CAUSES: Mapping[FailureKind, FailureCause] = {
     FailureKind.ICE_FAILED: FailureCause.NO_SESSION,
     FailureKind.DTLS_FAILED: FailureCause.NO_SESSION,
     FailureKind.NO_SESSION: FailureCause.NO_SESSION,
+    FailureKind.SESSION_REFUSED: FailureCause.NO_SESSION,
     # The endpoint may have received the turn; over HTTP, it is part of the request.
     FailureKind.UNAVAILABLE: FailureCause.ENDPOINT,
     FailureKind.SERVER_ERROR: FailureCause.ENDPOINT,

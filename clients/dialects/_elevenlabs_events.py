@@ -57,6 +57,7 @@ _EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
 _OVERRIDE = re.compile("override", re.IGNORECASE)
 _UNKNOWN_AGENT = re.compile(r"agent.{0,100}(?:does not exist|not.found)", re.IGNORECASE | re.DOTALL)
 _PRIVATE = re.compile(r"must be authenticated|unauthori[sz]ed", re.IGNORECASE)
+_GIVE_KEY = "a private agent needs a key: set ELEVENLABS_API_KEY"
 _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
 
 
@@ -117,18 +118,18 @@ class ElevenLabsEvents(EventDialect):
             named: Whether the settings name an agent.
         """
         text = problem.message
-        if not self.ready and not named:
-            text += f"; {agent_advice(named)}"
         if _EXPIRED.search(text):
             return EndpointProblem(FailureKind.SESSION_EXPIRED, text, fatal=True)
-        if not self.ready and named and _UNKNOWN_AGENT.search(text):
-            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {agent_advice(named)}", fatal=True)
-        if not self.ready and _PRIVATE.search(text):
-            text = f"{text}; a private agent needs a key: set ELEVENLABS_API_KEY"
-            return EndpointProblem(FailureKind.AUTHENTICATION, text, fatal=True)
-        if not self.ready and _OVERRIDE.search(text):
-            return EndpointProblem(FailureKind.NO_SESSION, f"{text}; {_ALLOW}", fatal=True)
-        return replace(problem, message=text)
+        if self.ready:
+            return problem
+        for reason, kind, advice in (
+            (_UNKNOWN_AGENT, FailureKind.SESSION_REFUSED, agent_advice(named)),
+            (_PRIVATE, FailureKind.AUTHENTICATION, _GIVE_KEY),
+            (_OVERRIDE, FailureKind.SESSION_REFUSED, _ALLOW),
+        ):
+            if reason.search(text):
+                return EndpointProblem(kind, f"{text}; {advice}", fatal=True)
+        return problem if named else replace(problem, message=f"{text}; {_NAME_AGENT}")
 
 
 def agent_advice(named: bool) -> str:

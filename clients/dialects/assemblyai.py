@@ -66,6 +66,7 @@ _FATAL: Mapping[str, FailureKind] = MappingProxyType(
     {
         "UNAUTHORIZED": FailureKind.AUTHENTICATION,
         "FORBIDDEN": FailureKind.AUTHENTICATION,
+        "INTERNAL_ERROR": FailureKind.SERVER_ERROR,
         "at_capacity": FailureKind.BUSY,
         "concurrency_exceeded": FailureKind.BUSY,
     }
@@ -110,7 +111,7 @@ class AssemblyAiAgent(EventDialect):
             "session.error": self._on_error,
             "session.ended": self._on_ended,
         }
-        self.advice[FailureKind.NO_SESSION] = refusal_advice(
+        self.advice[FailureKind.SESSION_REFUSED] = refusal_advice(
             settings, "agent_id", "the voice, the language and endpoint.extra"
         )
         self.advice[FailureKind.AUTHENTICATION] = "check the key"
@@ -191,7 +192,7 @@ class AssemblyAiAgent(EventDialect):
         kind = _FATAL.get(code or "")
         if not self.ready:
             refused = f"the endpoint refused the session: {text}"
-            return [self.fatal(kind or FailureKind.NO_SESSION, refused, code)]
+            return [self.fatal(kind or FailureKind.SESSION_REFUSED, refused, code)]
         self.last_error = text
         return [self.warning(text, code)]
 

@@ -106,7 +106,7 @@ class DeepgramAgent(EventDialect):
             "Warning": self._on_warning,
             "Error": self._on_error,
         }
-        self.advice[FailureKind.NO_SESSION] = refusal_advice(
+        self.advice[FailureKind.SESSION_REFUSED] = refusal_advice(
             settings, "agent", "the model, the voice and endpoint.extra"
         )
         self._replies = ResponseTracker()
@@ -171,7 +171,7 @@ class DeepgramAgent(EventDialect):
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code, text = event.text("code"), self.clean(_described(event, "an error"))
         if not self.ready:
-            kind = FailureKind.SERVER_ERROR if code == _INTERNAL else FailureKind.NO_SESSION
+            kind = FailureKind.SERVER_ERROR if code == _INTERNAL else FailureKind.SESSION_REFUSED
             return [self.fatal(kind, f"the endpoint refused the session: {text}", code)]
         self.last_error = text
         return [self.warning(text, code)]

@@ -229,7 +229,7 @@ class GeminiLive(BaseDialect):
         if self._ends_at_ns is not None or (self.ready and not self._open):
             return FailureKind.SESSION_EXPIRED
         if code == _INVALID_ARGUMENT and not self.ready:
-            return FailureKind.NO_SESSION
+            return FailureKind.SESSION_REFUSED
         known = code in (_INVALID_ARGUMENT, _POLICY, _INTERNAL)
         return FailureKind.ENDPOINT_ERROR if known else FailureKind.CLOSED
 

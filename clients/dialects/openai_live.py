@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients._openai_errors import describe, error_in, fatal_kind, retry_after_s
+from live_eval.clients._openai_errors import describe, error_in, fatal_kind, refusal_kind, retry_after_s
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
@@ -162,7 +162,7 @@ class OpenAILive(EventDialect):
         kind, rate = came.text("type"), came.integer("rate")
         if kind not in (None, _FORMAT["type"]):
             text = f"expected audio as {_FORMAT['type']}, got {self.clean(str(kind))!r}"
-            return [self.fatal(FailureKind.NO_SESSION, text)]
+            return [self.fatal(FailureKind.SESSION_REFUSED, text)]
         if rate not in (None, _FORMAT["rate"]):
             text = f"expected audio at {_FORMAT['rate']} Hz, got {rate} Hz"
             return [self.fatal(FailureKind.WRONG_RATE, text)]
@@ -198,7 +198,7 @@ class OpenAILive(EventDialect):
         text = self.clean(describe(error)) or "the endpoint reported an error without details"
         kind = fatal_kind(code, kind_of_error)
         if not self.ready:
-            kind = kind or FailureKind.NO_SESSION
+            kind = kind or refusal_kind(kind_of_error)
             text = f"the endpoint refused the session: {text}"
         if kind is not None:
             return [self.fatal(kind, text, code, retry_after_s(text))]

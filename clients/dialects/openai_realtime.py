@@ -27,7 +27,14 @@ from typing import Any, ClassVar
 import pybase64
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients._openai_errors import describe, error_in, fatal_kind, hint, retry_after_s
+from live_eval.clients._openai_errors import (
+    describe,
+    error_in,
+    fatal_kind,
+    hint,
+    refusal_kind,
+    retry_after_s,
+)
 from live_eval.clients.dialects._openai_session import (
     SessionDialect,
     SessionTerms,
@@ -266,7 +273,7 @@ class OpenAIRealtime(SessionDialect):
         terms = self.terms_of(session)
         unusable = session.wrong[unrelated:]
         del session.wrong[unrelated:]
-        kind = FailureKind.NO_SESSION
+        kind = FailureKind.SESSION_REFUSED
         if terms.input is not None and terms.input != self._input:
             unusable.append(f"expected {_in_words(self._input)} as input, got {_in_words(terms.input)}")
             kind = FailureKind.WRONG_RATE if terms.input.name is self._input.name else kind
@@ -313,7 +320,8 @@ class OpenAIRealtime(SessionDialect):
         if kind is not None:
             return [self.fatal(kind, message, code, retry_after_s(message))]
         if not self.ready:
-            return [self.fatal(FailureKind.NO_SESSION, f"the endpoint refused the session: {message}", code)]
+            refused = f"the endpoint refused the session: {message}"
+            return [self.fatal(refusal_kind(error_type), refused, code)]
         if code == _ACTIVE_RESPONSE and self._create_asked:
             return self._create_refused(message)
         if asked in (_COMMIT, _CREATE):

@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Collection, Mapping
 from functools import cache
+from typing import Any
 from urllib.parse import SplitResult, unquote_plus, urlsplit
 
 import orjson
@@ -35,15 +36,13 @@ _UNKNOWN_MODEL = re.compile(
     r"|\b(?:unknown|invalid|unsupported) model\b",
     re.IGNORECASE,
 )
-_UNKNOWN_AGENT = re.compile(
-    r"\bagent_not_found\b|\bno agent matches\b|\bagent\b.{0,80}\b(?:does not exist|not found)\b",
-    re.IGNORECASE,
-)
 _MISSING = (404, 405, 410)
 # Gateways respond to unknown paths as if the key were wrong.
 _HINTS = {401: "check the key and", 403: "check the key and", 404: "check"}
+_PAYMENT_REQUIRED = 402
 _STATUSES = {
     401: FailureKind.AUTHENTICATION,
+    _PAYMENT_REQUIRED: FailureKind.SESSION_REFUSED,
     403: FailureKind.AUTHENTICATION,
     429: FailureKind.RATE_LIMITED,
 }
@@ -123,7 +122,8 @@ class Address:
 
         A known OpenAI error code in the body (unknown model, exhausted quota) takes precedence over the
         status: some services respond with 403 for a missing model. The same applies to a body whose text
-        describes an unknown model or agent, since a retry would fail too.
+        describes an unknown model. A JSON object with status 404 is the service's own answer: for a path that
+        names an agent (it has advice), the agent does not exist.
 
         Args:
             status: The received status.
@@ -144,11 +144,13 @@ class Address:
         ]
         if kind is None and status in _NAMES_A_MODEL and _UNKNOWN_MODEL.search(text):
             kind = FailureKind.UNKNOWN_MODEL
-        if kind is None and status == 404 and _UNKNOWN_AGENT.search(text):
-            kind = FailureKind.NO_SESSION
+        if kind is None and status == 404 and status in self._advice and _object_in(body):
+            kind = FailureKind.SESSION_REFUSED
         if kind is None and status in _HINTS:
             path = self.hide(self.url.path or "/")
             parts.append(f"{_HINTS[status]} the base URL: the request path was {path!r}")
+        if status == _PAYMENT_REQUIRED:
+            parts.append("check the account's credit")
         if kind is None and (300 <= status < 400 or status in _MISSING):
             kind = FailureKind.HANDSHAKE
         if kind is None and status >= _SERVER_ERROR:
@@ -217,14 +219,20 @@ def retry_after_s(value: str | None, wall_ns: int, date: str | None = None) -> f
 
 def _told(body: bytes) -> tuple[FailureKind | None, str]:
     """Return the failure kind and the message in an OpenAI error body (``{"error": {…}}``)."""
+    found = _object_in(body).get("error")
+    if not isinstance(found, dict):
+        return None, ""
+    error = Fields("error", found)
+    return fatal_kind(error.text("code"), error.text("type")), describe(error)
+
+
+def _object_in(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a response body; an empty one if it is anything else."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return None, ""
-    if not isinstance(value, dict) or not isinstance(value.get("error"), dict):
-        return None, ""
-    error = Fields("error", value["error"])
-    return fatal_kind(error.text("code"), error.text("type")), describe(error)
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _checked(dial: Dial, schemes: Collection[str]) -> SplitResult:

@@ -48,7 +48,7 @@ async def look_up(dial: Dial, clock: Clock, timeout_s: float) -> Dial:
             response.headers,
             body,
             expected=f"{dial.lookup.expected} with HTTP status 200",
-            otherwise=FailureKind.HANDSHAKE,
+            otherwise=FailureKind.SESSION_REFUSED,
             wall_ns=clock.wall_ns(),
         )
     return found_in(body.decode(errors="replace"), dial.lookup, address)

@@ -27,8 +27,8 @@ class Retry(StrEnum):
     AS_ASKED = "as the endpoint requests"
     """Wait as long as the endpoint requests; back off if it requests nothing."""
     NEVER = "never"
-    """Do not retry: a rejected key, a wrong address, a broken recording or an overlong reply would fail
-    again.
+    """Do not retry: rejected keys or settings, a wrong address, a broken recording or an overlong reply would
+    fail again.
     """
 
 
@@ -54,6 +54,7 @@ _FAILURES: Mapping[FailureKind, tuple[Retry, Sign]] = MappingProxyType(
         FailureKind.PROCESS_DIED: (Retry.IMMEDIATELY, Sign.NONE),
         FailureKind.AUTHENTICATION: (Retry.NEVER, Sign.ANSWER),
         FailureKind.UNKNOWN_MODEL: (Retry.NEVER, Sign.ANSWER),
+        FailureKind.SESSION_REFUSED: (Retry.NEVER, Sign.ANSWER),
         FailureKind.SDP_REFUSED: (Retry.NEVER, Sign.ANSWER),
         FailureKind.CODEC_REFUSED: (Retry.NEVER, Sign.ANSWER),
         FailureKind.HANDSHAKE: (Retry.NEVER, Sign.NOT_OPENED),

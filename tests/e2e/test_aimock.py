@@ -97,7 +97,7 @@ def test_the_beta_dialect_is_refused_by_name(aimock: Aimock, run_turn: Run) -> N
     with aimock(says({"content": REPLY})) as url:
         turn = run_turn("--endpoint", "openai-beta", "--base-url", url)
     assert turn.failure is not None
-    assert turn.failure.kind is FailureKind.NO_SESSION
+    assert turn.failure.kind is FailureKind.SESSION_REFUSED
     assert "beta_api_shape_disabled" in turn.failure.message
     assert "--endpoint openai" in turn.failure.message, "it says what to do next"
 

@@ -36,7 +36,7 @@ def test_a_close_states_when_to_retry() -> None:
         ({"type": "tokens", "code": "rate_limit_exceeded"}, FailureKind.RATE_LIMITED),
         ({"type": "insufficient_quota", "code": "insufficient_quota"}, FailureKind.RATE_LIMITED),
         ({"type": "invalid_request_error", "code": "session_expired"}, FailureKind.SESSION_EXPIRED),
-        ({"type": "invalid_request_error", "code": "beta_api_shape_disabled"}, FailureKind.NO_SESSION),
+        ({"type": "invalid_request_error", "code": "beta_api_shape_disabled"}, FailureKind.SESSION_REFUSED),
     ],
 )
 def test_errors_that_end_any_session(error: dict[str, str], kind: FailureKind, ready: bool) -> None:
@@ -91,7 +91,7 @@ def test_when_to_retry(message: str, seconds: float | None) -> None:
     ("reason", "kind"),
     [
         ("invalid_request_error.invalid_api_key", FailureKind.AUTHENTICATION),
-        ("invalid_request_error.beta_api_shape_disabled", FailureKind.NO_SESSION),
+        ("invalid_request_error.beta_api_shape_disabled", FailureKind.SESSION_REFUSED),
         ("session_expired", FailureKind.SESSION_EXPIRED),
         ("insufficient_quota.insufficient_quota", FailureKind.RATE_LIMITED),
         ("bye", FailureKind.CLOSED),

@@ -168,7 +168,7 @@ def test_only_a_full_service_is_tried_again() -> None:
     assert Endpoint(ready=False).refused("at_capacity") == (FailureKind.BUSY, True)
     assert Endpoint(ready=False).refused("concurrency_exceeded") == (FailureKind.BUSY, True)
     assert Endpoint(ready=False).refused("UNAUTHORIZED") == (FailureKind.AUTHENTICATION, True)
-    assert Endpoint(ready=False).refused("agent_not_found") == (FailureKind.NO_SESSION, True)
+    assert Endpoint(ready=False).refused("agent_not_found") == (FailureKind.SESSION_REFUSED, True)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,11 @@ def test_text_after_the_audio_belongs_to_the_same_reply() -> None:
 
 def test_refused_settings_end_the_session() -> None:
     refused = problem(Endpoint(ready=False).say("Error", code="INVALID_SETTINGS", description="think"))
-    assert (refused.kind, refused.fatal, refused.code) == (FailureKind.NO_SESSION, True, "INVALID_SETTINGS")
+    assert (refused.kind, refused.fatal, refused.code) == (
+        FailureKind.SESSION_REFUSED,
+        True,
+        "INVALID_SETTINGS",
+    )
     assert refused.message.endswith("think; check the model, the voice and endpoint.extra")
     refused = problem(Endpoint(ready=False, extra={"agent": "a1"}).say("Error", description="not found"))
     assert refused.message.endswith("not found; check endpoint.extra.agent")

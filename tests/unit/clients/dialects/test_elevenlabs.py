@@ -278,7 +278,7 @@ def test_a_refused_override_says_what_to_do() -> None:
         endpoint.say("client_error", {"code": 1008, "message": "override"}, name="error_event")
     ).fatal
     closed = endpoint.close(1008, "override_error")
-    assert (closed.kind, closed.fatal) == (FailureKind.NO_SESSION, True)
+    assert (closed.kind, closed.fatal) == (FailureKind.SESSION_REFUSED, True)
     assert "allow overrides in the agent's security settings" in closed.message
 
 
@@ -309,7 +309,7 @@ def test_a_missing_agent_is_named_where_the_service_does_not_say_so() -> None:
 
 def test_an_agent_that_does_not_exist() -> None:
     closed = Endpoint(ready=False).close(1008, "The AI agent you are trying to reach does not exist.")
-    assert closed.kind is FailureKind.NO_SESSION
+    assert closed.kind is FailureKind.SESSION_REFUSED
     assert "check endpoint.extra.agent_id" in closed.message
 
 

@@ -220,7 +220,7 @@ def test_json_in_binary_frames_is_read() -> None:
             FailureKind.SESSION_EXPIRED,
         ),
         (1008, "The operation was aborted.", FailureKind.SESSION_EXPIRED),
-        (1007, "Request contains an invalid argument.", FailureKind.NO_SESSION),
+        (1007, "Request contains an invalid argument.", FailureKind.SESSION_REFUSED),
         (1008, "Requested entity was not found.", FailureKind.ENDPOINT_ERROR),
         (1011, "Internal error encountered.", FailureKind.ENDPOINT_ERROR),
         (None, "", FailureKind.CLOSED),

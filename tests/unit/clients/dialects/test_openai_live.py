@@ -163,7 +163,7 @@ def test_the_reason_of_a_sessions_end_is_reported(reason: str, kind: FailureKind
         ({"code": "model_not_found", "type": "invalid_request_error"}, FailureKind.UNKNOWN_MODEL),
         ({"code": "invalid_api_key", "type": "invalid_request_error"}, FailureKind.AUTHENTICATION),
         ({"code": "x", "type": "rate_limit_error", "message": "Try again in 2s"}, FailureKind.RATE_LIMITED),
-        ({"code": "unknown_parameter", "param": "session.voice"}, FailureKind.NO_SESSION),
+        ({"code": "unknown_parameter", "type": "invalid_request_error"}, FailureKind.SESSION_REFUSED),
         ({}, FailureKind.NO_SESSION),
     ],
 )

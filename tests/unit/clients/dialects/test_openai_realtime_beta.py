@@ -118,5 +118,9 @@ def test_the_refusal_says_what_to_do() -> None:
     ):
         (told,) = outputs
         assert isinstance(told, EndpointProblem)
-        assert (told.kind, told.fatal, told.code) == (FailureKind.NO_SESSION, True, "beta_api_shape_disabled")
+        assert (told.kind, told.fatal, told.code) == (
+            FailureKind.SESSION_REFUSED,
+            True,
+            "beta_api_shape_disabled",
+        )
         assert "use the GA dialect, --endpoint openai" in told.message

@@ -144,5 +144,5 @@ def test_an_unknown_codec_ends_the_session() -> None:
     told = problem(
         endpoint.say("session.updated", session={"audio": {"output": {"format": {"type": "ogg"}}}})
     )
-    assert (told.kind, told.fatal) == (FailureKind.NO_SESSION, True)
+    assert (told.kind, told.fatal) == (FailureKind.SESSION_REFUSED, True)
     assert "'ogg' is unknown: expected one of audio/pcm, audio/pcmu, audio/pcma" in told.message

@@ -74,6 +74,8 @@ def test_a_model_that_the_endpoint_does_not_have(status: int, body: str) -> None
             FailureKind.SESSION_EXPIRED,
         ),
         (404, "", FailureKind.HANDSHAKE),
+        (404, '{"detail":"Not found."}', FailureKind.HANDSHAKE),
+        (402, '{"detail":"Payment Required"}', FailureKind.SESSION_REFUSED),
     ],
 )
 def test_other_refusals_do_not_count_as_unknown_models(status: int, body: str, kind: FailureKind) -> None:
@@ -139,11 +141,19 @@ def test_a_short_login_does_not_change_other_words() -> None:
 
 
 def test_an_agent_that_does_not_exist() -> None:
-    body = '{"detail":{"status":"agent_not_found","message":"Agent a1 was not found"}}'
-    failure = refused(404, body)
-    assert failure.kind is FailureKind.NO_SESSION
-    assert "base URL" not in failure.message
-    assert refused(404, '{"detail":"No Agent matches the given query."}').kind is FailureKind.NO_SESSION
+    """The service answers with JSON at a path that names an agent; a wrong address gives a page."""
+    address = Address(Dial("https://h/api/agents/a1/calls", advice={404: "check the agent"}), ("https",))
+    for body, kind in (
+        (b'{"detail":{"status":"agent_not_found"}}', FailureKind.SESSION_REFUSED),
+        (b'{"detail":"Not found."}', FailureKind.SESSION_REFUSED),
+        (b"<h1>Not found</h1>", FailureKind.HANDSHAKE),
+    ):
+        failure = address.refused(
+            404, "", {}, body, expected="JSON", otherwise=FailureKind.SESSION_REFUSED, wall_ns=0
+        )
+        assert failure.kind is kind
+        assert ("base URL" in failure.message) == (kind is FailureKind.HANDSHAKE)
+        assert failure.message.endswith("check the agent")
 
 
 @pytest.mark.parametrize(
