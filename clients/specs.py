@@ -49,6 +49,7 @@ __all__ = [
 
 _DIALECTS = "live_eval.clients.dialects"
 _HOUR_S = 3_600
+_ROOM = "Opus in a LiveKit room"
 
 _websocket = partial(ClientSpec, transport="live_eval.clients.transports.websocket:WebSocketTransport")
 _webrtc = partial(
@@ -390,6 +391,7 @@ ELEVENLABS_WEBRTC = _webrtc(
     key_variable=ELEVENLABS.key_variable,
     packages=("livekit",),
     extra="livekit",
+    line=_ROOM,
     turn_modes=(TurnMode.FULL_DUPLEX,),
     limits="needs the extra livekit; endpoint.extra.agent_id names the agent, which sets model, voice and "
     "prompt; a LiveKit room, in which replies are detected by their energy",
@@ -475,6 +477,7 @@ ULTRAVOX_WEBRTC = _webrtc(
     key_variable=ULTRAVOX.key_variable,
     packages=("livekit",),
     extra="livekit",
+    line=_ROOM,
     turn_modes=(TurnMode.FULL_DUPLEX,),
     histories=ULTRAVOX.histories,
     agent_field=ULTRAVOX.agent_field,

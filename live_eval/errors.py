@@ -99,6 +99,7 @@ class FailureKind(StrEnum):
     INTERNAL = "internal"
     # Warnings: anomalies that do not fail the turn.
     AUDIO_ODD = "audio_odd"
+    AUDIO_FORMAT = "audio_format"
     AUDIO_AFTER_DONE = "audio_after_done"
     AUDIO_REPEATED = "audio_repeated"
     UNKNOWN_EVENT = "unknown_event"

@@ -11,7 +11,7 @@ Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversat
   unchanged. It speaks first unless its first message is empty
   (``conversation_config_override.agent.first_message``).
 * The agent determines the audio formats: any PCM rate or ``ulaw_8000``. Its input, if not ``pcm_16000``, is
-  converted from it, which delays the audio by 1 ms (2 ms to 8 kHz); a warning records this.
+  converted from it, which delays the audio by 1 ms (2 ms to 8 kHz). The run states these formats.
 * **Replies often have no end event.** A reply ends with ``agent_response_complete`` or, because most agents
   do not send it, 1.5 s after its audio was played.
 * Text without audio for 5 s is a reply without audio: the agent, or an override, may be set to text only.
@@ -139,12 +139,13 @@ class ElevenLabsAgent(ElevenLabsEvents):
             return [self.fatal(FailureKind.WRONG_RATE, text)]
         self._input, self._output = takes, gives
         ready = self.become_ready(found.text("conversation_id"))
-        if takes == _CODEC:
+        if takes == gives == _CODEC:
             return ready
-        self._resampler = StreamResampler(_CODEC.rate_hz, takes.rate_hz)
-        delay_ms = 1_000 * self._resampler.delay_s
-        text = f"the agent's input is {heard}: audio is converted from {_DEFAULT}, {delay_ms:g} ms later"
-        return [self.warning(text), *ready]
+        text = f"{heard} in, {spoken} out"
+        if takes != _CODEC:
+            self._resampler = StreamResampler(_CODEC.rate_hz, takes.rate_hz)
+            text += f", converted from {_DEFAULT} {1_000 * self._resampler.delay_s:g} ms later"
+        return [EndpointProblem(FailureKind.AUDIO_FORMAT, text, fatal=False), *ready]
 
     def _on_audio(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("audio_event")

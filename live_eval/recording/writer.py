@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from live_eval.audio import write_flac
 from live_eval.audio.peaks import peaks
 from live_eval.clock import SystemClock
-from live_eval.errors import StoreError
+from live_eval.errors import FailureKind, StoreError
 from live_eval.files import private_folder, private_opener
 from live_eval.recording import _encoding as encoding
 from live_eval.recording._database import (
@@ -221,6 +221,14 @@ class RunWriter:
         except (sqlite3.Error, OSError, UnicodeError, soundfile.LibsndfileError) as error:
             why = encoding.in_one_line(error)
             raise StoreError(f"cannot store turn {record.turn_id!r} in {self.path}: {why}") from error
+        self._describe_line(record)
+
+    def _describe_line(self, record: TurnRecord) -> None:
+        """Add audio formats that the endpoint chose to the manifest, unless its ``line`` is known."""
+        chosen = (each.message for each in record.warnings if each.kind is FailureKind.AUDIO_FORMAT)
+        line, endpoint = next(chosen, ""), self.manifest.get("endpoint") or {}
+        if line and not endpoint.get("line"):
+            self._extend_manifest("endpoint", {**endpoint, "line": line})
 
     def release_scores(self) -> None:
         """Allow other processes to score the run again after `commit` has replaced a turn."""

@@ -422,6 +422,17 @@ def test_text_that_utf8_cannot_encode_does_not_lose_the_turn(tmp_path: Path) -> 
         assert read.turn("a").case.text == "half ?"
 
 
+def test_formats_that_the_endpoint_chose_become_the_line_of_the_run(tmp_path: Path) -> None:
+    warning = Failure(FailureKind.AUDIO_FORMAT, "ulaw_8000 in, pcm_22050 out")
+    turn = dataclasses.replace(spoken_turn(a_case("a")), warnings=(warning,))
+    for known, line in (("", warning.message), ("8 kHz µ-law", "8 kHz µ-law")):
+        folder = tmp_path / (known or "unknown")
+        with RunWriter.create(folder, {"endpoint": {"name": "made-up", "line": known}}) as run:
+            run.commit(turn)
+        with RunReader.open(folder) as read:
+            assert read.manifest["endpoint"] == {"name": "made-up", "line": line}
+
+
 def test_a_secret_never_enters_a_manifest(tmp_path: Path) -> None:
     for manifest in (
         {"endpoint": {"key": "sk-1"}},
