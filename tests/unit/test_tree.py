@@ -68,7 +68,6 @@ COVERED = {
     "unit/recording/test_writer.py": "recording/ schema",
     "unit/redaction/test_redactor.py": "redaction/ secret_settings spellings",
     "unit/reference/faults/test_fault_script.py": "reference/faults/ injection",
-    "unit/reference/protocols/test_gemini.py": "reference/server/ client_session",
     "unit/reference/protocols/test_elevenlabs_room.py": "reference/protocols/ data_packets",
     "unit/reference/protocols/test_openai_events.py": "reference/protocols/ openai_schema",
     "unit/reference/protocols/test_webrtc.py": "reference/protocols/ protocol",

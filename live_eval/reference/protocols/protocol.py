@@ -17,6 +17,7 @@ from live_eval.reference.engine.events import CloseConnection, Event, Output, Pr
 
 __all__ = [
     "MOST_MESSAGE_BYTES",
+    "START_S",
     "MessageError",
     "ServerProtocol",
     "TextMessage",
@@ -29,6 +30,9 @@ __all__ = [
 
 MOST_MESSAGE_BYTES = 21 * 1024 * 1024
 """Maximum message size: 15 MiB of audio in base64 plus the envelope."""
+
+START_S = 10
+"""Time limit for the client to start its session, in seconds after connecting."""
 
 _MAX_AUDIO_BYTES = 15 * 1024 * 1024
 _MAX_COMMAND_CHARACTERS = 1024 * 1024
@@ -69,6 +73,10 @@ class ServerProtocol(ABC):
     @abstractmethod
     def received(self, message: str | bytes, at_ns: int) -> Sequence[Output]:
         """Handle a message: `str` for a text message, `bytes` for a binary one."""
+
+    def not_started(self) -> Sequence[Output]:
+        """Close the session if the client had to start it within `START_S`, and has not."""
+        return ()
 
     def expires_soon(self, left_s: int) -> Sequence[Output]:
         """Announce that the session ends in `left_s` seconds, if the dialect supports this."""

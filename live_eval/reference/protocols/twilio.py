@@ -3,7 +3,8 @@
 Message shapes follow https://www.twilio.com/docs/voice/media-streams/websocket-messages. The agent sends its
 reply as ``media``, followed by a ``mark`` with the response's ID. When the user begins to speak, it sends
 ``clear``, as pipecat does. Known differences: pressed keys, stream parameters and the stream ID in messages
-are ignored; errors only close the connection, because the protocol has no message for them.
+are ignored; errors only close the connection, because the protocol has no message for them. A client that
+sends audio before ``start``, or no ``start`` in time, is an error too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from live_eval.reference.engine import events
 from live_eval.reference.engine.engine import Engine, EngineConfig
 from live_eval.reference.faults.catalogue import FaultName
 from live_eval.reference.faults.fault_script import Fault
-from live_eval.reference.protocols.protocol import MessageError, ServerProtocol, decode_audio, parse_object
+from live_eval.reference.protocols.protocol import (
+    START_S,
+    MessageError,
+    ServerProtocol,
+    decode_audio,
+    parse_object,
+)
 from live_eval.timing import ResponseStatus
 
 __all__ = ["MOST_MEDIA_BYTES", "TWILIO_CONFIG", "TwilioProtocol"]
@@ -47,6 +54,14 @@ class TwilioProtocol(ServerProtocol):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._stream_sid = ""
+        self._started = False
+
+    def not_started(self) -> Sequence[events.Output]:
+        """Hang up on a client that has not sent ``start``."""
+        if self._started:
+            return ()
+        why = f"expected 'connected' and 'start' within {START_S} s of connecting"
+        return [events.CloseConnection(_CLOSE_PROTOCOL_ERROR, why)]
 
     def expired(self) -> Sequence[events.Output]:
         """Hang up because the session has expired."""
@@ -60,8 +75,10 @@ class TwilioProtocol(ServerProtocol):
             body = event.get(name) if isinstance(name, str) else None
             part = body if isinstance(body, dict) else {}
             if name == "start":
-                self._stream_sid = str(event.get("streamSid", ""))[:100]
+                self._stream_sid, self._started = str(event.get("streamSid", ""))[:100], True
             elif name == "media":
+                if not self._started:
+                    raise MessageError("not_started", "expected 'start' before 'media'")
                 data = decode_audio(str(part.get("payload", "")), _PHONE, "media.payload")
                 pcm = decode(data, _PHONE).astype("<i2", copy=False).tobytes()
                 return self.engine.audio(pcm, at_ns) if pcm else ()

@@ -19,7 +19,7 @@ from live_eval.reference.engine.reply_plan import ReplyPacker, WireReply
 from live_eval.reference.faults.catalogue import FaultName, Moment
 from live_eval.reference.faults.fault_script import Fault
 from live_eval.reference.faults.injection import FaultyChannel, SessionFaults
-from live_eval.reference.protocols.protocol import ServerProtocol
+from live_eval.reference.protocols.protocol import START_S, ServerProtocol
 from live_eval.reference.responders.responder import NoReplyError, Responder
 from live_eval.reference.responders.speech_models import DetectionStream, NotHeardError, SpeechModels
 from live_eval.reference.server.output_buffer import ReplyPlayer, SessionAudio
@@ -114,6 +114,8 @@ class ServerSession:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 jobs = [self._speak(), self._detect(), self._expire(), self._inject_timed(), self._greet()]
+                if not self._script.has(FaultName.NEVER_READY):
+                    jobs.append(self._expect_start())
                 if self._engine.settings.scripted:
                     jobs.append(self._react())
                 if self._audio is not None and self._player is not None:
@@ -178,6 +180,11 @@ class ServerSession:
             if due_ns is not None and due_ns <= self._clock.now_ns():
                 async with self._lock:
                     await self._carry_out(self._engine.react(self._clock.now_ns()))
+
+    async def _expect_start(self) -> None:
+        await self._clock.sleep_until(self._clock.now_ns() + START_S * _SECOND_NS)
+        async with self._lock:
+            await self._carry_out(self._protocol.not_started())
 
     async def _expire(self) -> None:
         settings = self._engine.settings

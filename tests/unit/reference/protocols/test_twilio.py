@@ -11,7 +11,7 @@ import pytest
 
 from live_eval.audio import Codec, CodecName, encode
 from live_eval.reference.engine.engine import Engine
-from live_eval.reference.engine.events import ResponseCreated
+from live_eval.reference.engine.events import CloseConnection, ResponseCreated
 from live_eval.reference.protocols.twilio import TWILIO_CONFIG, TwilioProtocol
 from live_eval.reference.settings import ReferenceSettings
 from tests.support.protocol_client import SpeakingClient
@@ -64,6 +64,17 @@ def test_an_unreadable_message_ends_the_call(message: str) -> None:
     client.take(client.protocol.received(message, 0))
     assert client.closed is not None
     assert client.closed.code == 1002
+
+
+def test_a_call_that_was_not_started_ends() -> None:
+    engine = Engine("sess_0", ReferenceSettings(calibrate=True), TWILIO_CONFIG, waits_for_words=False)
+    protocol = TwilioProtocol(engine)
+    protocol.received('{"event":"connected"}', 0)
+    (closed,) = protocol.not_started()
+    assert closed == CloseConnection(1002, "expected 'connected' and 'start' within 10 s of connecting")
+    (closed,) = protocol.received('{"event":"media","media":{"payload":"fw=="}}', 0)
+    assert closed == CloseConnection(1002, "expected 'start' before 'media'")
+    assert not Client().protocol.not_started()
 
 
 @pytest.mark.parametrize("event", [{}, {"event": 5}, {"event": "dtmf", "dtmf": None}, {"event": "mark"}])
