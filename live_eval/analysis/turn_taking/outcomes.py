@@ -49,7 +49,7 @@ __all__ = [
     "unspoken",
 ]
 
-RULES_VERSION = 7
+RULES_VERSION = 8
 """Version of the rules and of the segmentation into replies, shared with the published metrics."""
 
 YIELD_WITHIN_NS = 2_000_000_000

@@ -144,6 +144,7 @@ def _trial_json(run: str, trial: TrialResult) -> dict[str, Any]:
         "talk_ratio": rounded(judgement.talk_ratio, _MS),
         "triggers": judgement.triggers,
         "correction": dict(trial.correction) or None,
+        "heard": {"user": trial.heard, "sound": trial.sound_heard},
         "lag_ms": round(trial.lag_ns / 1e6, _MS),
         "flagged": any(turn.timing.flagged for turn in trial.turns),
     }

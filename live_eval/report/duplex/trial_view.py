@@ -236,6 +236,7 @@ def _facts(view: TrialView) -> list[list[str]]:
         "tested": spelt(played.rule),
         "talk ratio, endpoint to user": "" if ratio is None else number(ratio, 2),
         "unprompted responses": "" if triggers is None else str(triggers),
+        "the endpoint heard the sound": {None: "", True: "yes", False: "not known"}[played.sound_heard],
         "error bar (lag)": f"{number(played.lag_ns / 1e6, 1)} ms",
         "run": view.run,
     }

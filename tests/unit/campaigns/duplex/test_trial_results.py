@@ -312,6 +312,50 @@ def test_no_backchannel_passes_on_an_endpoint_that_hears_nothing(
     assert campaign.trials["clean"][-1].heard == (outcome is Outcome.KEPT_TALKING)
 
 
+@pytest.mark.parametrize(
+    ("transcript", "heard"),
+    [
+        ("Explain in details how a bicycle stay upright.", True),
+        ("The next bus comes in about ten minutes, please.", False),  # two words of the question
+        ("", False),
+    ],
+)
+def test_a_transcript_shows_the_channel_only_if_it_contains_the_question(
+    tmp_path: Path, transcript: str, heard: bool
+) -> None:
+    """The reply began before the question had ended, so only the transcript can show it."""
+    asked, over = as_backchannel(written.streamed("t", [ASKED, (2400, 2800)], [[(300, 9000)]], asked_ms=2100))
+    case = replace(asked.case, text="Please explain in detail how a bicycle stays upright.")
+    turns = [replace(asked, case=case, heard_text=transcript), over]
+    runs = {"clean": [("response-latency", "", written.question("q")), ("backchannel", "900 ms", turns)]}
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", runs))
+    found = campaign.trials["clean"][-1]
+    assert found.heard is heard
+    assert found.outcome is (Outcome.KEPT_TALKING if heard else Outcome.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("started_ms", "transcript", "heard"),
+    [((), "", False), ((2500,), "", True), ((500, 4900), "", False), ((), "Mm-hmm.", True)],
+)
+def test_a_sound_was_heard_if_it_was_reported_or_transcribed(
+    tmp_path: Path, started_ms: tuple[int, ...], transcript: str, heard: bool
+) -> None:
+    asked, over = as_backchannel(written.streamed("t", [ASKED, (2400, 2800)], [[(1500, 9000)]]))
+    assert asked.trace.t0_ns is not None
+    at_ns = tuple(asked.trace.t0_ns + ms * 1_000_000 for ms in started_ms)
+    over = replace(
+        over,
+        case=replace(over.case, text="Mm-hmm."),
+        heard_text=transcript,
+        trace=replace(over.trace, speech_started_ns=at_ns),
+    )
+    runs = {"clean": [("backchannel", "900 ms", [asked, over])]}
+    campaign = read_duplex(written.write_duplex_campaign(tmp_path / "c", runs))
+    found = campaign.trials["clean"][-1]
+    assert (found.outcome, found.sound_heard) == (Outcome.KEPT_TALKING, heard)
+
+
 @pytest.mark.parametrize(("answers", "outcome"), [(True, Outcome.IGNORED), (False, Outcome.UNKNOWN)])
 def test_no_noise_is_ignored_in_a_run_without_an_answer(
     tmp_path: Path, answers: bool, outcome: Outcome
