@@ -165,6 +165,9 @@ class HttpTransport:
         try:
             async for chunk in response.content.iter_any():
                 at_ns = self._clock.now_ns()
+                if not length and chunk.lstrip().startswith(b"<"):
+                    why = "expected the response of a model, got a web page: check the base URL"
+                    raise address.failure(FailureKind.HANDSHAKE, why)
                 length += len(chunk)
                 if length > _MOST_BYTES:
                     text = f"expected a response of at most {_MOST_BYTES} bytes, got at least {length}"

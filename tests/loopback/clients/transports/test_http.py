@@ -231,6 +231,16 @@ async def test_refusing_statuses(status: int, code: str | None, kind: FailureKin
     assert "Not with ***" in end.message
 
 
+async def test_a_web_page_is_no_response() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="\n<!doctype html><p>Welcome!", content_type="text/html")
+
+    async with endpoint(answer) as port:
+        end = await failure(dial(port))
+    assert end.kind is FailureKind.HANDSHAKE
+    assert end.message.endswith("got a web page: check the base URL")
+
+
 async def test_a_refusal_with_an_endless_body_is_reported() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=401)
