@@ -71,7 +71,9 @@ def aiewf_server_ttfb(evidence: Evidence) -> Latency:
 
     It omits the detector's delay, and treats leading silence as part of the reply. Source: aiewf-eval
     (https://github.com/kwindla/aiewf-eval, docs/audio-timing-deep-dive.md, "Server TTFB"):
-    ``time(response.audio.delta) − time(input_audio_buffer.speech_stopped)``.
+    ``time(response.audio.delta) − time(input_audio_buffer.speech_stopped)``. For endpoints without this
+    event, it starts at their first report that the turn is over, such as the user's transcript (ElevenLabs,
+    Deepgram).
     """
     timing = evidence.turn.timing
     if evidence.turn.trace.committed_ns is not None:
@@ -255,7 +257,7 @@ DEFINITIONS = (
     _defined(
         aiewf_server_ttfb,
         "aiewf-eval, docs/audio-timing-deep-dive.md",
-        "the server's speech_stopped to the first byte",
+        "the server's speech_stopped, or what else reports the end of the turn, to the first byte",
     ),
     _defined(
         aiewf_wav_v2v,
@@ -280,7 +282,7 @@ DEFINITIONS = (
     _defined(
         eva_elevenlabs_latency,
         "ServiceNow eva, src/eva/assistant/elevenlabs_server.py",
-        "ElevenLabs' user_transcript to the first chunk",
+        "ElevenLabs' user_transcript to the first chunk; no value without one",
     ),
     _defined(last_first_audio_delay, "DashScope SDK", "response.created to the first byte"),
     _defined(
