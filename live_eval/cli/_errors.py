@@ -25,7 +25,8 @@ _MOST_COMMANDS = 3
 _MOST_FLAGS = 2
 """Maximum number of flags suggested for a table or key of the run file."""
 
-_KEY = re.compile(r"(?<![\w./'])[a-z]+\.[a-z_]+(?![\w/'])")
+_KEY = re.compile(r"(?<![\w./'])([a-z]+\.[a-z_]+)(?:\.([\w.]*\w))?(?![\w/'])")
+"""A key of the run file, and the name of a setting in it (``endpoint.extra.NAME``)."""
 
 
 def in_words(error: click.ClickException) -> str:
@@ -54,10 +55,16 @@ def with_flag(message: str) -> str:
 
     >>> with_flag("endpoint.base_url 'host': expected an address"), with_flag("turns: 'turns.mode'")
     ("--base-url 'host': expected an address", "turns: 'turns.mode'")
+    >>> with_flag("set endpoint.extra.agent_id")
+    'set --extra agent_id'
     """
     from live_eval.cli._flags import FLAGS
 
-    return _KEY.sub(lambda found: FLAGS.get(found[0], found[0]), message)
+    def flag(found: re.Match[str]) -> str:
+        key, name = found.groups()
+        return " ".join(filter(None, (FLAGS[key], name))) if key in FLAGS else found[0]
+
+    return _KEY.sub(flag, message)
 
 
 def print_notes(notes: Iterable[str]) -> None:

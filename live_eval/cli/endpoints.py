@@ -88,7 +88,7 @@ def _row(plugin: Plugin) -> dict[str, Any]:
         **fields_of(spec, "name", "title", "base_url", "model", "voice", "transcription_model"),
         **fields_of(spec, "key_variable", "input_rate_hz", "output_rate_hz", "frame_ms", "session_limit_s"),
         **fields_of(spec, "input_audio_tokens_per_s", "output_audio_tokens_per_s"),
-        **fields_of(spec, "sessions", "limits", "docs_url"),
+        **fields_of(spec, "sessions", "limits", "docs_url", "line"),
         "ok": not broken,
         "missing": plugin.problem if broken else missing_requirements(spec),
         "transport": spec.transport_kind.value,
@@ -106,5 +106,6 @@ def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "rates": f"{row['input_rate_hz'] / 1000:g}, {row['output_rate_hz'] / 1000:g}",
         "histories": row["histories"] or None,
+        "comparable": row["comparable"] and (f"on the same line: {row['line']}" if row["line"] else True),
         "audio_tokens": ", ".join(f"{number:g}" for number in tokens if number is not None),
     }
