@@ -69,6 +69,8 @@ class ElevenLabsEvents(EventDialect):
         self._turns = UserTurns()
         self._user_speaks = False
         self.events: dict[str, Handler] = {
+            "agent_response": self._on_response,
+            "agent_response_correction": self._on_correction,
             "user_transcript": self._on_transcript,
             "tentative_user_transcript": self._on_tentative,
             "ping": self._on_ping,
@@ -82,11 +84,28 @@ class ElevenLabsEvents(EventDialect):
         """Return the output that sends a message."""
         raise NotImplementedError
 
+    def said(self, text: str, at_ns: int) -> list[Output]:
+        """Return the outputs for a text of the agent, without spaces around it."""
+        raise NotImplementedError
+
+    def corrected(self, text: str) -> list[Output]:
+        """Return the outputs for the part of the agent's last text that was spoken."""
+        raise NotImplementedError
+
     def user_began(self) -> list[Output]:
         """Return the start of the user's speech, if it was not reported yet."""
         started: list[Output] = [] if self._user_speaks else [SpeechStarted()]
         self._user_speaks = True
         return started
+
+    def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
+        self._user_speaks = False
+        text = event.child("agent_response_event").need_text("agent_response").strip()
+        return self.said(text, at_ns) if text else []
+
+    def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
+        found = event.child("agent_response_correction_event")
+        return self.corrected(found.need_text("corrected_agent_response").strip())
 
     def _on_tentative(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("tentative_user_transcription_event")

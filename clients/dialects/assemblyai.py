@@ -33,6 +33,7 @@ from live_eval.clients.toolkit import (
     TrackedResponse,
     bearer_header,
     given,
+    in_json,
     merged,
     refusal_advice,
     refuse_settings,
@@ -96,7 +97,9 @@ class AssemblyAiAgent(EventDialect):
         for side in ("input", "output"):
             chosen = self._asked.get(side, {})
             if not isinstance(chosen, Mapping) or (otherwise | {**chosen}).get("format") != _FORMAT:
-                raise UsageError(f"endpoint.extra.{side}.format: expected {_FORMAT} (the format in use)")
+                raise UsageError(
+                    f"endpoint.extra.{side}.format: expected {in_json(_FORMAT)} (the format in use)"
+                )
         self.handlers = {
             "session.ready": lambda event, at_ns: self.become_ready(event.text("session_id")),
             "input.speech.started": self._on_speech_started,

@@ -39,6 +39,7 @@ from live_eval.clients.toolkit import (
     TrackedResponse,
     UserTurns,
     given,
+    in_json,
     merged,
     refusal_advice,
     refuse_settings,
@@ -95,7 +96,9 @@ class DeepgramAgent(EventDialect):
         self._url = websocket_url(settings.base_url, "agent/converse", {})
         self._asked = merged(_asked(settings), settings.extra)
         if self._asked["audio"] != _AUDIO:
-            raise UsageError(f"endpoint.extra.audio: expected {_AUDIO} (the formats in use) or no value")
+            raise UsageError(
+                f"endpoint.extra.audio: expected {in_json(_AUDIO)} (the formats in use) or no value"
+            )
         self.handlers = {
             "Welcome": self._on_welcome,
             "SettingsApplied": self._on_applied,

@@ -89,9 +89,7 @@ class ElevenLabsAgent(ElevenLabsEvents):
             **self.events,
             "conversation_initiation_metadata": self._on_metadata,
             "audio": self._on_audio,
-            "agent_response": self._on_response,
             "agent_response_complete": lambda event, at_ns: self._replies.over(),
-            "agent_response_correction": self._on_correction,
             "interruption": self._on_interruption,
         }
         self._input = self._output = _CODEC
@@ -155,14 +153,11 @@ class ElevenLabsAgent(ElevenLabsEvents):
         self.last_error = None  # the agent recovered from the error
         return self._replies.audio(data, self._output, at_ns) if data else []
 
-    def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
-        self._user_speaks = False
-        text = event.child("agent_response_event").need_text("agent_response").strip()
+    def said(self, text: str, at_ns: int) -> list[Output]:
         return self._replies.text(text, at_ns)
 
-    def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
-        found = event.child("agent_response_correction_event")
-        return self._replies.correct(found.need_text("corrected_agent_response").strip())
+    def corrected(self, text: str) -> list[Output]:
+        return self._replies.correct(text)
 
     def _on_interruption(self, event: Fields, at_ns: int) -> list[Output]:
         dropped = event.child("interruption_event").integer("event_id")

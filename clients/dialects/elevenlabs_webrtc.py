@@ -65,8 +65,6 @@ class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
         self._said: list[str] = []  # since the user's last turn
         self.events |= {
             "conversation_initiation_metadata": self._on_metadata,
-            "agent_response": self._on_response,
-            "agent_response_correction": self._on_correction,
             "interruption": lambda event, at_ns: [*self.user_began(), StreamInterrupted()],
         }
 
@@ -105,17 +103,12 @@ class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
         outputs = super()._on_agent(agent, at_ns)
         return outputs if self.over else [*outputs, *self.become_ready()]
 
-    def _on_response(self, event: Fields, at_ns: int) -> list[Output]:
-        self._user_speaks = False
+    def said(self, text: str, at_ns: int) -> list[Output]:
         self.last_error = None  # the agent recovered from the error
-        text = event.child("agent_response_event").need_text("agent_response").strip()
-        if not text:
-            return []
         self._said.append(text)
         return [StreamText(text if len(self._said) == 1 else f" {text}")]
 
-    def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
-        text = event.child("agent_response_correction_event").need_text("corrected_agent_response").strip()
+    def corrected(self, text: str) -> list[Output]:
         if not self._said:
             return []
         said, self._said = [*self._said[:-1], text], []

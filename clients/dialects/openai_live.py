@@ -36,6 +36,7 @@ from live_eval.clients.toolkit import (
     Fields,
     bearer_header,
     given,
+    in_json,
     merged,
     refuse_settings,
     send_audio,
@@ -108,7 +109,7 @@ class OpenAILive(EventDialect):
         self._session = merged(_asked(settings), settings.extra)
         if _format_in(self._session) not in (None, _FORMAT):
             raise UsageError(
-                f"endpoint.extra.audio.format: expected {_FORMAT} (the audio format) or no value"
+                f"endpoint.extra.audio.format: expected {in_json(_FORMAT)} (the audio format) or no value"
             )
         self.handlers = {
             "session.started": self._on_started,

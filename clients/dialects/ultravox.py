@@ -34,6 +34,7 @@ from live_eval.clients.toolkit import (
     Fields,
     ResponseTracker,
     TextSoFar,
+    in_json,
     refuse_settings,
     send_json,
 )
@@ -69,7 +70,7 @@ class Ultravox(EventDialect):
         socket = medium.get("serverWebSocket") if isinstance(medium, Mapping) else None
         if not isinstance(socket, Mapping) or {name: socket.get(name) for name in _RATES} != _RATES:
             raise UsageError(
-                f"endpoint.extra.medium: expected serverWebSocket with {_RATES} (the rates in use)"
+                f"endpoint.extra.medium: expected serverWebSocket with {in_json(_RATES)} (the rates in use)"
             )
         self.handlers = {
             "call_started": self._on_started,

@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import orjson
+
 from live_eval.dialect import EndpointSettings
 from live_eval.errors import UsageError
 from live_eval.http.hosts import is_url
@@ -181,6 +183,15 @@ def with_digits(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def in_json(value: object) -> str:
+    """Return a value as the user writes it.
+
+    >>> in_json({"encoding": "audio/pcm"})
+    '{"encoding":"audio/pcm"}'
+    """
+    return orjson.dumps(value).decode()
 
 
 def given(**fields: Any) -> dict[str, Any]:
