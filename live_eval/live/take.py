@@ -117,7 +117,7 @@ def check_take(
         expected, found = words_of(text), words_of(heard)
         wrong = Levenshtein.distance(expected, found)
         if wrong > _WRONG_WORDS * max(1, len(expected)):
-            problems.append(f"{wrong} of {len(expected)} words differ from the script")
+            problems.append(f"{min(wrong, len(expected))} of {len(expected)} words differ from the script")
     return TakeChecked(
         heard,
         level,
