@@ -19,6 +19,7 @@ from live_eval.live.updates import (
     StateChanged,
     TakeAsked,
     TakeChecked,
+    TakeRepeated,
     TranscriptPiece,
     Update,
     Voted,
@@ -53,7 +54,6 @@ _STATES = {
     State.RECORDING: "recording",
     State.CHECKING: "checking the take; the first check loads the recogniser …",
     State.CHECKED: "checked",
-    State.REPEATING: "streaming the takes again, to compare styles with repeats; press q or Ctrl-C to omit",
     State.DISCONNECTED: "disconnected",
     State.SCORING: "waiting for scores; press q or Ctrl-C to exit now and run `live-eval score` later",
     State.ENDED: "ended",
@@ -137,6 +137,9 @@ def in_words(update: Update) -> str:
             return f"{number}: say this {update.direction}: {update.text}"
         case TakeChecked():
             return take_line(update)
+        case TakeRepeated(number, total):
+            omit = "press q or Ctrl-C to omit"
+            return f"streaming the takes again ({number} of {total}), to compare styles with repeats; {omit}"
         case EchoDetected():
             return (
                 f"echo: the microphone picks up the reply after {update.delay_ms:.0f} ms. Use headphones, or "

@@ -26,6 +26,7 @@ from live_eval.live.updates import (
     StateChanged,
     TakeAsked,
     TakeChecked,
+    TakeRepeated,
     Update,
 )
 from live_eval.run.plan import Job, Plan, make_plan
@@ -161,10 +162,9 @@ class Performance:
                     accepted[job.case.case_id] = playable
                     yield self._user(job, playable)
             again = [job for job in self._plan.jobs if job.repeat and job.case.case_id in accepted]
-            if again:
-                tell(StateChanged(State.REPEATING))
-            for job in again:
+            for number, job in enumerate(again, 1):
                 if not self._stopped:
+                    tell(TakeRepeated(number, len(again)))
                     yield self._user(job, accepted[job.case.case_id])
         finally:
             if self._candidate is not None:

@@ -41,6 +41,7 @@ from live_eval.live.updates import (
     StateChanged,
     TakeAsked,
     TakeChecked,
+    TakeRepeated,
     TranscriptPiece,
     Update,
     Voted,
@@ -55,7 +56,7 @@ _LINES = 14
 _FRAME_ROWS = 3  # with the cursor's row
 _FRAME_COLUMNS = 4
 _FEWEST_ROWS = 4  # for the transcript; other parts are omitted first
-_TOLD = (State.LAUNCHING, State.CHECKING, State.DISCONNECTED, State.REPEATING, State.SCORING)
+_TOLD = (State.LAUNCHING, State.CHECKING, State.DISCONNECTED, State.SCORING)
 _TAKES = (State.RECORDING, State.CHECKING, State.CHECKED)
 
 
@@ -155,11 +156,13 @@ class LiveScreen:
                 self._asked, self._checked = update, None
             case TakeChecked():
                 self._checked = update
-            case Xruns() | EchoDetected():
+            case Xruns() | EchoDetected() | TakeRepeated():
                 self._notes[type(update)] = in_words(update)
 
     def _tell_state(self, place: int, update: StateChanged) -> None:
         """Remark on a state for as long as it lasts, and on the failure that ended a conversation."""
+        if update.state in (State.SCORING, State.ENDED):
+            self._notes.pop(TakeRepeated, None)
         standing = self._standings[place]
         if update.failure is not None or update.state in _TOLD:
             label = "" if self._alone or update.failure is None else f"{standing.label}: "

@@ -28,6 +28,7 @@ __all__ = [
     "StateChanged",
     "TakeAsked",
     "TakeChecked",
+    "TakeRepeated",
     "TranscriptPiece",
     "Update",
     "UpdateQueue",
@@ -60,8 +61,6 @@ class State(StrEnum):
     """A take has ended and is checked."""
     CHECKED = "checked"
     """A take was checked, and the person accepts, repeats or skips it."""
-    REPEATING = "repeating"
-    """All takes are streamed again to compare replies to different styles with replies to one recording."""
     DISCONNECTED = "disconnected"
     """The session has ended by itself; `LiveConversation.reconnect` begins another."""
     SCORING = "scoring"
@@ -251,6 +250,19 @@ class TakeChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeRepeated:
+    """An accepted take is streamed again, to compare different styles with repeats of one recording.
+
+    Args:
+        number: Number of the repeated take, from 1.
+        total: Number of takes to repeat.
+    """
+
+    number: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class EchoDetected:
     """The microphone picks up the reply, so the user needs headphones or half-duplex.
 
@@ -356,6 +368,7 @@ Update: TypeAlias = (
     | QuickScores
     | TakeAsked
     | TakeChecked
+    | TakeRepeated
     | EchoDetected
     | Xruns
     | DeviceChanged

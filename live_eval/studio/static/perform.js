@@ -136,10 +136,14 @@ class Performing extends Conversation {
       this.check.textContent = [message.text, ...message.notes].join(". ");
       this.check.toggleAttribute("data-problem", message.problems.length > 0);
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
+    } else if (message.type === "again") {
+      this.count.textContent = "End skips this.";
+      this.direction.textContent = "Streaming the takes again, to compare styles with repeats:";
+      this.script.textContent = `${message.number} of ${message.total}`;
+      this.check.textContent = "";
     } else if (message.type === "state" && !TAKES.includes(message.state)) {
-      this.repeating ||= message.state === "repeating"; // the replies do not belong to the script on the page
       const streams = ["starting", "talking"].includes(message.state) && this.script.textContent;
-      this.card.hidden = this.repeating || !streams;
+      this.card.hidden = !streams;
       this.offer();
     }
   }

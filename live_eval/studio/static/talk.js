@@ -19,7 +19,6 @@ const inWords = (endpoint, performs) => ({
   checking: "checking the take …",
   checked: "accept or repeat the take",
   talking: performs ? "streaming the take …" : `${endpoint} ${endpoint.startsWith("the ") ? "are" : "is"} ready: speak`,
-  repeating: "streaming the takes again to compare styles with repeats; End to skip this",
   disconnected: "disconnected",
   scoring: "waiting for scores; End again to skip them",
   ended: "ended; the run is being stored …",

@@ -20,6 +20,7 @@ from live_eval.live.updates import (
     StateChanged,
     TakeAsked,
     TakeChecked,
+    TakeRepeated,
     TranscriptPiece,
     Update,
     Voted,
@@ -57,6 +58,8 @@ def as_json(update: Update) -> dict[str, Any]:
                 "notes": list(update.notes),
                 "text": in_words(update),
             }
+        case TakeRepeated(number, total):
+            return {"type": "again", "number": number, "total": total}
         case RecordStored(record):
             return {"type": "kept", "turn": record.turn_id, "failure": _failure(record.failure)}
         case Xruns(underruns=late, overruns=dropped):

@@ -17,7 +17,7 @@ from live_eval.data import Consent, PerformedSet, direction, load, performable, 
 from live_eval.errors import DataError, UsageError
 from live_eval.live import LiveConversation, State
 from live_eval.live.performance import Performance, TakeChoice, plan_performance
-from live_eval.live.updates import StateChanged, TakeAsked, TakeChecked, Update
+from live_eval.live.updates import StateChanged, TakeAsked, TakeChecked, TakeRepeated, Update
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.run.plan import make_plan
@@ -161,7 +161,8 @@ async def test_takes_are_repeated_skipped_accepted_and_stored(tmp_path: Path, vo
         assert len(await recordings(takes)) == 2
         states = [update.state for update in person.updates if isinstance(update, StateChanged)]
         assert states.count(State.RECORDING) == 4
-        assert states.count(State.REPEATING) == 1
+        again = [update for update in person.updates if isinstance(update, TakeRepeated)]
+        assert again == [TakeRepeated(1, 2), TakeRepeated(2, 2)]
     turns = await asyncio.to_thread(stored, tmp_path)
     assert [turn.failure for turn in turns] == [None] * 4
     assert {turn.case.case_id for turn in turns} == {case.case_id for case in found.cases}

@@ -22,6 +22,7 @@ from live_eval.live.updates import (
     StateChanged,
     TakeAsked,
     TakeChecked,
+    TakeRepeated,
     TranscriptPiece,
     Update,
     Xruns,
@@ -65,6 +66,10 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (
             TakeChecked(None, -90.0, 0.0, ("no speech was heard",), usable=False),
             "repeat the take: no speech was heard",
+        ),
+        (
+            TakeRepeated(2, 15),
+            "streaming the takes again (2 of 15), to compare styles with repeats; press q or Ctrl-C to omit",
         ),
         (SpeechDetected(speaking=True, barge_in=True), "you interrupt the reply"),
         (SpeechDetected(speaking=False), ""),

@@ -23,6 +23,7 @@ from live_eval.live.updates import (
     StateChanged,
     TakeAsked,
     TakeChecked,
+    TakeRepeated,
     TranscriptPiece,
     Voted,
     Xruns,
@@ -65,6 +66,7 @@ def test_every_update_becomes_a_json_message() -> None:
         as_json(Voted(3, 1, (0, 2))),
         as_json(TakeAsked(1, 15, "I am home.", "with a sigh")),
         as_json(TakeChecked("I am", -23.21, 1.234, ("too quiet",), ("a note",))),
+        as_json(TakeRepeated(1, 15)),
     ]
     assert json.loads(json.dumps(messages)) == messages
     assert [each["type"] for each in messages] == [
@@ -84,6 +86,7 @@ def test_every_update_becomes_a_json_message() -> None:
         "vote",
         "take",
         "checked",
+        "again",
     ]
     assert [each["endpoint"] for each in messages[10:13]] == [1, 1, None]
     assert messages[13] == {"type": "vote", "number": 3, "winner": 1, "wins": [0, 2]}
