@@ -1,7 +1,6 @@
 """Dialogues over real sockets: several turns in one session, each with its own reply and latencies."""
 
 import asyncio
-import json
 import re
 import sqlite3
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import soundfile
 
 from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 from live_eval.clock import SystemClock
@@ -20,7 +18,6 @@ from live_eval.errors import FailureKind, UsageError
 from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
 from live_eval.recording.record import finish
 from live_eval.recording.schema import RUN_FILE
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.reference.truth import read_truth
 from live_eval.registry import client, load
@@ -31,7 +28,7 @@ from live_eval.session import Session
 from live_eval.session.event_loop import LoopProbe
 from live_eval.timing import ResponseStatus
 from live_eval.types import Case, TurnMode, Variant
-from tests.loopback.run.test_runner import RATE, Silent, finished, read, run, values
+from tests.loopback.run.test_runner import Silent, finished, read, run, values
 from tests.loopback.test_families import (
     FAMILIES,
     LIMITS,
@@ -45,6 +42,7 @@ from tests.loopback.test_families import (
     statuses,
     user_turn,
 )
+from tests.support.marked_cases import marked_turn, write_manifest
 
 WEBRTC = (
     Family(spec=client("openai-webrtc"), lossy=True),
@@ -140,21 +138,15 @@ async def test_dialogue_of_manual_turns(family: Family, tmp_path: Path) -> None:
 def manifest(tmp_path: Path) -> Path:
     """Two dialogues of three turns, and a case of its own."""
 
-    def turn(name: str, speech_ms: int) -> dict[str, Any]:
-        speech = calibration_speech(speech_ms, RATE)
-        soundfile.write(tmp_path / f"{name}.wav", speech.audio.int16(), RATE)
-        end_ms = speech.voice_end_sample * 1000 / RATE
-        marks = {"onset_ms": 0, "voice_end_ms": end_ms, "words_end_ms": end_ms}
+    def turn(name: str) -> dict[str, Any]:
         cue = "whisper" if name.endswith("2") else "neutral"
-        return {"audio": f"{name}.wav", "text": name, "cue": cue, **marks}
+        return {**marked_turn(tmp_path, name, 300), "text": name, "cue": cue}
 
     rows = [
-        {"id": name, "topic": "work", "turns": [turn(f"{name}{number}", 300) for number in range(3)]}
+        {"id": name, "topic": "work", "turns": [turn(f"{name}{number}") for number in range(3)]}
         for name in ("a", "b")
     ]
-    path = tmp_path / "dialogues.jsonl"
-    path.write_text("\n".join(map(json.dumps, [*rows, {"id": "c", **turn("c", 300)}])), "utf-8")
-    return path
+    return write_manifest(tmp_path, [*rows, {"id": "c", **turn("c")}])
 
 
 @pytest.fixture(autouse=True)

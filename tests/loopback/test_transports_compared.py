@@ -6,29 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import soundfile
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
+from tests.support.marked_cases import marked_cases
 
-RATE_HZ = 24_000
 SCRIPTS = 8
 DELAY_MS = 200
-
-
-def write_manifest(folder: Path) -> Path:
-    """Write cases of marked speech, each with its own script."""
-    rows = []
-    for number in range(SCRIPTS):
-        speech = calibration_speech(200, RATE_HZ)
-        soundfile.write(folder / f"{number}.wav", speech.audio.int16(), RATE_HZ)
-        ends = {"onset_ms": 0, "voice_end_ms": speech.voice_end_sample * 1000 / RATE_HZ}
-        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", **ends})
-    path = folder / "manifest.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
 
 
 def live_eval(*arguments: str) -> str:
@@ -40,7 +25,7 @@ def live_eval(*arguments: str) -> str:
 @pytest.mark.timeout(60)
 @pytest.mark.slow
 async def test_one_model_over_both_transports_is_one_paired_table(tmp_path: Path) -> None:
-    manifest = await asyncio.to_thread(write_manifest, tmp_path)
+    manifest = await asyncio.to_thread(marked_cases, tmp_path, [200] * SCRIPTS)
     settings = ["--delay-ms", str(DELAY_MS), "--reply-ms", "200"]
     async with ReferenceProcess(calibrate=True, log_folder=tmp_path, arguments=settings) as endpoint:
         for name, base_url in (

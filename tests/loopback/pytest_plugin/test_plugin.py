@@ -21,6 +21,7 @@ from live_eval.recording import RunReader
 from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from tests.support.documentation import DOCS, blocks
+from tests.support.marked_cases import marked_turn, write_manifest
 from tests.support.tiny_endpoint import answer
 
 ROOT = Path(__file__).parents[3]
@@ -131,13 +132,9 @@ def test_a_failed_test_shows_what_was_measured(installed: str, package: Path) ->
 async def test_a_probe_passes_with_an_endpoint_that_stops_and_fails_with_one_that_does_not(
     tmp_path: Path,
 ) -> None:
-    speech = calibration_speech(200, RATE_HZ)
-    soundfile.write(tmp_path / "speech.wav", speech.audio.int16(), RATE_HZ)
-    end_ms = speech.voice_end_sample * 1000 / RATE_HZ
-    spoken = {"audio": "speech.wav", "text": "ahem", "onset_ms": 0, "voice_end_ms": end_ms}
-    row = {"id": "d", "turns": [spoken, {**spoken, "anchor": "reply_audible+150ms"}]}
-    manifest = tmp_path / "own.jsonl"
-    manifest.write_text(json.dumps(row), "utf-8")
+    spoken = marked_turn(tmp_path, "speech")
+    rows = [{"id": "d", "turns": [spoken, {**spoken, "anchor": "reply_audible+150ms"}]}]
+    manifest = write_manifest(tmp_path, rows)
 
     async with ReferenceProcess(calibrate=True, log_folder=tmp_path) as process:
 

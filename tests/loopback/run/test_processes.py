@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,6 @@ from typing import Any, cast
 
 import pytest
 import pytest_asyncio
-import soundfile
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
@@ -25,7 +23,6 @@ from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.errors import FailureKind, LiveEvalError, TurnError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.redaction import SECRETS
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.endpoint_health import EndpointHealth
 from live_eval.run.plan import Plan, make_plan
@@ -34,8 +31,8 @@ from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.session_process import ProcessSettings
 from live_eval.run.session_workers import SpreadSessions
+from tests.support.marked_cases import marked_cases
 
-RATE_HZ = 24_000
 CASES = 4
 
 pytestmark = [
@@ -75,16 +72,7 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
-    rows: list[dict[str, Any]] = []
-    for number in range(CASES):
-        speech = calibration_speech(300 + 40 * number, RATE_HZ)
-        soundfile.write(tmp_path / f"{number}.wav", speech.audio.int16(), RATE_HZ)
-        end_ms = speech.voice_end_sample * 1000 / RATE_HZ
-        marks = {"onset_ms": 0, "voice_end_ms": end_ms, "words_end_ms": end_ms}
-        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", **marks})
-    path = tmp_path / "manifest.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
+    return marked_cases(tmp_path, (300 + 40 * number for number in range(CASES)))
 
 
 @pytest.fixture(autouse=True)

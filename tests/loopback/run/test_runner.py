@@ -29,6 +29,7 @@ from live_eval.run.plan import Plan, make_plan
 from live_eval.run.retries import Backoff
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, RunOutcome, run_plan
+from tests.support.marked_cases import marked_turn, write_manifest
 from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
@@ -81,24 +82,17 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     """Four cases of marked speech, and one recording for each reason to reject it."""
-    rows: list[dict[str, Any]] = []
-    for number in range(4):
-        speech = calibration_speech(300 + 40 * number, RATE)
-        soundfile.write(tmp_path / f"good {number}.wav", speech.audio.int16(), RATE)
-        end_ms = speech.voice_end_sample * 1000 / RATE
-        rows.append(
-            {"id": f"good-{number}", "audio": f"good {number}.wav", "text": "ahem", "onset_ms": 0}
-            | {"voice_end_ms": end_ms, "words_end_ms": end_ms}
-        )
+    rows = [
+        {"id": f"good-{number}", **marked_turn(tmp_path, f"good {number}", 300 + 40 * number)}
+        for number in range(4)
+    ]
     soundfile.write(tmp_path / "empty.wav", np.empty(0, np.int16), RATE)
     soundfile.write(tmp_path / "nan.wav", np.full(2400, np.nan, np.float32), RATE, subtype="FLOAT")
     (tmp_path / "noise.wav").write_bytes(b"this is no sound")
     rows += [
         {"id": name, "audio": f"{name}.wav", "text": "x"} for name in ("empty", "nan", "noise", "absent")
     ]
-    path = tmp_path / "manifest.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
+    return write_manifest(tmp_path, rows)
 
 
 @pytest.fixture

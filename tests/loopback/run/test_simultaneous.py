@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import json
 import os
 import signal
 from collections.abc import Mapping
@@ -10,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import soundfile
 
 from live_eval.errors import FailureKind, LiveEvalError, UsageError
 from live_eval.recording import RunReader, RunWriter, TurnRecord
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.run.plan import Plan, make_plan
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, RunOutcome
@@ -24,25 +21,13 @@ from live_eval.run.simultaneous import (
     onset_spreads_ms,
     run_simultaneously,
 )
+from tests.support.marked_cases import marked_cases
 from tests.support.serving import reference
-
-RATE = 24_000
 
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
-    rows: list[dict[str, Any]] = []
-    for number in range(4):
-        speech = calibration_speech(300, RATE)
-        soundfile.write(tmp_path / f"{number}.wav", speech.audio.int16(), RATE)
-        end_ms = speech.voice_end_sample * 1000 / RATE
-        rows.append(
-            {"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem", "onset_ms": 0}
-            | {"voice_end_ms": end_ms, "words_end_ms": end_ms}
-        )
-    path = tmp_path / "manifest.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
+    return marked_cases(tmp_path, [300] * 4)
 
 
 def planned(manifest: Path, address: str, turns: Mapping[str, Any] | None = None) -> Plan:

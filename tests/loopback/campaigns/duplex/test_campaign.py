@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import soundfile
 from click.testing import CliRunner
 
 from live_eval.campaigns.campaign import CampaignOutcome
@@ -23,13 +22,11 @@ from live_eval.campaigns.duplex.summary import compare_campaigns, duplex_summary
 from live_eval.cli.duplex import command
 from live_eval.errors import StoreError, UsageError
 from live_eval.recording import RunReader, TurnRecord
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.run_file import validate
 from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
-
-RATE = 24_000
+from tests.support.marked_cases import marked_turn, write_manifest
 
 
 class Silent(Observer):
@@ -52,18 +49,8 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     """A dialogue whose second utterance interrupts the reply 150 ms into it, in marked speech of 0.2 s."""
-    speech = calibration_speech(200, RATE)
-    soundfile.write(tmp_path / "speech.wav", speech.audio.int16(), RATE)
-    turn = {
-        "audio": "speech.wav",
-        "text": "ahem",
-        "onset_ms": 0,
-        "voice_end_ms": speech.voice_end_sample * 1000 / RATE,
-    }
-    row = {"id": "d", "turns": [turn, {**turn, "anchor": "reply_audible+150ms"}]}
-    path = tmp_path / "own.jsonl"
-    path.write_text(json.dumps(row), "utf-8")
-    return path
+    turn = marked_turn(tmp_path, "speech")
+    return write_manifest(tmp_path, [{"id": "d", "turns": [turn, {**turn, "anchor": "reply_audible+150ms"}]}])
 
 
 async def held(

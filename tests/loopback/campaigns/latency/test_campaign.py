@@ -37,13 +37,13 @@ from live_eval.data.benchmarks import BENCHMARKS
 from live_eval.errors import FailureKind, StoreError, UsageError
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.recording.calibrations import FILE_VARIABLE, KeptCalibration, keep
-from live_eval.reference.engine.signals import calibration_speech
 from live_eval.reference.server.process import ReferenceProcess
 from live_eval.run.endpoint_health import MISSES_OF_OUTAGE
 from live_eval.run.run_file import RunConfig, validate
 from live_eval.run.runner import Observer, RunOutcome, run_plan
 from live_eval.run.stop_signals import StopSignals
 from tests.support.benchmarks import SETS
+from tests.support.marked_cases import marked_cases
 from tests.support.tiny_endpoint import answer
 
 RATE = 24_000
@@ -79,15 +79,7 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     """Two cases of marked speech, of 0.2 s each."""
-    rows: list[dict[str, Any]] = []
-    for number in range(2):
-        speech = calibration_speech(200, RATE)
-        soundfile.write(tmp_path / f"{number}.wav", speech.audio.int16(), RATE)
-        rows.append({"id": f"case-{number}", "audio": f"{number}.wav", "text": "ahem"})
-        rows[-1] |= {"onset_ms": 0, "voice_end_ms": speech.voice_end_sample * 1000 / RATE}
-    path = tmp_path / "manifest.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    return path
+    return marked_cases(tmp_path, [200, 200])
 
 
 def config(base_url: str, manifest: Path, **turns: Any) -> RunConfig:
@@ -124,7 +116,7 @@ def speak_on(manifest: Path, ms: int) -> None:
     audio, _ = soundfile.read(manifest.with_name(row["audio"]), dtype="int16")
     going_on = np.concatenate((audio, np.resize(audio // 2, ms * RATE // 1000)))
     soundfile.write(manifest.with_name(row["audio"]), going_on, RATE)
-    row["voice_end_ms"] = 1000 * len(going_on) / RATE
+    row["voice_end_ms"] = row["words_end_ms"] = 1000 * len(going_on) / RATE
     manifest.write_text(json.dumps(row), "utf-8")
 
 
@@ -371,12 +363,13 @@ def test_wrong_usage_is_refused_before_anything_is_written(
     assert not (tmp_path / "c").exists()
 
 
-def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(tmp_path: Path) -> None:
+def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(endpoint: str, tmp_path: Path) -> None:
     secrets = ("canary-4711-abcdef-9", "hunter2")  # the second is redacted only in its place
     detection = f"type=server_vad,api_key={secrets[0]},password={secrets[1]}"
     few = ["--turns", "1", "--sentinel-turns", "0", "--processes", "0", "--word-times", "off"]
     out = tmp_path / "c"
-    command_line = ["reference", *few, "--turn-detection", detection, "--out", str(out), "--json"]
+    server = ["reference", "--base-url", endpoint]
+    command_line = [*server, *few, "--turn-detection", detection, "--out", str(out), "--json"]
     result = CliRunner().invoke(command, command_line)
     assert result.exit_code == FAILED, result.output
     document = json.loads((out / CAMPAIGN_FILE).read_text())
