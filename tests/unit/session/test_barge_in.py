@@ -29,7 +29,7 @@ from live_eval.timing import ResponseStatus, play
 from live_eval.types import Case, SpeechBoundaries, TurnMode, Variant
 from tests.unit.session.scripted import Interrupting
 from tests.unit.session.test_dialogues import TalkingDialect
-from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, beside, ears
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Endpoint, Heard, ToyDialect, beside, ears
 
 RATE = 24_000
 LOUD = (8_000 * np.sin(2 * np.pi * 200 * np.arange(RATE // 10) / RATE)).astype("<i2").tobytes()
@@ -139,7 +139,7 @@ async def streams(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
 
 
 async def converse(
-    endpoint: object = yields,
+    endpoint: Endpoint = yields,
     dialect: ToyDialect | None = None,
     after_ns: int = AFTER_NS,
     speaker: Interrupting | None = None,

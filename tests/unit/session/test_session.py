@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -23,9 +23,7 @@ from live_eval.session.capture import TurnCapture
 from live_eval.testing.fake_clock import FakeClock
 from live_eval.testing.memory_transport import Link, MemoryPeer, MemoryTransport, memory_pair
 from live_eval.types import TurnMode
-from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Heard, ToyDialect, answers, beside, ears
-
-Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Coroutine[Any, Any, None]]
+from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Endpoint, Heard, ToyDialect, answers, beside, ears
 
 
 @pytest.fixture

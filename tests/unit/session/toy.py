@@ -62,6 +62,9 @@ class Heard(list[tuple[int, Message]]):
             await self._more.wait()
 
 
+Endpoint = Callable[[MemoryPeer, FakeClock, Heard], Coroutine[Any, Any, None]]
+
+
 class ToyDialect:
     """Words as messages (``ready``, ``stopped``, ``begin``, …); frames are bytes."""
 
