@@ -6,7 +6,7 @@ Runs in an environment of its own and imports nothing of ours. Usage::
         python livekit_worker.py start
 
 It is dispatched by the name ``tone``. Each line of the log has the room, and the monotonic time at which the
-session handed the first frame of an answer to the audio source of its track. All sessions share a process.
+session handed the first frame of an answer to the audio source of its track. Each session has a process.
 ``BOT=hangup`` leaves the room after the first utterance instead.
 """
 
@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncIterator
 
 from livekit import rtc
-from livekit.agents import Agent, AgentServer, AgentSession, JobContext, JobExecutorType, cli
+from livekit.agents import Agent, AgentServer, AgentSession, JobContext, cli
 
 NAME, TEXT = "tone", "It is ten."
 EAR_HZ, VOICE_HZ, FRAME_S = 16_000, 24_000, 0.02
@@ -28,12 +28,7 @@ PAUSE_S, DELAY_S = 0.6, 0.2  # silence that ends an utterance, and the time to t
 REPLY_S = float(os.environ.get("REPLY_S", "1.0"))
 LOG = open(os.environ.get("ANSWERS", os.devnull), "a", encoding="utf-8")  # noqa: SIM115 (until the end)
 
-server = AgentServer(
-    job_executor_type=JobExecutorType.THREAD,  # many sessions start quickly, with little memory
-    load_threshold=float("inf"),
-    num_idle_processes=1,
-    port=0,
-)
+server = AgentServer(load_threshold=float("inf"), num_idle_processes=1, port=0)
 
 
 async def tone() -> AsyncIterator[rtc.AudioFrame]:
@@ -64,7 +59,7 @@ async def answer(context: JobContext, session: AgentSession, track: rtc.Track) -
 @server.rtc_session(agent_name=NAME)
 async def serve(context: JobContext) -> None:
     """Serve one room."""
-    session = AgentSession()
+    session = AgentSession(vad=None)  # by default, a second detector would interrupt the answers
     await session.start(Agent(instructions=""), room=context.room)
 
     def started(event: object) -> None:
