@@ -57,7 +57,7 @@ def test_without_captured_turns_there_are_no_stamps_and_process_deaths_are_noted
 
 def test_outages_are_noted_by_point(tmp_path: Path) -> None:
     outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
-    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES))], outages=outages)
+    folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES[:1]))], outages=outages)
     (note,) = campaign_summary(read_campaign(folder), words=False).notes
     assert note == "c1: the endpoint was unreachable 1 time, for 19 s in total; the run paused"
 
@@ -69,7 +69,9 @@ def test_a_delay_by_an_outage_is_not_attributed_to_the_session_limit(tmp_path: P
             for turn, seconds in zip(turns_at(TIMES), late, strict=True)
         ]
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        write_campaign(folder, [(point("c8", concurrency=8, arrivals="constant:2"), turns)], outages=outages)
+        # Published definitions, which take seconds, are computed for the role "sweep" alone.
+        c8 = point("c8", "endpointing", concurrency=8, arrivals="constant:2")
+        write_campaign(folder, [(c8, turns)], outages=outages)
         return list(campaign_summary(read_campaign(folder), words=False).notes)
 
     wall_ns = turns_at(TIMES)[0].wall_ns
