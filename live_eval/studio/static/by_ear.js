@@ -153,9 +153,10 @@ export class ByEar {
       { label: margin ? "difference [95 % interval]" : "difference", figure: true },
       { label: "n", figure: true },
     ];
-    const absent = cue ? [] : means.filter(({ n }) => n === 0).map(({ cue: of }) => of);
-    const rows = means.filter(({ n }) => cue || n > 0).map(({ metric, cue: of, n, means: values, difference, interval }) => {
-      const score = this.metrics.find(({ name }) => name === metric);
+    const headed = (metric) => this.metrics.find(({ name }) => name === metric);
+    const absent = means.filter(({ n }) => n === 0).map(({ metric, cue: of }) => (cue ? headed(metric).heading : of));
+    const rows = means.filter(({ n }) => n > 0).map(({ metric, cue: of, n, means: values, difference, interval }) => {
+      const score = headed(metric);
       const shown = (value) => this.show(value, score);
       const other = metric !== this.metric.name && make("small", {}, " ", headingOf(score));
       const name = cue ? headingOf(score) : [this.choosing(of), other];
