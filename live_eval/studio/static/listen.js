@@ -52,7 +52,7 @@ function list(tests, isOwner) {
       figure(test.problem ? "" : test.cases),
       make(
         "td",
-        {},
+        { class: "conditions" },
         (test.listeners ?? []).map(({ name, votes }) => `${name} ${votes} of ${test.trials}`).join(", "),
       ),
       make(
