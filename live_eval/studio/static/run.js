@@ -11,6 +11,7 @@ import { follow, gently, progressBar, stateBadge } from "./progress.js";
 import { TurnTable } from "./turn_table.js";
 
 const RESUMING_MS = 500;
+const KEPT = "\u00a0"; // keeps a definition's button on the line of the last word
 
 export async function show(place, { parts: [id], query, signal }) {
   const [folder, term] = await Promise.all([read(path("api", "runs", id, "facts"), { signal }), glossary()]);
@@ -179,7 +180,7 @@ function showFigures(
   const again = kinds(retried);
   const captured = `of ${counted(turns.total, "turn")} captured${again && `; attempts retried: ${again}`}`;
   const tiles = [
-    tile(["turns", term("captured", "turns")], `${turns.captured}`, captured, sorted(id)),
+    tile(["turns", KEPT, term("captured", "turns")], `${turns.captured}`, captured, sorted(id)),
     turns.failed > 0 && tile("failed", turns.failed, kinds(failures), `${sorted(id)}?status=failed`, "bad"),
     ...["p50", "p95"].map((share) => {
       const { n, n_missing: missing, uncertain, [share]: value, ...other } = latencies.voice_to_voice;
@@ -190,7 +191,7 @@ function showFigures(
         missing > 0 && `${missing} missing`,
       ];
       return tile(
-        [`voice to voice, ${share}, ${estimator}`, term("voice to voice")],
+        [`voice to voice, ${share}, ${estimator}`, KEPT, term("voice to voice")],
         inUnit(value, 0),
         more.filter(Boolean).join(", "),
         `${sorted(id)}?sort=voice_to_voice&descending=1`,
@@ -200,14 +201,14 @@ function showFigures(
       .filter(([, { n }]) => n > 0)
       .map(([name, { p50, p50_interval: interval, p50_reason: reason, n }]) =>
         tile(
-          [`${titles[name]}, p50`, term(titles[name])],
+          [`${titles[name]}, p50`, KEPT, term(titles[name])],
           inUnit(p50, 0),
           [between(interval, 0) || unbounded(reason, p50), `n\u00a0${n}`].filter(Boolean).join(", "),
         ),
       ),
     ...main.map(({ task, score, mean, missing }) =>
       tile(
-        [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score), about(score)],
+        [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score), KEPT, about(score)],
         number(mean.value, 2),
         [between(mean.interval, 2), `n\u00a0${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
           .filter(Boolean)
@@ -216,7 +217,7 @@ function showFigures(
       ),
     ),
     tile(
-      ["error bar (lag), p99", term("lag")],
+      ["error bar (lag), p99", KEPT, term("lag")],
       inUnit(lag.p99, 1),
       counted(lag.flagged, "turn") + " flagged",
       lag.flagged ? `${sorted(id)}?flagged=1` : null,
@@ -275,7 +276,7 @@ function answer({ in_words: inWords, p, components, scripts, notes }, term) {
   const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows `;
   const remarks = notes.map((note) => ` ${note[0].toUpperCase()}${note.slice(1)}.`);
   return [
-    make("p", { class: "answer" }, make("b", {}, "Does the reply depend on the user's voice?"), ` ${inWords}`, term("cue sensitivity")),
+    make("p", { class: "answer" }, make("b", {}, "Does the reply depend on the user's voice?"), ` ${inWords}`, KEPT, term("cue sensitivity")),
     p !== null && make("p", { class: "note" }, `${how}every measure, including one by meaning.`, remarks),
   ];
 }
