@@ -177,14 +177,14 @@ def _mushra(ballots: Ballots) -> dict[str, Any]:
         rated[vote.turn_id].append(_takes_anchor(vote))
     clear = {turn_id for turn_id, taken in rated.items() if np.mean(taken) <= _UNCLEAR_SHARE}
     missed: dict[str, float] = {}
-    taken: dict[str, float] = {}
+    taken: dict[str, float | None] = {}
     for name in ballots.listeners:
         if votes := ballots.of(name):
             below = sum(vote.ratings[HIDDEN_REFERENCE] < _LIKE_REFERENCE for vote in votes)
             missed[name] = below / len(votes)
             counted = [vote for vote in votes if vote.turn_id in clear]
-            taken[name] = sum(map(_takes_anchor, counted)) / len(votes)
-    excluded = {name for name in missed if max(missed[name], taken[name]) > _MOST_SHARE}
+            taken[name] = sum(map(_takes_anchor, counted)) / len(votes) if counted else None
+    excluded = {name for name in missed if max(missed[name], taken[name] or 0) > _MOST_SHARE}
     kept = [vote for vote in ballots.votes if vote.listener not in excluded]
     scripts = {case.turn_id: case.script_id for case in ballots.test.cases}
     means: list[dict[str, Any]] = []
@@ -201,7 +201,7 @@ def _mushra(ballots: Ballots) -> dict[str, Any]:
             {
                 "listener": name,
                 "missed_reference": share,
-                "taken_anchor": taken[name] if has_mid_anchor else None,
+                "taken_anchor": taken[name],
                 "excluded": name in excluded,
             }
             for name, share in missed.items()

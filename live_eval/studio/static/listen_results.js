@@ -138,6 +138,8 @@ function mushra({ means, screening }) {
         row(listener, share(missed), share(taken), excluded ? "excluded: more than 15 %" : "counted"),
       ),
     ),
+    screening.some(({ taken_anchor: taken }) => taken === null) &&
+      make("p", { class: "note" }, `${NONE}: no trial counts, because more than a quarter of the listeners rated its mid-range anchor above 90, or there is none.`),
   ];
 }
 

@@ -133,9 +133,13 @@ def test_listeners_who_take_the_mid_range_anchor_for_the_reference_are_excluded(
     for listener, mid in (("Ann", 50), ("Bob", 95), ("Cyd", 90)):
         rate_all(desk, clock, file, listener, mid=mid)
     screening = results_json(file.read(), file.path.parent)["screening"]
-    assert [each["excluded"] for each in screening] == [False] * 3, "a third of them: not audibly degraded"
-    for listener in ("Dan", "Eve"):
-        rate_all(desk, clock, file, listener)
+    assert [(each["taken_anchor"], each["excluded"]) for each in screening] == [(None, False)] * 3, (
+        "a third of them: not audibly degraded"
+    )
+    rate_all(desk, clock, file, "Dan")
+    screening = results_json(file.read(), file.path.parent)["screening"]
+    assert [each["excluded"] for each in screening] == [False, True, False, False], "not more than a quarter"
+    rate_all(desk, clock, file, "Eve")
     screening = results_json(file.read(), file.path.parent)["screening"]
     assert [(each["taken_anchor"], each["excluded"]) for each in screening] == [
         (0, False),
