@@ -363,7 +363,10 @@ def test_wrong_usage_is_refused_before_anything_is_written(
     assert not (tmp_path / "c").exists()
 
 
-def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(endpoint: str, tmp_path: Path) -> None:
+def test_secrets_in_the_settings_of_a_detector_are_stored_nowhere(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("live_eval.campaigns.latency.summary.available", lambda: "no recogniser in this test")
     secrets = ("canary-4711-abcdef-9", "hunter2")  # the second is redacted only in its place
     detection = f"type=server_vad,api_key={secrets[0]},password={secrets[1]}"
     few = ["--turns", "1", "--sentinel-turns", "0", "--processes", "0", "--word-times", "off"]
