@@ -18,49 +18,20 @@ from live_eval.analysis.comparison.series import read_runs
 from live_eval.cli import cli
 from live_eval.errors import AudioError, DataError, FailureKind, JudgeError, UsageError
 from live_eval.judging import (
-    ChatRequest,
-    Failed,
-    JudgedTurn,
-    JudgeKind,
-    Judgement,
-    JudgeSpec,
     Need,
     OptionSpec,
-    OutputSpec,
-    Scored,
 )
 from live_eval.recording import RunWriter
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import LlmOptions
 from live_eval.types import Case, Failure, Variant
-from tests.support.fake_model import FakeEndpoint
+from tests.support.fake_model import PAIRWISE, FakeEndpoint, PairwiseJudge
 from tests.support.records import TurnPlan, spoken_turn, tone
 
 SCRIPTS = 10
 VARIANTS = (Variant.TARGET, Variant.NEUTRAL)
 
 
-class Better:
-    """Asks which of two replies is better."""
-
-    def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
-        content = f"{first.reply_text}|{second.reply_text}"
-        return ChatRequest(messages=[{"role": "user", "content": content}], model="toy")
-
-    def parse(self, answer: str) -> Judgement:
-        return Scored({"": float(answer)}, {"reason": "so"}) if answer else Failed("no answer")
-
-
-TOY = JudgeSpec(
-    name="toy",
-    version="7",
-    title="a toy",
-    kind=JudgeKind.PAIRWISE,
-    implementation=f"{__name__}:Better",
-    outputs=(OutputSpec(name="", title="preference", low=-1.0, high=1.0, higher_is_better=None),),
-    needs=frozenset({Need.REPLY_TEXT}),
-    model="toy",
-)
 OPTIONS = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v1"))
 PLAN = ArenaPlan(judge="toy", limit=0)
 
@@ -75,7 +46,7 @@ def longer(content: str) -> str:
 def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeEndpoint.answer, FakeEndpoint.calls = staticmethod(longer), []
     known = registry.judge
-    monkeypatch.setattr(registry, "judge", lambda name: TOY if name == "toy" else known(name))
+    monkeypatch.setattr(registry, "judge", lambda name: PAIRWISE if name == "toy" else known(name))
     monkeypatch.setattr("live_eval.scoring.llm.driver.ChatEndpoint", FakeEndpoint)
 
 
@@ -125,7 +96,7 @@ def test_a_judge_rates_runs_without_its_order_effect(runs: list[Path]) -> None:
     assert again.judge.ratings == arena.judge.ratings
 
 
-class Choosy(Better):
+class Choosy(PairwiseJudge):
     """May listen to the speaker, too."""
 
     def __init__(self, *, speaker_audio: str) -> None:
@@ -145,7 +116,7 @@ def test_audio_that_an_option_excludes_is_not_read(
     monkeypatch.setattr("live_eval.scoring.scoring_run.read_audio", read_audio)
     spares = {"no": frozenset({Need.SPEAKER_AUDIO})}
     choosy = replace(
-        TOY,
+        PAIRWISE,
         implementation=f"{__name__}:Choosy",
         uses=frozenset({Need.SPEAKER_AUDIO}),
         options=(OptionSpec(name="speaker_audio", help="", default="no", spares=spares),),

@@ -40,7 +40,7 @@ from live_eval.scoring.llm import LlmOptions
 from live_eval.scoring.scoring_run import score_run
 from live_eval.testing.judges import speechlike
 from live_eval.types import Case, CoarseDimension, Cue, Failure, Variant
-from tests.support.fake_model import FakeEndpoint
+from tests.support.fake_model import PAIRWISE, FakeEndpoint
 from tests.support.records import TurnPlan, spoken_turn
 
 SCRIPTS = 9
@@ -75,17 +75,6 @@ class Wording:
         return Scored({"": float(answer)}) if answer.strip().isdigit() else Failed("expected a number")
 
 
-class Better:
-    """Asks which of two is better."""
-
-    def request(self, first: JudgedTurn, second: JudgedTurn) -> ChatRequest:
-        content = f"{first.reply_text}|{second.reply_text}"
-        return ChatRequest(messages=[{"role": "user", "content": content}], model="toy")
-
-    def parse(self, answer: str) -> Judgement:
-        return Scored({"": float(answer)})
-
-
 LOCAL = JudgeSpec(
     name="toy",
     version="7",
@@ -101,12 +90,6 @@ LLM = replace(
     implementation=f"{__name__}:Wording",
     needs=frozenset({Need.REPLY_TEXT}),
     model="toy",
-)
-PAIRS = replace(
-    LLM,
-    kind=JudgeKind.PAIRWISE,
-    implementation=f"{__name__}:Better",
-    outputs=(OutputSpec(name="", title="preference", low=-1.0, high=1.0, higher_is_better=None),),
 )
 OPTIONS = JudgeOptions(llm=LlmOptions(base_url="http://127.0.0.1:9/v1"))
 SPECS: dict[str, JudgeSpec] = {}
@@ -409,7 +392,7 @@ class TestModels:
 
 class TestPairs:
     def test_a_judge_that_always_chooses_the_first(self, run: Path) -> None:
-        SPECS["toy"] = PAIRS
+        SPECS["toy"] = PAIRWISE
         FakeEndpoint.answer = staticmethod(lambda content: "1")
         report = audit_run(run, "toy", options=OPTIONS)
         assert set(report) == {"judge", "version", "kind", "consistency", "order", "sensitivity"}
@@ -425,7 +408,7 @@ class TestPairs:
             first, second = map(len, map(str.split, content.split("|")))
             return str((first > second) - (first < second))
 
-        SPECS["toy"] = PAIRS
+        SPECS["toy"] = PAIRWISE
         FakeEndpoint.answer = staticmethod(longer)
         report = audit_run(run, "toy", options=OPTIONS)
         assert report["order"]["flipped"]["value"] == 0
@@ -437,7 +420,7 @@ class TestPairs:
         assert half["difference"]["value"] == -1
 
     def test_two_runs(self, run: Path, captured: Path) -> None:
-        SPECS["toy"] = PAIRS
+        SPECS["toy"] = PAIRWISE
         FakeEndpoint.answer = staticmethod(lambda content: "0")
         plan = AuditPlan(parts=("order",), against_run=captured, limit=4)
         order = audit_run(run, "toy", plan, options=OPTIONS)["order"]
@@ -445,7 +428,7 @@ class TestPairs:
         assert all(len(set(content.split("|"))) == 1 for content in FakeEndpoint.calls)
 
     def test_pairwise_judges_have_no_scores_to_compare(self, run: Path, tmp_path: Path) -> None:
-        SPECS["toy"] = PAIRS
+        SPECS["toy"] = PAIRWISE
         for plan in (AuditPlan(against="bleu"), AuditPlan(labels=tmp_path / "labels.csv")):
             with pytest.raises(UsageError, match="compares replies"):
                 audit_run(run, "toy", plan, options=OPTIONS)

@@ -11,8 +11,8 @@ from live_eval.data.benchmarks import BENCHMARKS, FOLDER_VARIABLE
 from live_eval.data.benchmarks.vstyle import rated_replies
 from live_eval.errors import UsageError
 from tests.support.benchmarks import vstyle
-from tests.support.fake_model import FakeEndpoint
-from tests.unit.analysis.audit.test_auditor import LLM, OPTIONS, PAIRS, SPECS, toys
+from tests.support.fake_model import PAIRWISE, FakeEndpoint
+from tests.unit.analysis.audit.test_auditor import LLM, OPTIONS, SPECS, toys
 
 __all__ = ["toys"]
 
@@ -32,7 +32,7 @@ def test_a_judge_is_compared_with_people_and_with_the_publishers_judge(tmp_path:
 
 
 def test_what_cannot_be_judged_is_counted(tmp_path: Path) -> None:
-    SPECS["toy"] = PAIRS
+    SPECS["toy"] = PAIRWISE
     replies = rated_replies(vstyle(tmp_path, items=8))
     with pytest.raises(UsageError, match="compares replies"):
         audit_ratings("toy", replies, tmp_path, options=OPTIONS)
