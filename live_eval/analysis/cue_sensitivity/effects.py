@@ -73,7 +73,8 @@ class Effect:
                 "" if found is None else f"95 % interval {_number(found.low)} to {_number(found.high)}, "
             )
             p = "p < 0.001" if self.p < 0.001 else f"p {self.p:.3f}"
-            size = f": {_number(value)} ({low_high}{p}). A model that hears only the words is at 0"
+            deaf = "A model that hears only the words, and always the same, is at 0"
+            size = f": {_number(value)} ({low_high}{p}). {deaf}"
         if self.p >= SIGNIFICANT_BELOW:
             differ = "replies differ no more between styles than between repeats"
             return f"No sensitivity to the voice found: {differ}{size}."

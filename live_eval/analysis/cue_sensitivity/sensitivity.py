@@ -200,6 +200,7 @@ def reply_in(turn: TurnRecord) -> Reply | str:
         text=(turn.reply_text or "").strip() or None,
         heard=turn.heard_text,
         instructions=case.instructions,
+        interrupts=turn.timing.premature > 0,
     )
 
 
@@ -308,5 +309,12 @@ def _notes(
         notes.append(
             f"in {differing} of {len(heard)} scripts, the endpoint's transcripts of the recordings differ: "
             "after a mishearing, a reply may change without an effect of the voice"
+        )
+    split = {reply.script_id for reply in replies if reply.interrupts}
+    if split:
+        scripts = len({reply.script_id for reply in replies})
+        notes.append(
+            f"in {len(split)} of {scripts} scripts, the endpoint also began to answer before the user had "
+            "finished: it then answers parts, so a reply may change with the pauses instead of the voice"
         )
     return notes

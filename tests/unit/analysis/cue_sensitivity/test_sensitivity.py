@@ -173,10 +173,12 @@ def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
         for variant in Variant:
             case = Case(case_id=f"a/{variant}", script_id="a", variant=variant, audio_path=Path("x.wav"))
             heard = "I scream" if variant is Variant.TARGET else "Ice cream!"
-            run.commit(spoken_turn(case, TurnPlan(reply_ms=200, heard_text=heard)))
+            turn = spoken_turn(case, TurnPlan(reply_ms=200, heard_text=heard))
+            run.commit(replace(turn, timing=replace(turn.timing, premature=1)))
         run.end(finished=True)
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         notes = " ".join(cue_sensitivity(reader, scores).notes)
+    assert "in 1 of 1 scripts, the endpoint also began to answer before" in notes
     assert "in 1 of 1 scripts, the endpoint's transcripts of the recordings differ" in notes
     assert measured_sensitivity(path, by_words=True)[0].notes[-1] == "Under L"
 
