@@ -67,7 +67,9 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
     found = [_case([each.get(turn_id) for each in rows], turn_id, metric) for turn_id in listed]
     found = _sorted(found, query.order)
     heard = [name for name in latencies if name.startswith("voice_to_voice")]
-    means = _means(rows, found, query, metric, (*heard, *(column.name for column in scores[:_MEANS])))
+    names = [column.name for column in scores]
+    main = [name for name in runs[0].main if name in names]
+    means = _means(rows, found, query, metric, (*heard, *list(dict.fromkeys((*main, *names)))[:_MEANS]))
     first = query.turns.offset
     return {
         "total": len(cases),
@@ -84,6 +86,7 @@ def compared_turns(runs: Sequence[RunIndex], query: CaseQuery) -> dict[str, Any]
         "names": runs[0].names,
         "cues": list(dict.fromkeys(cue for run in runs for cue in run.rows.columns.get("cue", ()) if cue)),
         "means": means,
+        "failed": [sum(_has_failed(case["turns"][place]) for case in found) for place in range(len(runs))],
         "invalid": invalid,
         "rows": found[first : first + query.turns.limit],
     }
@@ -143,6 +146,10 @@ def _mean(
         "difference": _difference(means),
         "interval": interval_json(interval),
     }
+
+
+def _has_failed(turn: Mapping[str, Any] | None) -> bool:
+    return turn is not None and turn["failure"] is not None
 
 
 def _has(run: RunIndex, score: str) -> bool:

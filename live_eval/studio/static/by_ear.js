@@ -113,11 +113,11 @@ export class ByEar {
     history.replaceState(null, "", withQuery(address, { ...asked, common: this.query.get("common"), align: this.align === "onset" ? null : this.align, case: this.open }));
   }
 
-  draw({ rows, metric, asked, metrics, cues, means, invalid, matching, with_difference: compared }) {
+  draw({ rows, metric, asked, metrics, cues, means, failed, invalid, matching, with_difference: compared }) {
     Object.assign(this, { cases: rows, metrics, matching });
     this.metric = metrics.find(({ name }) => name === metric); // of a vocal sound, from the last sound
     this.drawChoices(metrics, cues, asked);
-    this.drawMeans(means);
+    this.drawMeans(means, failed);
     const heads = [
       "case",
       "cue",
@@ -144,7 +144,7 @@ export class ByEar {
   }
 
   /** Show the means by metric if a cue is chosen, and otherwise the means of the chosen metric by cue. */
-  drawMeans(means) {
+  drawMeans(means, failed) {
     const { cue } = this.asked;
     const margin = this.runs.length === 2;
     const heads = [
@@ -168,10 +168,12 @@ export class ByEar {
     const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means", class: "cards" });
     const missing =
       absent.length > 0 && make("p", { class: "note" }, `Without a case that has a value in every run: ${absent.join(", ")}.`);
-    if (cue || !shown) fill(this.means, shown, missing);
+    const lost = failed.some(Boolean) && `Failed turns, which no mean contains: ${this.runs.map(({ name }, run) => `${name} ${failed[run]}`).join(", ")}.`;
+    const notes = [missing, lost && make("p", { class: "warning" }, lost)];
+    if (cue || !shown) fill(this.means, shown, notes);
     else {
       const open = this.means.querySelector("details")?.open ?? rows.length <= MOST_CUES;
-      fill(this.means, make("details", { class: "block", open }, make("summary", {}, `By cue (${rows.length})`), shown, missing));
+      fill(this.means, make("details", { class: "block", open }, make("summary", {}, `By cue (${rows.length})`), shown, notes));
     }
   }
 

@@ -142,6 +142,7 @@ async def test_cases_are_sorted_by_their_difference(recordings: Path) -> None:
 async def test_a_cue_has_the_means_of_each_run(recordings: Path) -> None:
     async with studio(recordings) as browser:
         page = await asked(browser, "/api/compare/turns", "ab", cue="sigh", metric="first_byte")
+        assert page["failed"] == [1, 0]
         shown = {each["metric"]: each for each in page["means"]}
         assert list(shown) == ["first_byte", "voice_to_voice", "voice_to_voice_from_last_sound", "taste"]
         assert shown["first_byte"] == {  # the second case failed in one run
