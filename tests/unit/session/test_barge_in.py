@@ -303,7 +303,7 @@ async def burst_then_answer(peer: MemoryPeer, clock: FakeClock, heard: Heard) ->
 
 
 @pytest.mark.parametrize("endpoint", [bursts, burst_then_answer])
-async def test_in_a_manual_turn_the_reply_is_stopped_at_the_playout_position(endpoint: object) -> None:
+async def test_in_a_manual_turn_the_reply_is_stopped_at_the_playout_position(endpoint: Endpoint) -> None:
     dialect = StoppingDialect()
     captures, _ = await converse(endpoint, dialect, mode=TurnMode.MANUAL)
     assert [capture.failure for capture in captures] == [None, None]
