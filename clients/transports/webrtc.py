@@ -93,11 +93,19 @@ class WebRtcTransport(StampingTransport):
         try:
             async with asyncio.timeout(timeout_s):
                 await self._open(dial, address)
-        except (aiohttp.ClientError, OSError) as error:
+        except (ConnectError, TransportClosedError):
             await self.close()
+            raise
+        except Exception as error:
+            failed = self._end  # a request may fail because the connection did
+            await self.close()
+            if failed is not None:
+                raise address.failure(failed.kind, failed.reason) from None
             if isinstance(error, TimeoutError):
                 raise self._took_too_long(address, timeout_s) from None
-            raise failure_of(error, address, timeout_s) from None
+            if isinstance(error, aiohttp.ClientError | OSError):
+                raise failure_of(error, address, timeout_s) from None
+            raise
         except BaseException:
             await self.close()
             raise

@@ -6,8 +6,10 @@ import asyncio
 import re
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from itertools import pairwise
 
+import aiohttp
 import aioice.ice
 import aiortc
 import numpy as np
@@ -22,10 +24,11 @@ from numpy.typing import NDArray
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import Decoder, samples_in
 from live_eval.audio.rtp import RtpPacket
+from live_eval.clients.transports._webrtc_signalling import Signaller
 from live_eval.clients.transports.webrtc import WebRtcTransport
 from live_eval.clock import Pacer, SystemClock
 from live_eval.dialect import SdpBody, Signalling
-from live_eval.errors import FailureKind, PluginError, TransportClosedError
+from live_eval.errors import ConnectError, FailureKind, PluginError, TransportClosedError
 from live_eval.transport import Arrival
 from live_eval.webrtc.rtp_tap import check_aiortc
 from tests.loopback.clients.transports.webrtc_peers import connected, dial, refusal
@@ -312,6 +315,29 @@ async def test_a_certificate_that_differs_from_the_answer() -> None:
         error = await refusal(url)
     assert error.kind is FailureKind.DTLS_FAILED
     assert "certificate" in error.message
+
+
+@pytest.mark.parametrize("error", [aiohttp.ServerDisconnectedError(), RuntimeError("too late")])
+async def test_a_request_that_fails_after_the_connection_does_not_hide_why(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Watched(WebRtcTransport):
+        """A transport whose failure sets `failed`."""
+
+        def _ended(self, kind: FailureKind, why: str, code: int | None = None) -> None:
+            super()._ended(kind, why, code)
+            failed.set()
+
+    async def candidates(*_: object) -> None:
+        await failed.wait()
+        raise error
+
+    failed = asyncio.Event()
+    monkeypatch.setattr(Signaller, "candidates", candidates)
+    async with endpoint(Peer(bend=lambda sdp: re.sub(r"(a=fingerprint:\S+ )..", r"\g<1>00", sdp))) as url:
+        with pytest.raises(ConnectError) as caught:
+            await Watched(SystemClock()).connect(dial(url, replace(JSON, patch_candidates=True)), 5)
+    assert caught.value.kind is FailureKind.DTLS_FAILED
 
 
 async def test_dtls_that_never_answers() -> None:
