@@ -10,15 +10,18 @@ Exits with 1 if the deaf endpoint's effect is not 0, or if the hearing endpoint'
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import _benchmark
+
+from live_eval.reference.server.process import ReferenceProcess
 
 AIM_DEAF = 0.005
 """What is 0 in two digits."""
@@ -44,25 +47,16 @@ def play(run: Path, base_url: str, repeat: int) -> None:
         )
 
 
-def measure(name: str, flags: list[str], repeat: int, folder: Path) -> dict[str, Any]:
-    """Start an endpoint, run the sample, print the sensitivity by measure, and return the overall value."""
-    endpoint = subprocess.Popen(
-        [*COMMAND, "endpoint", "--port", "0", "--until-stdin-ends", *flags],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        assert endpoint.stdout is not None
-        base_url = json.loads(endpoint.stdout.readline())["base_url"]
-        run = folder / name
-        play(run, base_url, repeat)
-    finally:
-        assert endpoint.stdin is not None
-        endpoint.stdin.close()
-        endpoint.wait(timeout=30)
+async def play_with(flags: Sequence[str], run: Path, repeat: int) -> None:
+    """Start an endpoint with these flags, and run the sample with it."""
+    async with ReferenceProcess(log_folder=run.parent, arguments=flags) as endpoint:
+        await asyncio.to_thread(play, run, endpoint.base_url, repeat)
+
+
+def measure(name: str, flags: Sequence[str], repeat: int, folder: Path) -> dict[str, Any]:
+    """Run the sample with an endpoint, print the sensitivity by measure, and return the overall value."""
+    run = folder / name
+    asyncio.run(play_with(flags, run, repeat))
     told = subprocess.run(
         [*COMMAND, "cue-sensitivity", str(run), "--json"], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -91,8 +85,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        deaf = measure("deaf", [], arguments.repeat, Path(folder))
-        hearing = measure("hearing", ["--notices-voice"], arguments.repeat, Path(folder))
+        deaf = measure("deaf", (), arguments.repeat, Path(folder))
+        hearing = measure("hearing", ("--notices-voice",), arguments.repeat, Path(folder))
     if deaf["effect"] is None or hearing["low"] is None:
         sys.exit("cue_sensitivity: not measured")
     print(f"cue_sensitivity_deaf: {deaf['effect']:.3f} effect (aim 0 +- {AIM_DEAF:g})")
