@@ -36,6 +36,7 @@ from live_eval.judges.text._reply import other_language
 from live_eval.judges.word_error import WordErrorHeard
 from live_eval.judges.word_overlap import Bleu, RougeL
 from live_eval.judging import JudgedTurn, LocalJudge, Scored
+from live_eval.text.wording import plain_typography
 from live_eval.types import Case, Variant
 
 SCRIPTS = [path for folder in RECORDINGS for path in sorted(folder.glob("data_*/script_info_*.json"))]
@@ -50,7 +51,7 @@ Theirs: TypeAlias = Callable[[Sequence[Pair]], list[dict[str, float]]]
 def pairs(wanted: int) -> list[Pair]:
     """Return at least `wanted` replies and references."""
     texts = [
-        text
+        plain_typography(text)  # as in the judges
         for path in SCRIPTS
         for entry in json.loads(path.read_text("utf-8"))
         for variant in ("target", "neutral", "alternative")
