@@ -99,7 +99,7 @@ class Performance:
 
     def __init__(self, plan: Plan, takes: PerformedSet, *, device_hz: int) -> None:
         self.unattended = False
-        """Whether to decide automatically: accept takes without problems, repeat others up to twice."""
+        """Whether to decide automatically: accept takes without problems, repeat others twice, then skip."""
         self._plan = plan
         self._set = takes
         self._device_hz = device_hz
@@ -246,9 +246,9 @@ class Performance:
             )
             self._decides = False
             return self._choice or TakeChoice.SKIP
-        if checked.problems and attempt < _ATTEMPTS:
-            return TakeChoice.REPEAT
-        return TakeChoice.ACCEPT if checked.usable else TakeChoice.SKIP
+        if not checked.problems:
+            return TakeChoice.ACCEPT
+        return TakeChoice.REPEAT if attempt < _ATTEMPTS else TakeChoice.SKIP
 
     async def _until(self, happened: Callable[[], bool]) -> None:
         """Wait until the event is set or the performance is stopped."""
