@@ -33,7 +33,7 @@ class CueMap:
 
     @property
     def in_words(self) -> str:
-        """The cues with the worst and the best main score, as a sentence; empty for fewer than two cues.
+        """The cues with the worst and the best main score, or why they are unknown, as a sentence.
 
         A substitute, such as the similarity to one reference, does not say which cue is heard worst, so the
         sentence then names what was not judged.
@@ -53,7 +53,10 @@ class CueMap:
             and not _is_thin(estimate)
         ]
         if len(found) < 2:
-            return ""
+            return (
+                "Which cue is heard worst is unknown, because fewer than two cues have "
+                f"{MIN_CLUSTERS} scripts with {self.main.heading}."
+            )
         worst, *_, best = sorted(found, reverse=not self.main.higher_is_better)
         named = [f"{cue}, {value:.2f} (n {n})" for value, n, cue in (worst, best)]
         return f"Worst cue by {self.main.heading}: {named[0]}; best: {named[1]}."
