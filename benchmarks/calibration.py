@@ -3,6 +3,9 @@
 The built-in endpoint logs the true times. Arguments measure other clients than the default one, with shorter
 turns: ``python benchmarks/calibration.py twilio livekit --sessions 1 10 --turns 60``. The floor is the
 lateness of a bare timer loop in the same minutes.
+
+``--agents twilio livekit`` compares the arrival of replies with the log of a third-party agent instead
+(`make strangers` installs them): see `_agents`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ import os
 from dataclasses import replace
 
 import _benchmark
+import numpy as np
+from _agents import AGENTS
+from _agents import measure as measure_agent
 
 from live_eval.calibrate import CalibrationPlan, calibrate
 from live_eval.session.event_loop import run
@@ -44,12 +50,35 @@ def measure(plan: CalibrationPlan) -> float:
     return float((errors.get("first_byte") or errors["voice_to_voice"])["p99"])
 
 
+def compare(endpoint: str, sessions: int, turns: int) -> float:
+    """Print the differences to an agent's log; return the p99 of the whole."""
+    before = os.getloadavg()[0]
+    parts, floor, failed = run(measure_agent(endpoint, sessions, turns, _benchmark.ROOT / ".venv-strangers"))
+    whole = parts["whole"]
+    print(
+        f"{endpoint}, {sessions} at a time, {len(whole)} turns, {dict(failed) or 0} failed, "
+        f"load {before:.1f} to {os.getloadavg()[0]:.1f}"
+    )
+    for name, values in {**parts, "bare timer": floor / 1e6}.items():
+        if len(values):
+            low, middle, high = np.percentile(values, (1, 50, 99))
+            print(f"  {name}: p1 {low:.2f}, p50 {middle:.2f}, p99 {high:.2f} ms", flush=True)
+    return round(float(np.percentile(whole, 99)), 2)
+
+
 def main() -> None:
     parser = _benchmark.parser(__doc__)
     parser.add_argument("endpoints", nargs="*", help="clients to measure; by default, the built-in one")
     parser.add_argument("--sessions", nargs="*", type=int, default=list(DEFAULT_SESSIONS))
     parser.add_argument("--turns", type=int, help="turns of each; by default, 60, or 400 with many sessions")
+    parser.add_argument("--agents", nargs="*", default=(), choices=AGENTS, help="compare with their logs")
     asked = parser.parse_args()
+    for agent in asked.agents:
+        p99 = [compare(agent, sessions, asked.turns or 60) for sessions in asked.sessions]
+        values, numbers = (" and ".join(map(str, each)) for each in (p99, asked.sessions))
+        print(f"calibration: {values} ms after {agent}'s log p99 at {numbers} sessions (aim: none)")
+    if asked.agents:
+        return
     plans = [replace(SHORT, endpoint=endpoint) for endpoint in asked.endpoints] or [CalibrationPlan()]
     for plan in plans:
         p99 = []
