@@ -196,7 +196,8 @@ class _Server:
 def agent_token(room: str, identity: str = "agent", **claims: str) -> str:
     """Return a token with which an agent joins a room."""
     known = participant_claims(identity, room, None, None)
-    return access_token(*KEYS.values(), known | claims, SystemClock().wall_ns())
+    key, secret = KEYS.values()
+    return access_token(key, secret, known | claims, SystemClock().wall_ns())
 
 
 async def _forward(
