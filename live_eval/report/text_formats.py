@@ -79,6 +79,7 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
             parts.append(f"**{markdown_text(view.label)} {facts.unfinished}.**")
         if view.comparison is not None and view.comparison.problem:
             parts.append(f"**{markdown_text(view.comparison.problem)}.**")
+    parts.append(_notes(runs, _on_cues))
     parts += ["## Latency", table_as_markdown(latency_table(runs)), _notes(runs, _lag)]
     parts.append(_notes(runs, lambda view: map(markdown_text, view.summary.notes)))
     parts.append(
@@ -110,6 +111,14 @@ def as_markdown(runs: Sequence[RunView], prompts: Sequence[str] = ()) -> str:
 def _notes(runs: Sequence[RunView], of: Callable[[RunView], Iterable[str]]) -> str:
     """Return the notes on each run as a Markdown list."""
     return "\n".join(f"- {markdown_text(view.label)}: {note}" for view in runs for note in of(view))
+
+
+def _on_cues(view: RunView) -> Iterator[str]:
+    """Yield the sentences on cues at the top of the page."""
+    if (sensitivity := view.summary.cue_sensitivity) is not None:
+        yield f"**Does the reply depend on the user's voice?** {markdown_text(sensitivity.overall.in_words)}"
+        yield from (markdown_text(note) for note in sensitivity.notes)
+    yield from (markdown_text(found.in_words) for found in view.summary.cue_maps if found.in_words)
 
 
 def _lag(view: RunView) -> Iterator[str]:
