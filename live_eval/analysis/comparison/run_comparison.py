@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -282,10 +282,7 @@ def _compare(
 
     for name, series in first.series.items():
         theirs = other.series.get(name)
-        if (wanted and name not in wanted) or (series.kind == "latency" and no_latencies):
-            continue
-        if theirs is None:
-            notes.append(f"{series.title} is not compared: missing from {other.name}")
+        if theirs is None or (wanted and name not in wanted) or (series.kind == "latency" and no_latencies):
             continue
         if series.version != theirs.version:
             notes.append(f"{series.title} is not compared: {_versions_differ(first, series, other, theirs)}")
@@ -297,11 +294,8 @@ def _compare(
             )
     if unflagged and (shown := boundaries.in_words(first.name, other.name)):
         notes.append(shown)
-    notes += [
-        f"{series.title} is not compared: missing from {first.name}"
-        for name, series in other.series.items()
-        if name not in first.series and (not wanted or name in wanted)
-    ]
+    notes += _missing(first, other, wanted)
+    notes += _missing(other, first, wanted)
     notes += _apart(first, other)
     cases = part_of(first.manifest, "data").get("cases")
     return RunComparison(
@@ -316,6 +310,18 @@ def _compare(
         notes=tuple(notes),
         data_cases=cases if isinstance(cases, int) else None,
     )
+
+
+def _missing(one: ComparedRun, other: ComparedRun, wanted: Collection[str]) -> Iterator[str]:
+    """Yield a note on the metrics that only the first of two runs has."""
+    titles = [
+        series.title
+        for name, series in one.series.items()
+        if name not in other.series and (not wanted or name in wanted)
+    ]
+    if titles:
+        verb = "is" if len(titles) == 1 else "are"
+        yield f"{', '.join(titles)} {verb} not compared: missing from {other.name}"
 
 
 def _apart(first: ComparedRun, other: ComparedRun) -> Iterator[str]:
