@@ -154,6 +154,6 @@ def _parts(turn: TurnRecord, sent: Sequence[int], crossings: _Crossings, endpoin
         at_ns, left_ns = next(each for each in crossings.audible(turn.session_id or "") if each[0] > sent[0])
         times |= {"agent": at_ns - sent[0], "server": left_ns - at_ns}
     arrivals = response.chunk_arrival_ns
-    arrival_ns = int(arrivals[min(np.searchsorted(arrivals, left_ns), len(arrivals) - 1)])
+    arrival_ns = int(arrivals[min(int(np.searchsorted(arrivals, left_ns)), len(arrivals) - 1)])
     times |= {"stamp": arrival_ns - left_ns, "sample": onset_ns - arrival_ns}
     return {name: ns / 1e6 for name, ns in times.items()}
