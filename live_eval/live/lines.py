@@ -31,6 +31,7 @@ from live_eval.types import Failure
 
 __all__ = [
     "NO_VOTE",
+    "UNCERTAIN",
     "Lines",
     "ShownScore",
     "duration",
@@ -45,6 +46,8 @@ __all__ = [
 
 NO_VOTE = "no vote: at least two replies are required, including the winner's"
 """Why a vote does not count."""
+UNCERTAIN = "the end of the speech is uncertain"
+"""Why a latency has no error bar."""
 
 _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
 _STATES = {
@@ -187,15 +190,18 @@ def _latency_line(turn: LatencyMeasured) -> str:
     if turn.record.failure is not None:
         return f"turn {turn.number}: {_failed(turn.record.failure)}"
     parts = ", ".join(f"{name} {ns / 1e6:+.0f}" for name, ns in turn.reply_steps.items())
-    line = f"turn {turn.number}: voice to voice {voice_to_voice(turn)}; ms by step: {parts}"
-    return "; ".join(filter(None, (line, stopped(turn))))
+    line = f"turn {turn.number}: voice to voice {voice_to_voice(turn)}"
+    return "; ".join(filter(None, (line, parts and f"ms by step: {parts}", stopped(turn))))
 
 
 def voice_to_voice(turn: LatencyMeasured) -> str:
     """Return the voice-to-voice latency with its error bar, or why it is missing."""
     timing = turn.record.timing
     total = timing.voice_to_voice
-    return f"{total.ns / 1e6:.0f} ms (± {timing.lag_ns / 1e6:.0f})" if total.ns is not None else total.reason
+    if total.ns is None:
+        return total.reason
+    error = UNCERTAIN if timing.uncertain else f"± {timing.lag_ns / 1e6:.0f}"
+    return f"{total.ns / 1e6:.0f} ms ({error})"
 
 
 def stopped(turn: LatencyMeasured) -> str:

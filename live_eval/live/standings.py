@@ -68,8 +68,9 @@ class Standing:
 
     @property
     def so_far(self) -> str:
-        """Median, minimum and maximum voice-to-voice latency so far."""
-        known = [ms for number in self.turns if (ms := self.voice_to_voice_ms(number)) is not None]
+        """Median, minimum and maximum voice-to-voice latency of turns with a certain end of speech."""
+        certain = [number for number, turn in self.turns.items() if not turn.record.timing.uncertain]
+        known = [ms for number in certain if (ms := self.voice_to_voice_ms(number)) is not None]
         if not known:
             return "–"
         return f"{median(known):.0f} ms ({min(known):.0f} to {max(known):.0f}, {len(known)})"

@@ -5,6 +5,9 @@ import { milliseconds, number, words } from "./web/format.js";
 /** The end of the latency scale, which is the same for all turns so that bars can be compared. */
 export const SCALE_MS = 3_000;
 
+/** What an uncertain latency lacks. */
+export const UNCERTAIN = "the end of the speech is uncertain";
+
 /** Return the position of a latency on the scale in percent. */
 export const share = (ms) => 100 * Math.max(0, Math.min(1, ms / SCALE_MS));
 
@@ -16,6 +19,7 @@ export function turnFigures({
   voice_to_voice_ms: total,
   why_not: reason,
   error_ms: error,
+  uncertain,
   steps,
   barge_in_stop_ms: stop,
   after_ms: after,
@@ -37,7 +41,9 @@ export function turnFigures({
         {},
         total === null
           ? `Voice to voice: ${reason}.`
-          : `Voice to voice ${number(total)} ± ${number(error)} ms.`,
+          : uncertain
+            ? `Voice to voice ${number(total)} ms: ${UNCERTAIN}.`
+            : `Voice to voice ${number(total)} ± ${number(error)} ms.`,
       );
   return make(
     "section",

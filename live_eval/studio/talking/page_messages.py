@@ -109,6 +109,7 @@ def _turn(turn: LatencyMeasured) -> dict[str, Any]:
         "failure": _failure(turn.record.failure),
         "voice_to_voice_ms": _ms(timing.voice_to_voice.ns),
         "why_not": timing.voice_to_voice.reason,
+        "uncertain": timing.uncertain,
         "error_ms": _ms(timing.lag_ns),
         "barge_in_stop_ms": _ms(timing.barge_in_stop.ns),
         "steps": [{"name": name.replace("_", " "), "ms": _ms(ns)} for name, ns in turn.reply_steps.items()],

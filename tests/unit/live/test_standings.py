@@ -1,8 +1,11 @@
 """The figures of several endpoints."""
 
+from dataclasses import replace
+
 import pytest
 
 from live_eval.errors import FailureKind
+from live_eval.live.lines import in_words
 from live_eval.live.standings import Standing, common_state
 from live_eval.live.updates import Levels, SpeechDetected, State, StateChanged
 from live_eval.types import Failure
@@ -35,6 +38,17 @@ def test_the_state_and_the_figures_follow_the_updates() -> None:
     assert standing.voice_to_voice_ms(1) == pytest.approx(580, abs=0.1)
     assert [standing.turn_in_words(number) for number in (1, 2)] == ["580 ms", "no_response"]
     assert standing.so_far == "580 ms (580 to 580, 1)"
+
+
+def test_a_turn_with_an_uncertain_end_of_speech_is_shown_but_not_in_the_median() -> None:
+    standing = Standing("a")
+    certain = turn(1)
+    timing = replace(certain.record.timing, uncertain=True)
+    uncertain = replace(certain, record=replace(certain.record, timing=timing))
+    standing.follow(uncertain)
+    assert standing.turn_in_words(1) == "580 ms"
+    assert standing.so_far == "–"
+    assert in_words(uncertain) == "turn 1: voice to voice 580 ms (the end of the speech is uncertain)"
 
 
 def test_a_failed_endpoint_stays_missing_until_it_is_back() -> None:
