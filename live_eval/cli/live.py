@@ -76,7 +76,7 @@ command = Command(
             ["--perform", "scripts"],
             metavar="DATA",
             help="Perform the scripts of a data set in each style. Each take is checked before it is sent, "
-            "and stored as a data set.",
+            "and stored as a data set; --limit counts takes.",
         ),
         click.Option(
             ["--takes"],

@@ -15,6 +15,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.analysis.cue_sensitivity.effects import FEWEST_SCRIPTS
 from live_eval.audio import Audio, int16_to_float
 from live_eval.data import PerformedSet, direction, performable
 from live_eval.errors import TurnError, UsageError
@@ -33,6 +34,7 @@ from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.recordings import PlayableCase, Recordings
 from live_eval.run.run_file import RunConfig
 from live_eval.speech.recognition import available
+from live_eval.text.wording import counted
 from live_eval.types import Case
 
 __all__ = ["Performance", "TakeChoice", "plan_performance"]
@@ -76,6 +78,8 @@ def plan_performance(
     if not chosen:
         reasons = "; ".join(notes) or "it has no conversations"
         raise UsageError(f"{written.data.root}: expected scripts that a person can perform: {reasons}")
+    if len(wanted) < FEWEST_SCRIPTS:
+        notes.append(f"{counted(len(wanted), 'script')}: cue sensitivity requires at least {FEWEST_SCRIPTS}")
     cases = [takes.take_of(case) for case in chosen]
     data = config.data.model_copy(update={"path": str(takes.folder)})
     turns = config.turns.model_copy(update={"repeat": _REPEATS})
