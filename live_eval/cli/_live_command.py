@@ -29,6 +29,7 @@ from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.cli._targets import names_of, read_target
 from live_eval.data import Consent, PerformedSet, consent_question
 from live_eval.errors import UsageError
+from live_eval.live.closing_lines import ClosingLines
 from live_eval.live.devices import WITHOUT_DEVICES, find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, keep_delay, kept_delay, measure_delay
@@ -180,19 +181,24 @@ def _talk(
         device_spread_ns=spread_ns(delay),
     ) as conversation:
         manual = plan.turn_mode is TurnMode.MANUAL
+        closing = ClosingLines()
         try:
             with _screen(planned, missing, plain=plain) as screen:
                 talk = converse(
                     conversation,
                     card,
-                    screen,
+                    closing.before(screen),
                     manual=manual,
                     half_duplex=half_duplex,
                     performance=performance,
                 )
                 run_loop(talk)
         finally:
+            for line in closing.lines:
+                click.echo(line)
             click.echo(f"run: {party.folder}")
+            if closing.lines:
+                click.echo(f"page with audio: live-eval report {party.folder} --short")
 
 
 def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool:

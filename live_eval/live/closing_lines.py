@@ -1,0 +1,60 @@
+"""Collect the values of a conversation with one endpoint for the lines that are printed at its end. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from statistics import fmean
+from typing import Self
+
+from live_eval.live.lines import ShownScore, main_scores
+from live_eval.live.standings import Standing
+from live_eval.live.terminal import Screen
+from live_eval.live.updates import QuickScores, Update
+from live_eval.text.wording import counted
+
+__all__ = ["ClosingLines"]
+
+
+class ClosingLines:
+    """A `Screen` that passes updates on to another one."""
+
+    def __init__(self) -> None:
+        self._screen: Screen | None = None
+        self._standing = Standing("")
+        self._scores: defaultdict[str, dict[int, ShownScore]] = defaultdict(dict)  # by title and turn
+
+    def before(self, screen: Screen) -> Self:
+        """Pass updates on to `screen`."""
+        self._screen = screen
+        return self
+
+    def show(self, update: Update) -> None:
+        """Handle an update."""
+        self._standing.follow(update)
+        if isinstance(update, QuickScores):
+            for score in main_scores(update.scores):
+                self._scores[score.title][update.number] = score
+        if self._screen is not None:
+            self._screen.show(update)
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the latency and the main scores of the conversation; nothing without turns."""
+        turns = self._standing.turns.values()
+        if not turns:
+            return []
+        failed = sum(turn.record.failure is not None for turn in turns)
+        lost = f", {failed} failed" if failed else ""
+        latency = f"voice to voice, median (range, turns): {self._standing.so_far}"
+        scores = [f"{title}: {_in_all(list(found.values()))}" for title, found in self._scores.items()]
+        return [f"{counted(len(turns), 'turn')}{lost}", latency, *scores]
+
+
+def _in_all(scores: list[ShownScore]) -> str:
+    """Return the mean of a score, or how often each class was found."""
+    values = [score.value for score in scores if isinstance(score.value, float)]
+    if values:
+        mean = scores[0]._replace(value=fmean(values))
+        return f"{mean.text} (mean of {counted(len(values), 'turn')})"
+    classes = Counter(str(score.value).partition(",")[0] for score in scores)
+    return ", ".join(f"{name} {count}×" for name, count in classes.most_common())
