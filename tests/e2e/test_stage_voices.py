@@ -41,7 +41,8 @@ ANALYSE = """async (source) => {
   });
   await import(source);
   const levels = new Levels();
-  const tone = (hz, begin) => (at) => (at < begin ? 0 : 0.1 * Math.sin((2 * Math.PI * hz * at) / sampleRate));
+  const sine = (hz, at) => 0.01 * Math.sin((2 * Math.PI * hz * at) / sampleRate);
+  const tone = (hz, begin) => (at) => (at < begin ? 0 : sine(hz, at));
   const voices = [tone(984.375, 9_600), tone(3_000, 19_200)];
   for (let at = 0; at < 28_800; at += 128) {
     const samples = (voice) => [Float32Array.from({ length: 128 }, (_, index) => voice(at + index))];
@@ -119,6 +120,6 @@ def test_the_waveform_and_the_spectrogram_of_a_voice_begin_together(page: Page) 
             if place < begin:
                 assert (peak, level) == (0, 0)
             else:
-                assert peak == pytest.approx(0.1, abs=0.001)
+                assert peak == pytest.approx(0.01, abs=0.0001)
                 assert loudest == tone_bin
-                assert level == pytest.approx(255 * (90 - 33.6) / (90 - 25), abs=1)  # in a Blackman window
+                assert level == pytest.approx(255 * (85 - 53.6) / (85 - 45), abs=1)  # in a Blackman window

@@ -38,6 +38,7 @@ class Stage extends Conversation {
     this.state = make("p", { class: "stage-state" }, BEFORE_AND_AFTER.opening);
     this.you = make("span", { class: "stage-name user" }, "you");
     const { endpoint, more_endpoints: more } = this.request;
+    this.reply = make("span", { class: "stage-name reply" }, "reply");
     this.endpoint = make("p", { class: "stage-endpoint" }, more ? "" : endpoint.name);
     this.captions = make("div", { class: "stage-captions" }, this.log);
     this.controls.append(button("Full screen", () => this.fullScreen(), { "aria-keyshortcuts": "F" }));
@@ -57,7 +58,7 @@ class Stage extends Conversation {
         { class: "stage-voices" },
         this.you,
         this.wave.canvas,
-        make("span", { class: "stage-name reply" }, "reply"),
+        this.reply,
       ),
       this.warnings,
       make("div", { class: "stage-columns" }, this.together, this.latency.element, this.captions),
@@ -87,6 +88,8 @@ class Stage extends Conversation {
     this.wave.add(peaks, spectra);
     if (this.you.hasAttribute("data-muted") !== this.silent) this.showMuted();
     if (this.taking.hear(user, levels[1])) this.light();
+    this.you.toggleAttribute("data-speaks", this.taking.user.audible);
+    this.reply.toggleAttribute("data-speaks", this.taking.reply.audible);
   }
 
   showMuted() {

@@ -5,6 +5,7 @@ import { SCALE_MS, share } from "./talk_turn.js";
 
 const TICK_MS = 500;
 const FEWEST = 4; // minimum number of turns for quartiles
+const NOTICEABLE_MS = 100; // by which a room waits longer, because of the browser's delay
 
 /** Return a linearly interpolated quantile of sorted numbers. */
 function quantile(sorted, part) {
@@ -18,6 +19,8 @@ export class VoiceToVoice {
     this.turns = new Map(); // latencies by turn number
     this.errors = new Map(); // error bars by turn number
     this.failed = new Set();
+    this.rooms = new Map(); // waiting times as heard in the room by turn number
+    this.waited = null; // of the current turn
     this.waiting = false;
     this.heading = make("h2", {}, "Voice to voice");
     this.large = make("p", { class: "stage-figure" }, "–");
@@ -55,6 +58,7 @@ export class VoiceToVoice {
       fill(this.large, make("small", {}, "waiting …"));
     }
     this.bar.style.width = `${share(ms)}%`;
+    this.waited = ms;
   }
 
   /** Show that the wait is over; if a reply begins, its latency is known at its end. */
@@ -67,6 +71,7 @@ export class VoiceToVoice {
 
   clear() {
     this.waiting = false;
+    this.waited = null;
     this.element.removeAttribute("data-waits");
     this.bar.removeAttribute("data-beyond");
     fill(this.large, "–");
@@ -75,6 +80,7 @@ export class VoiceToVoice {
 
   /** Show the latency of a turn as measured by the studio. */
   show({ number: turn, voice_to_voice_ms: ms, error_ms: error, failure, why_not: reason }) {
+    this.rooms.set(turn, this.waited ?? this.rooms.get(turn) ?? 0);
     this.clear();
     if (failure) this.failed.add(turn);
     else if (ms !== null) {
@@ -88,6 +94,8 @@ export class VoiceToVoice {
     fill(
       this.words,
       this.soFar,
+      ms !== null && this.rooms.get(turn) - ms > NOTICEABLE_MS
+        && ` · this room waited ${number(this.rooms.get(turn))} ms, with the browser's delay`,
       (failure || ms === null) && ` · turn ${turn}: ${failure ? "failed" : reason}`,
     );
     this.draw();

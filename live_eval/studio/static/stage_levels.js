@@ -5,8 +5,8 @@ const SECOND_PARTS = 100; // blocks per second; see BLOCK_MS
 const SPECTRUM_BLOCKS = 2; // blocks per spectrum
 const SPECTRUM_SIZE = 1024;
 const SPECTRUM_HZ = 8000;
-const QUIET_DB = -90; // 0 in a spectrum
-const LOUD_DB = -25; // 255 in a spectrum
+const QUIET_DB = -85; // 0 in a spectrum
+const LOUD_DB = -45; // 255 in a spectrum; speech has few louder lines
 
 /** Computes the spectra of two voices with one complex transform: one voice is the real part, one the imaginary part. */
 class Spectra {

@@ -52,15 +52,18 @@ export class ScoreBadges {
     if (turn === this.turn || failure) return;
     this.turn = turn;
     this.begun.add(number);
-    for (const { state, missing } of this.judges.values()) {
-      if (!missing) state.textContent = JUDGING;
+    for (const { badge, state, missing, seen } of this.judges.values()) {
+      if (missing) continue;
+      state.textContent = JUDGING;
+      badge.removeAttribute("data-late");
+      badge.toggleAttribute("data-earlier", seen.size > 0);
     }
   }
 
   /** The conversation has ended: show the means of all turns instead of the latest scores. */
   conclude() {
     for (const { badge, values, state, seen } of this.judges.values()) {
-      badge.removeAttribute("data-late");
+      for (const mark of ["data-late", "data-earlier"]) badge.removeAttribute(mark);
       if (state.textContent === JUDGING) state.textContent = "skipped";
       if (!seen.size) continue;
       const turns = Math.max(...[...seen.values()].map((scores) => scores.size));
@@ -85,7 +88,9 @@ export class ScoreBadges {
       !scores.length && make("p", {}, "no score"),
       problems.map(({ reason }) => make("p", { class: "failure" }, reason)),
     );
-    const of = turn === this.turn ? "" : " · earlier turn";
+    const earlier = turn !== this.turn;
+    const of = earlier ? " · earlier turn" : "";
+    shown.badge.toggleAttribute("data-earlier", earlier);
     shown.state.textContent = `${taken ? seconds(taken, 1) : ""}${late ? " · late" : ""}${of}`;
     shown.badge.toggleAttribute("data-late", late);
   }

@@ -6,7 +6,7 @@ import { BLOCK_MS } from "./stage_voices.js";
 const SHOWN_BLOCKS = 1_200;
 const BLOCKS_PER_COLUMN = 2;
 const COLUMNS = SHOWN_BLOCKS / BLOCKS_PER_COLUMN;
-const WAVE_SHARE = 0.62; // of the half for each voice
+const WAVE_SHARE = 0.5; // of the half for each voice
 const FRAME_MS = 40;
 const MOST_BUSY = 4; // minimum time between frames in drawing times, because the state has priority
 const SECOND_BLOCKS = 1000 / BLOCK_MS;
