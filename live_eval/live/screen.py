@@ -217,8 +217,10 @@ class LiveScreen:
         for optional in (large, steps, scores):
             if room() < _FEWEST_ROWS:
                 optional.clear()
-        if room() >= _FEWEST_ROWS + 2 * BANDS:
-            fixed[0] = voices = self._voices.rows(columns, speaks=self._speaks, spectra=True)
+        left = room()
+        if left >= _FEWEST_ROWS + 2 * BANDS:
+            voices = self._voices.rows(columns, speaks=self._speaks, spectra=True)
+            left -= 2 * BANDS
         said = [
             *self._said,
             *(
@@ -228,7 +230,7 @@ class LiveScreen:
                 if text.strip()
             ),
         ]
-        parts = [voices, Text(), *large, table, *take, *latest_lines(said, room(), width)]
+        parts = [voices, Text(), *large, table, *take, *latest_lines(said, left, width)]
         return Panel(
             Group(*parts, *steps, *scores, *notes),
             title=plain(self._title),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.table import Table
@@ -61,8 +62,8 @@ class VoiceStrip:
 
         Args:
             speaks: Whether the user speaks, according to the session's detector.
-            spectra: Whether to add spectrograms, the user's above and the reply's below, with the lowest band
-                next to the waveform.
+            spectra: Whether to add spectrograms of `BANDS` lines, the user's above and the reply's below. The
+                lowest band is next to the waveform.
         """
         columns = max(1, width - _NAME - _LEVEL)
         shown = list(self._columns)[-columns:]
@@ -78,15 +79,12 @@ class VoiceStrip:
         table.add_column(width=_NAME)
         table.add_column(no_wrap=True, ratio=1)
         table.add_column(justify="right", no_wrap=True)
-        bands = range(BANDS) if spectra else ()
-        for band in reversed(bands):
-            shades = "".join(_shade(column.user_bands[band]) for column in shown)
-            table.add_row("", Text(shades.rjust(columns), style="green"), "")
+        if spectra:
+            table.add_row("", _picture([each.user_bands[::-1] for each in shown], columns, "green"), "")
         table.add_row(who, user, f"{levels.user:.0f} dB")
         table.add_row("reply", reply, f"{levels.reply:.0f} dB")
-        for band in bands:
-            shades = "".join(_shade(column.reply_bands[band]) for column in shown)
-            table.add_row("", Text(shades.rjust(columns), style="cyan"), "")
+        if spectra:
+            table.add_row("", _picture([each.reply_bands for each in shown], columns, "cyan"), "")
         return table
 
 
@@ -98,6 +96,12 @@ def _louder(one: _Column, other: _Column) -> _Column:
         tuple(map(max, one.user_bands, other.user_bands)),
         tuple(map(max, one.reply_bands, other.reply_bands)),
     )
+
+
+def _picture(spectra: Sequence[tuple[float, ...]], columns: int, style: str) -> Text:
+    """Return a spectrogram as one text, because cells take longer to draw than lines."""
+    rows = ("".join(_shade(spectrum[row]) for spectrum in spectra).rjust(columns) for row in range(BANDS))
+    return Text("\n".join(rows), style=style)
 
 
 def _block(level: float) -> str:
