@@ -64,6 +64,7 @@ export class VoiceToVoice {
   /** Show that the wait is over; if a reply begins, its latency is known at its end. */
   waitEnds(replies) {
     if (!this.element.hasAttribute("data-waits")) return;
+    if (!replies && this.waiting) this.waited = null; // no reply has begun
     this.waiting = false;
     if (replies) fill(this.large, make("small", {}, "measuring …"));
     else this.clear();
@@ -71,7 +72,6 @@ export class VoiceToVoice {
 
   clear() {
     this.waiting = false;
-    this.waited = null;
     this.element.removeAttribute("data-waits");
     this.bar.removeAttribute("data-beyond");
     fill(this.large, "–");
@@ -81,6 +81,7 @@ export class VoiceToVoice {
   /** Show the latency of a turn as measured by the studio. */
   show({ number: turn, voice_to_voice_ms: ms, error_ms: error, failure, why_not: reason }) {
     this.rooms.set(turn, this.waited ?? this.rooms.get(turn) ?? 0);
+    this.waited = null;
     this.clear();
     if (failure) this.failed.add(turn);
     else if (ms !== null) {
