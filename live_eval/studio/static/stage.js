@@ -189,8 +189,9 @@ class Stage extends Conversation {
   inOne({ run }) {
     const { turns, failed } = this.latency;
     const count = turns.size + failed.size;
+    const words = [...new Set(failed.values())].join(" or ");
     return [
-      make("p", {}, `${counted(count, "turn")}${failed.size ? `, ${failed.size} failed` : ""}`),
+      make("p", {}, `${counted(count, "turn")}${failed.size ? `, ${failed.size} ${words}` : ""}`),
       make("p", { class: "stage-links" }, make("a", { href: `#/runs/${run}` }, "Open the run")),
     ];
   }
@@ -227,7 +228,9 @@ function next({ runs, votes }) {
   const spoken = runs.filter(({ turns }) => turns);
   const compare = `#/compare/${spoken.map(({ run }) => run).join("/")}?common=1`;
   const link = make("a", { href: compare }, "Compare the replies");
+  const counts = runs.map((run) => `${run.endpoint}: ${counted(run.turns, "turn")}, ${counted(run.votes, "vote")}`);
   return [
+    make("p", {}, counts.join(" · ")),
     make("p", { class: "stage-links" }, spoken.length > 1 ? link : "Fewer than two endpoints have replied."),
     votes && make("p", { class: "note" }, "Votes for the arena: ", make("code", {}, votes)),
   ];

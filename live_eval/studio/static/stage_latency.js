@@ -18,7 +18,7 @@ export class VoiceToVoice {
   constructor() {
     this.turns = new Map(); // latencies by turn number
     this.errors = new Map(); // error bars by turn number
-    this.failed = new Set();
+    this.failed = new Map(); // in words by turn number
     this.rooms = new Map(); // waiting times as heard in the room by turn number
     this.waited = null; // of the current turn
     this.waiting = false;
@@ -83,7 +83,7 @@ export class VoiceToVoice {
     this.rooms.set(turn, this.waited ?? this.rooms.get(turn) ?? 0);
     this.waited = null;
     this.clear();
-    if (failure) this.failed.add(turn);
+    if (failure) this.failed.set(turn, failure.kind === "no_response" ? "not answered" : "failed");
     else if (ms !== null) {
       this.turns.set(turn, ms);
       this.errors.set(turn, error ?? 0);
@@ -97,7 +97,7 @@ export class VoiceToVoice {
       this.soFar,
       ms !== null && this.rooms.get(turn) - ms > NOTICEABLE_MS
         && ` · this room waited ${number(this.rooms.get(turn))} ms, with the browser's delay`,
-      (failure || ms === null) && ` · turn ${turn}: ${failure ? "failed" : reason}`,
+      (failure || ms === null) && ` · turn ${turn}: ${failure ? this.failed.get(turn) : reason}`,
     );
     this.draw();
   }
