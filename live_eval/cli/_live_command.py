@@ -129,7 +129,12 @@ def _check_flags(
     if not endpoints:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
     if len(endpoints) > 1 and (data is not None or scripts is not None):
-        raise UsageError(f"{'--from' if data is not None else '--perform'} requires a single endpoint")
+        if data is not None:
+            raise UsageError(
+                "--from requires a single endpoint: rehearse with each one alone, or compare them with "
+                "live-eval run A B --simultaneous"
+            )
+        raise UsageError("--perform requires a single endpoint")
     if len(endpoints) == 1 and blind:
         raise UsageError("--blind requires several endpoints")
     if scripts is not None and data is not None:

@@ -9,7 +9,7 @@ from typing import Self
 from live_eval.live.lines import ShownScore, main_scores
 from live_eval.live.standings import Standing
 from live_eval.live.terminal import Screen
-from live_eval.live.updates import QuickScores, Update
+from live_eval.live.updates import EchoDetected, QuickScores, Update
 from live_eval.text.wording import counted
 
 __all__ = ["ClosingLines"]
@@ -21,6 +21,7 @@ class ClosingLines:
     def __init__(self) -> None:
         self._screen: Screen | None = None
         self._standing = Standing("")
+        self._echoes = False
         self._scores: defaultdict[str, dict[int, ShownScore]] = defaultdict(dict)  # by title and turn
 
     def before(self, screen: Screen) -> Self:
@@ -31,6 +32,7 @@ class ClosingLines:
     def show(self, update: Update) -> None:
         """Handle an update."""
         self._standing.follow(update)
+        self._echoes = self._echoes or isinstance(update, EchoDetected)
         if isinstance(update, QuickScores):
             for score in main_scores(update.scores):
                 self._scores[score.title][update.number] = score
@@ -47,7 +49,8 @@ class ClosingLines:
         lost = f", {failed} failed" if failed else ""
         latency = f"voice to voice, median (range, turns): {self._standing.so_far}"
         scores = [f"{title}: {_in_all(list(found.values()))}" for title, found in self._scores.items()]
-        return [f"{counted(len(turns), 'turn')}{lost}", latency, *scores]
+        echo = ["the microphone picked up replies: some turns may be echoes"] if self._echoes else []
+        return [f"{counted(len(turns), 'turn')}{lost}", latency, *scores, *echo]
 
 
 def _in_all(scores: list[ShownScore]) -> str:

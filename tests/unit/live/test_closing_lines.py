@@ -2,7 +2,7 @@
 
 from live_eval.live.closing_lines import ClosingLines
 from live_eval.live.lines import Lines
-from live_eval.live.updates import QuickScores, State, StateChanged
+from live_eval.live.updates import EchoDetected, QuickScores, State, StateChanged
 from tests.unit.live.test_ballot import turn
 
 
@@ -23,3 +23,6 @@ def test_the_latency_and_the_scores_of_all_turns_are_summed_up() -> None:
     ]
     assert "overall quality (P.808): 4 MOS (mean of 2 turns)" in closing.lines
     assert any(line.endswith("happy 1×, sad 1×") for line in closing.lines)
+    assert "echo" not in closing.lines[-1]
+    closing.show(EchoDetected(120.0, 0.5))
+    assert "echo" in closing.lines[-1]
