@@ -161,8 +161,8 @@ async def test_takes_are_repeated_skipped_accepted_and_stored(tmp_path: Path, vo
         assert len(await recordings(takes)) == 2
         states = [update.state for update in person.updates if isinstance(update, StateChanged)]
         assert states.count(State.RECORDING) == 4
-        again = [update for update in person.updates if isinstance(update, TakeRepeated)]
-        assert again == [TakeRepeated(1, 2), TakeRepeated(2, 2)]
+        repeated = [update for update in person.updates if isinstance(update, TakeRepeated)]
+        assert repeated == [TakeRepeated(1, 2), TakeRepeated(2, 2)]
     turns = await asyncio.to_thread(stored, tmp_path)
     assert [turn.failure for turn in turns] == [None] * 4
     assert {turn.case.case_id for turn in turns} == {case.case_id for case in found.cases}

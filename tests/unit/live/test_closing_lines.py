@@ -15,7 +15,7 @@ def test_the_latency_and_the_scores_of_all_turns_are_summed_up() -> None:
     for update in (turn(1), turn(2), turn(3, fails=True)):
         closing.show(update)
     for number, mos, emotion in ((1, 3.0, "happy, 91 %"), (1, 3.5, "happy, 91 %"), (2, 4.5, "sad, 52 %")):
-        scores = {"dnsmos.p808": mos, "emoalign:speaker": emotion}
+        scores: dict[str, float | str] = {"dnsmos.p808": mos, "emoalign:speaker": emotion}
         closing.show(QuickScores(f"turn-{number:04}", scores, number=number))
     assert closing.lines[:2] == [
         "3 turns, 1 failed",
