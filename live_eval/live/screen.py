@@ -218,8 +218,10 @@ class LiveScreen:
             if room() < _FEWEST_ROWS:
                 optional.clear()
         left = room()
+        above: list[RenderableType] = [voices]
         if left >= _FEWEST_ROWS + 2 * BANDS:
-            voices = self._voices.rows(columns, speaks=self._speaks, spectra=True)
+            upper, lower = self._voices.spectrograms(columns)
+            above = [upper, voices, lower]
             left -= 2 * BANDS
         said = [
             *self._said,
@@ -230,7 +232,7 @@ class LiveScreen:
                 if text.strip()
             ),
         ]
-        parts = [voices, Text(), *large, table, *take, *latest_lines(said, left, width)]
+        parts = [*above, Text(), *large, table, *take, *latest_lines(said, left, width)]
         return Panel(
             Group(*parts, *steps, *scores, *notes),
             title=plain(self._title),

@@ -14,6 +14,7 @@ WINDOW_NS = 32_000_000
 """Length of audio of one spectrum."""
 
 _EDGES_HZ = np.array([100, 500, 1_200, 3_000, 8_000])  # pitch, first and second formant, fricatives
+_NOTHING_DBFS = -180.0
 _SECOND_NS = 1_000_000_000
 
 BANDS = len(_EDGES_HZ) - 1
@@ -33,4 +34,4 @@ def voice_bands(pcm: NDArray[np.int16], rate_hz: int) -> tuple[float, ...]:
     bins = np.minimum(np.rint(_EDGES_HZ * length / rate_hz).astype(np.intp), length // 2)
     heard = int(np.count_nonzero(np.diff(bins)))
     [levels] = band_levels(int16_to_float(pcm[-length:])[np.newaxis], length, bins[: heard + 1])
-    return tuple(levels.tolist()) + (-np.inf,) * (BANDS - heard)
+    return tuple(levels.tolist()) + (_NOTHING_DBFS,) * (BANDS - heard)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from live_eval.live.updates import Levels
 from live_eval.live.voice_bands import BANDS
 
-__all__ = ["VoiceStrip"]
+__all__ = ["Spectrogram", "VoiceStrip"]
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _QUIETEST_DBFS = -60.0
@@ -37,6 +41,26 @@ class _Column(NamedTuple):
     reply_bands: tuple[float, ...]
 
 
+class Spectrogram:
+    """A spectrogram of `BANDS` lines of shades, drawn without `Text`, which takes several milliseconds.
+
+    Args:
+        spectra: Levels of the bands in dBFS, of each column, the upper line first.
+        before: Number of empty columns at the left.
+    """
+
+    def __init__(self, spectra: Sequence[tuple[float, ...]], before: int, colour: str) -> None:
+        self._spectra = spectra
+        self._before = " " * before
+        self._style = Style(color=colour)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in range(BANDS):
+            shades = "".join(_shade(round(spectrum[line])) for spectrum in self._spectra)
+            yield Segment(self._before + shades, self._style)
+            yield Segment.line()
+
+
 class VoiceStrip:
     """Both voices on one axis, the latest at the right, with the handovers from the user to the reply."""
 
@@ -57,13 +81,23 @@ class VoiceStrip:
         self._columns.append(column)
         self._updates += 1
 
-    def rows(self, width: int, *, speaks: bool, spectra: bool = False) -> Table:
+    def spectrograms(self, width: int) -> tuple[Spectrogram, Spectrogram]:
+        """Return the user's spectrogram, to draw above the waveforms, and the reply's, to draw below them.
+
+        The lowest band is next to the waveform.
+        """
+        shown = list(self._columns)[-max(1, width - _NAME - _LEVEL) :]
+        before = width - _LEVEL - len(shown) + 1  # up to the first column in the table of `rows`
+        return (
+            Spectrogram([each.user_bands[::-1] for each in shown], before, "green"),
+            Spectrogram([each.reply_bands for each in shown], before, "cyan"),
+        )
+
+    def rows(self, width: int, *, speaks: bool) -> Table:
         """Return the waveforms of the user and of the reply as two rows that fit in `width` columns.
 
         Args:
             speaks: Whether the user speaks, according to the session's detector.
-            spectra: Whether to add spectrograms of `BANDS` lines, the user's above and the reply's below. The
-                lowest band is next to the waveform.
         """
         columns = max(1, width - _NAME - _LEVEL)
         shown = list(self._columns)[-columns:]
@@ -79,12 +113,8 @@ class VoiceStrip:
         table.add_column(width=_NAME)
         table.add_column(no_wrap=True, ratio=1)
         table.add_column(justify="right", no_wrap=True)
-        if spectra:
-            table.add_row("", _picture([each.user_bands[::-1] for each in shown], columns, "green"), "")
         table.add_row(who, user, f"{levels.user:.0f} dB")
         table.add_row("reply", reply, f"{levels.reply:.0f} dB")
-        if spectra:
-            table.add_row("", _picture([each.reply_bands for each in shown], columns, "cyan"), "")
         return table
 
 
@@ -98,17 +128,12 @@ def _louder(one: _Column, other: _Column) -> _Column:
     )
 
 
-def _picture(spectra: Sequence[tuple[float, ...]], columns: int, style: str) -> Text:
-    """Return a spectrogram as one text, because cells take longer to draw than lines."""
-    rows = ("".join(_shade(spectrum[row]) for spectrum in spectra).rjust(columns) for row in range(BANDS))
-    return Text("\n".join(rows), style=style)
-
-
 def _block(level: float) -> str:
     return _symbol(_BLOCKS, level, _QUIETEST_DBFS, 0.0)
 
 
-def _shade(level: float) -> str:
+@lru_cache(maxsize=256)
+def _shade(level: int) -> str:
     return _symbol(_SHADES, level, _FAINTEST_DBFS, _LOUDEST_DBFS)
 
 

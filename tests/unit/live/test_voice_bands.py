@@ -19,7 +19,7 @@ def test_a_tone_is_loudest_in_its_band(rate_hz: int, hz: int, band: int) -> None
 
 def test_bands_above_half_of_the_sample_rate_are_silent() -> None:
     *heard, top = voice_bands(tone(100, hz=800, rate_hz=4_000).int16(), 4_000)
-    assert top == -math.inf
+    assert top == -180
     assert max(heard) > -20
 
 

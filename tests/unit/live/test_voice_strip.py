@@ -1,6 +1,6 @@
 """Both voices as waveforms of characters."""
 
-from rich.console import Console
+from rich.console import Console, Group
 
 from live_eval.live.updates import Levels
 from live_eval.live.voice_strip import VoiceStrip
@@ -9,7 +9,9 @@ from live_eval.live.voice_strip import VoiceStrip
 def rows(strip: VoiceStrip, width: int = 40, *, spectra: bool = False) -> list[str]:
     console = Console(width=width)
     with console.capture() as captured:
-        console.print(strip.rows(width, speaks=False, spectra=spectra))
+        parts = [strip.rows(width, speaks=False)]
+        upper, lower = strip.spectrograms(width)
+        console.print(Group(*(upper, *parts, lower) if spectra else parts))
     return captured.get().splitlines()
 
 
