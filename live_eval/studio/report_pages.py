@@ -143,7 +143,7 @@ def _stamps_in(request: web.Request, folder: ListedFolder) -> tuple[Stamp, ...]:
 
 @lru_cache(maxsize=_KEPT_PAGES)
 def _report_of(runs: tuple[ListedFolder, ...], _stamps: tuple[Stamp, ...], *, short: bool = False) -> str:
-    addresses = [f"/api/runs/{run.id}" for run in runs]
+    addresses = () if short else [f"/api/runs/{run.id}" for run in runs]  # a short page is passed on
     text = write_report([run.path for run in runs], short=short, streams=addresses)
     assert text is not None
     return text

@@ -401,8 +401,8 @@ async def test_pages_of_other_commands_are_created_and_send_nothing(recordings: 
                 assert "connect-src 'none'" in page.headers["Content-Security-Policy"]
                 text = await page.text()
                 assert text.startswith("<!DOCTYPE html>")
-                assert "data-mime" not in text  # no embedded audio
-                assert ('id="streams"' in text) == ("report" in path)
+                assert ("data-mime" in text) == ("short" in path)  # embedded audio, in a page to pass on
+                assert ('id="streams"' in text) == ("report" in path and "short" not in path)
         assert {file.name for file in (recordings / "run").iterdir()} == before
         for path in (
             "/pages/report.html",
