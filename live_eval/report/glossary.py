@@ -219,6 +219,8 @@ def licence_note(manifest: Mapping[str, Any]) -> str:
         return "The recordings are the bundled sample, under the project's licence, Apache-2.0."
     if licence := licence_of(manifest):
         return f"{licence}."
+    if part_of(manifest, "data").get("kind") == "live":
+        return "The recordings are of the person who spoke: share this page only with their consent."
     if part_of(manifest, "data").get("kind") == "echomind":
         return (
             "The recordings and reference replies are EchoMind's, under CC BY-NC-SA 4.0: this page contains "

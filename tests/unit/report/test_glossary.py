@@ -15,6 +15,7 @@ def test_the_licence_of_the_recordings_is_shown() -> None:
     assert "CC BY-NC-SA 4.0" in licence_note({"data": kind, "config": {"data": {"path": "/x"}}})
     assert "Apache-2.0" in licence_note({"data": kind, "config": {"data": {"path": "sample"}}})
     assert "licence of their data set" in licence_note({})
+    assert "their consent" in licence_note({"data": {"kind": "live"}})
 
 
 def test_every_latency_is_defined() -> None:
