@@ -226,19 +226,13 @@ export class Conversation {
 
   stored({ runs, ...single }) {
     const all = runs ?? [single];
+    const spoken = all.filter(({ turns }) => turns !== 0).map(({ run }) => `run=${run}`);
+    const page = `/pages/report.html?${spoken.join("&")}&short=1`;
     fill(
       this.run,
-      all.map(({ run, name }) => [
-        "Recorded as ",
-        make("a", { href: `#/runs/${run}` }, name),
-        ". ",
-        make(
-          "a",
-          { href: `/pages/report.html?run=${run}&short=1`, download: `${name}.html` },
-          "Save a page with audio and transcript",
-        ),
-        ". ",
-      ]),
+      all.map(({ run, name }) => ["Recorded as ", make("a", { href: `#/runs/${run}` }, name), ". "]),
+      spoken.length > 0 &&
+        make("a", { href: page, download: `${all[0].name}.html` }, "Save a page with audio and transcript"),
     );
     for (const heading of this.turns.querySelectorAll("[data-turn]")) {
       const { run } = all[heading.closest("[data-endpoint]").dataset.endpoint];
