@@ -66,6 +66,7 @@ class PerformSetup extends Setup {
 class Performing extends Conversation {
   layOut() {
     this.checked = false; // whether a take has been checked
+    this.enters = "accept";
     this.count = make("p", { class: "note" });
     this.direction = make("p", { class: "take-direction" });
     this.script = make("p", { class: "take-script" });
@@ -95,14 +96,22 @@ class Performing extends Conversation {
   began(facts, streams) {
     super.began(facts, streams);
     this.half.hidden = this.committing.hidden = true;
-    this.keys.textContent = "Enter ends or accepts a take, Space mutes, Escape ends the performance.";
+    this.keys.textContent =
+      "Enter ends a take, then accepts it, or repeats one with problems. Space mutes, Escape ends the performance.";
   }
 
-  /** End the take in progress, or accept the checked take. */
+  /** End the take in progress, accept the checked take, or repeat one with problems. */
   commit() {
-    for (const choice of ["end", "accept"]) {
+    for (const choice of ["end", this.enters]) {
       if (!this.card.hidden && !this.choices[choice].hidden) return this.take(choice);
     }
+  }
+
+  /** Let Enter accept or repeat the checked take, and emphasise the button. */
+  enter(choice) {
+    this.enters = choice;
+    for (const each of ["accept", "repeat"]) this.choices[each].removeAttribute("aria-keyshortcuts");
+    this.choices[choice].setAttribute("aria-keyshortcuts", "Enter");
   }
 
   take(choice) {
@@ -135,6 +144,7 @@ class Performing extends Conversation {
     } else if (message.type === "checked") {
       this.check.textContent = [message.text, ...message.notes].join(". ");
       this.check.toggleAttribute("data-problem", message.problems.length > 0);
+      this.enter(message.problems.length ? "repeat" : "accept");
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
     } else if (message.type === "again") {
       this.count.textContent = "End skips this.";
