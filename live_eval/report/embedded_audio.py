@@ -30,6 +30,8 @@ STREAMED_STEPS = 200
 """Number of steps in the envelope of a turn whose audio is streamed: every turn of the page has one."""
 _STEP_S = PEAK_NS / 1e9
 _AT_A_TIME = 4
+_MOST_MISSES = 8
+"""Number of clips that may exceed the rest of the budget before no other one is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,15 @@ def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
     left, room = chain(first, existing), budget_bytes
     at_a_time = min(core_count(), _AT_A_TIME)  # few, because clips beyond the limit are encoded for nothing
+    misses = 0
     with ThreadPoolExecutor(at_a_time) as pool:
-        while room > budget_bytes / 1000 and (some := list(islice(left, at_a_time))):
+        while misses < _MOST_MISSES and (some := list(islice(left, at_a_time))):
             contents = pool.map(read, [file for _, file in some])
             for (key, _), data in zip(some, contents, strict=True):
                 text = base64.b64encode(data).decode()
                 if len(text) > room:
-                    return
+                    misses += 1
+                    continue
                 room -= len(text)
                 yield Clip(key, "audio/flac" if lossless else "audio/ogg", text)
 
@@ -91,8 +95,11 @@ def _base64_size(size: int) -> int:
 def _vorbis(file: Path) -> bytes:
     encoded = io.BytesIO()
     samples, rate_hz = read_sound(file, "float32")
+    channels = 1 if samples.ndim == 1 else samples.shape[1]
     try:
-        soundfile.write(encoded, samples, rate_hz, format="OGG", subtype="VORBIS")
+        with soundfile.SoundFile(encoded, "w", rate_hz, channels, format="OGG", subtype="VORBIS") as output:
+            for start in range(0, len(samples), rate_hz):  # libsndfile crashes on two minutes at once
+                output.write(samples[start : start + rate_hz])
     except soundfile.LibsndfileError as error:
         raise StoreError(f"cannot compress {file}: {error}") from None
     return encoded.getvalue()

@@ -75,6 +75,16 @@ def test_a_missing_file_is_skipped(tmp_path: Path) -> None:
         list(clips([("x", tmp_path / "broken.flac")], 500))
 
 
+def test_a_long_turn_that_does_not_fit_is_skipped(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    loud = random.integers(-500, 500, (24_000, 2)).astype(np.int16)
+    sounds = {"a": loud, "long": np.zeros((150 * 24_000, 2), np.int16), "b": loud}
+    for key, pcm in sounds.items():  # written at once, 150 s crash libsndfile
+        soundfile.write(tmp_path / f"{key}.flac", pcm, 24_000)
+    files = [(key, tmp_path / f"{key}.flac") for key in sounds]
+    assert [clip.key for clip in clips(files, 40_000)] == ["a", "b"]
+
+
 def test_only_files_of_the_run_get_into_the_page(run_folder: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(run_folder, run)
