@@ -12,7 +12,6 @@ from live_eval.cli import _options
 from live_eval.cli._help import Command
 from live_eval.cli._listing import NONE, formatted, output_console, plain_table, print_table
 from live_eval.errors import JudgeError, LiveEvalError, UsageError
-from live_eval.text.wording import counted
 
 if TYPE_CHECKING:
     from live_eval.analysis.cue_sensitivity.effects import Effect
@@ -103,10 +102,8 @@ def print_sensitivity(found: CueSensitivity) -> None:
             table.add_row(f"  scripts of {name}", *_cells(effect))
     print_table(output_console(), table)
     click.echo(found.overall.in_words)
-    for line in (*_reasons(found), *found.notes):
+    for line in (*_reasons(found), *found.notes, *found.exclusions()):
         click.echo(f"- {line}")
-    for reason, count in found.left_out.items():
-        click.echo(f"- {counted(count, 'turn')} excluded: {reason}")
 
 
 def _cells(effect: Effect) -> list[str]:

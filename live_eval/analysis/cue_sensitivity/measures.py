@@ -41,7 +41,6 @@ class Reply:
         text: Transcript of the reply, or None.
         heard: The endpoint's transcript of the user, or None.
         instructions: System prompt of the session; empty for none.
-        interrupts: Whether the endpoint had also begun to answer before the user had finished.
     """
 
     turn_id: str
@@ -52,7 +51,6 @@ class Reply:
     text: str | None = None
     heard: str | None = None
     instructions: str = ""
-    interrupts: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

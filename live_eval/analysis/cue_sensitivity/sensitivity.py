@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from live_eval.analysis.summary.score_table import ScoreTable, read_scores
 from live_eval.judging import JudgeRole
 from live_eval.recording import RunReader, ScoreReader, TurnRecord
 from live_eval.registry import judges_with
+from live_eval.text.wording import counted
 from live_eval.types import Task
 
 __all__ = [
@@ -45,6 +46,10 @@ __all__ = [
     "sensitivity_of",
 ]
 
+_OTHER_TASK = "not a conversation"
+_CUT_OFF = (
+    "the endpoint began to respond before the recording had ended, so the reply may answer only its last part"
+)
 _PROMPT_DIFFERS = (
     "the session's prompt differs between the styles of the script: run with --prompt no or basic"
 )
@@ -92,8 +97,16 @@ class CueSensitivity:
         return self.overall.as_json() | {
             "components": list(self.components),
             "in_words": self.overall.in_words,
-            "notes": list(self.notes),
+            "notes": [*self.notes, *self.exclusions({_OTHER_TASK})],
         }
+
+    def exclusions(self, unmentioned: Collection[str] = ()) -> list[str]:
+        """Return the number of excluded turns, in words, by reason."""
+        return [
+            f"{counted(count, 'turn')} excluded: {reason}"
+            for reason, count in self.left_out.items()
+            if reason not in unmentioned
+        ]
 
 
 def cue_sensitivity(
@@ -186,11 +199,13 @@ def reply_in(turn: TurnRecord) -> Reply | str:
     """Return the reply in a turn, or the reason why it is excluded."""
     case = turn.case
     if case.task is not Task.CONVERSATION:
-        return "not a conversation"
+        return _OTHER_TASK
     if case.dialogue_id is not None:  # the reply depends on earlier turns
         return "a turn of a dialogue"
     if not turn.captured:
         return "the turn failed"
+    if turn.timing.premature:
+        return _CUT_OFF
     return Reply(
         turn.turn_id,
         case.script_id,
@@ -200,7 +215,6 @@ def reply_in(turn: TurnRecord) -> Reply | str:
         text=(turn.reply_text or "").strip() or None,
         heard=turn.heard_text,
         instructions=case.instructions,
-        interrupts=turn.timing.premature > 0,
     )
 
 
@@ -309,12 +323,5 @@ def _notes(
         notes.append(
             f"in {differing} of {len(heard)} scripts, the endpoint's transcripts of the recordings differ: "
             "after a mishearing, a reply may change without an effect of the voice"
-        )
-    split = {reply.script_id for reply in replies if reply.interrupts}
-    if split:
-        scripts = len({reply.script_id for reply in replies})
-        notes.append(
-            f"in {len(split)} of {scripts} scripts, the endpoint also began to answer before the user had "
-            "finished: it then answers parts, so a reply may change with the pauses instead of the voice"
         )
     return notes

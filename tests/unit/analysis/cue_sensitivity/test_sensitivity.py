@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.cue_sensitivity.effects import ScriptEffect, scripts_of
 from live_eval.analysis.cue_sensitivity.measures import Measure, Reply
-from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
+from live_eval.analysis.cue_sensitivity.sensitivity import collect_replies, cue_sensitivity, reply_in
 from live_eval.analysis.statistics.intervals import Estimate
 from live_eval.cli import cli
 from live_eval.cli.cue_sensitivity import measured_sensitivity
@@ -98,6 +98,17 @@ def hearing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return a_run(tmp_path_factory.mktemp("hearing") / "run", hearing)
 
 
+def test_a_reply_to_a_part_of_the_recording_is_excluded() -> None:
+    case = Case(case_id="id_0/target", script_id="id_0", variant=Variant.TARGET, audio_path=Path("x.wav"))
+    turn = spoken_turn(case)
+    answered_early = replace(turn, timing=replace(turn.timing, premature=1))
+    found = collect_replies(map(reply_in, (turn, answered_early)))
+    assert len(found.replies) == 1
+    [(reason, count)] = found.left_out.items()
+    assert count == 1
+    assert "before the recording had ended" in reason
+
+
 @pytest.mark.parametrize(("name", "hears"), [("deaf_run", False), ("hearing_run", True)])
 def test_a_whole_run(request: pytest.FixtureRequest, name: str, hears: bool) -> None:
     path = request.getfixturevalue(name)
@@ -173,12 +184,10 @@ def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
         for variant in Variant:
             case = Case(case_id=f"a/{variant}", script_id="a", variant=variant, audio_path=Path("x.wav"))
             heard = "I scream" if variant is Variant.TARGET else "Ice cream!"
-            turn = spoken_turn(case, TurnPlan(reply_ms=200, heard_text=heard))
-            run.commit(replace(turn, timing=replace(turn.timing, premature=1)))
+            run.commit(spoken_turn(case, TurnPlan(reply_ms=200, heard_text=heard)))
         run.end(finished=True)
     with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
         notes = " ".join(cue_sensitivity(reader, scores).notes)
-    assert "in 1 of 1 scripts, the endpoint also began to answer before" in notes
     assert "in 1 of 1 scripts, the endpoint's transcripts of the recordings differ" in notes
     assert measured_sensitivity(path, by_words=True)[0].notes[-1] == "Under L"
 
