@@ -62,9 +62,9 @@ class DataSet:
     """The conversations and multiple-choice questions of a data set, including those with a problem.
 
     `unread` contains the problems of unreadable question files, by task; `syntax_errors` contains the
-    problems of rows that are not JSON objects. `licence` is the licence of a benchmark's recordings, and
-    `damaged` contains the reasons why its parts, or other files, cannot be read. `differences` are notes on
-    files of another revision, or changed since they were added.
+    problems of rows that are not JSON objects. `licence` is a note on the licence of a benchmark's
+    recordings, or on a performer's consent. `damaged` contains the reasons why its parts, or other files,
+    cannot be read. `differences` are notes on files of another revision, or changed since they were added.
     """
 
     name: str  # the data set's folder or file

@@ -6,7 +6,8 @@ These fields are public: ``case_id``, ``spoken_info``, ``topic`` and ``{variant}
 
 We add two optional sources: ``edges.json`` next to script_info maps recordings to annotated speech
 boundaries, and the field ``{variant}_clean_audio_file`` names the take without background of a mixed
-recording, by default the neutral recording.
+recording, by default the neutral recording. A root that contains ``consent.json`` was performed by a person;
+see `live_eval.data.performing`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,17 @@ from live_eval.errors import DataError
 from live_eval.files import read_text
 from live_eval.types import Case, CoarseDimension, SpeechBoundaries, Task, Variant
 
-__all__ = ["KNOWN_FIELDS", "PARTS", "load_echomind", "parts_of"]
+__all__ = ["CONSENT", "KNOWN_FIELDS", "PARTS", "PERFORMED", "load_echomind", "parts_of"]
 
 PARTS = ("synthesis", "human")
 """The two kinds of recordings, each in a folder ``data_{part}``."""
+CONSENT = "consent.json"
+"""The file with the performer's consent."""
+PERFORMED = (
+    "The user's recordings are of the person who performed the scripts: share them only with that person's "
+    "consent. Scripts and reference replies keep the licence of their own data set"
+)
+"""The licence note of a performed data set, without a full stop."""
 
 _BLOCK = "{variant}_audio_info"
 
@@ -125,6 +133,7 @@ def load_echomind(path: Path, options: DataOptions) -> DataSet:
         notes=(*notes, *asked.notes),
         questions=asked.cases,
         unread=asked.unread,
+        licence=PERFORMED if (path / CONSENT).is_file() else "",
     )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, write_flac
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
-from live_eval.data.echomind import load_echomind
+from live_eval.data.echomind import CONSENT, PERFORMED, load_echomind
 from live_eval.errors import AudioError, DataError
 from live_eval.files import atomic_text, private_folder
 from live_eval.recording import file_stem
@@ -30,7 +30,6 @@ from live_eval.types import Case, CoarseDimension, Cue, Task, Variant
 __all__ = ["Consent", "PerformedSet", "consent_question", "direction", "performable"]
 
 _PART = "human"
-_CONSENT = "consent.json"
 _NEUTRAL = "in your normal voice"
 _DIRECTIONS: Mapping[str, str] = {
     "neutral": _NEUTRAL,
@@ -145,7 +144,7 @@ class PerformedSet:
             if os.path.lexists(folder) and (folder.is_symlink() or any(folder.iterdir())):
                 raise DataError(f"{folder}: expected a new or empty folder for the takes")
             private_folder(self._part / "audio")
-            with atomic_text(folder / _CONSENT) as file:
+            with atomic_text(folder / CONSENT) as file:
                 json.dump(asdict(consent), file, indent=2)
         except OSError as error:
             raise DataError(f"cannot write {folder}: {error.strerror}") from None
@@ -247,7 +246,8 @@ class PerformedSet:
             root: The data set of the scripts, since the takes do not exist yet when an endpoint is launched.
         """
         name = self.folder.resolve().name
-        return DataSet(name=name, root=root, kind=DataKind.ECHOMIND, cases=tuple(takes))
+        kind = DataKind.ECHOMIND
+        return DataSet(name=name, root=root, kind=kind, cases=tuple(takes), licence=PERFORMED)
 
 
 def _stated(**values: str | None) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def test_accepted_takes_are_a_data_set_in_the_benchmarks_layout(tmp_path: Path) 
     assert len(list((tmp_path / "takes" / "data_human" / "audio").iterdir())) == 3
     assert found.fingerprint == getattr(made.load(), "fingerprint", None)
     assert json.loads((tmp_path / "takes" / "consent.json").read_text())["given_by"] == "A. B."
+    assert found.licence == made.planned(takes, root=tmp_path).licence
+    assert "consent" in found.licence
 
 
 def test_reference_replies_are_copied(tmp_path: Path) -> None:
