@@ -109,6 +109,8 @@ export class VoiceToVoice {
     if (!values.length) return;
     const median = quantile(values, 0.5);
     this.heading.textContent = "Voice to voice, median";
+    const missing = [...this.failed].map(([turn, why]) => ` · turn ${turn}: ${why}`);
+    fill(this.words, this.soFar, missing);
     fill(this.large, number(median), make("small", {}, " ms"));
     this.bar.style.width = `${share(median)}%`;
     this.bar.toggleAttribute("data-beyond", median > SCALE_MS);
