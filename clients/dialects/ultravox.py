@@ -126,8 +126,8 @@ class Ultravox(EventDialect):
             if text is None or not final:
                 return []
             return self._turns.said(text)
-        if self._drops:
-            return []
+        if self._drops and (self._turns.accepted or not final):
+            return []  # only the final text of the interrupted reply follows
         outputs: list[Output] = []
         last = self._replies.last()
         ended = last is not None and last.done and not self._turns.accepted
