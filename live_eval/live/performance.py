@@ -8,6 +8,7 @@ sensitivity compares replies to different styles with replies to the same record
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from enum import StrEnum
@@ -78,8 +79,10 @@ def plan_performance(
     if not chosen:
         reasons = "; ".join(notes) or "it has no conversations"
         raise UsageError(f"{written.data.root}: expected scripts that a person can perform: {reasons}")
-    if len(wanted) < FEWEST_SCRIPTS:
-        notes.append(f"{counted(len(wanted), 'script')}: cue sensitivity requires at least {FEWEST_SCRIPTS}")
+    styled = sum(styles > 1 for styles in Counter(case.script_id for case in chosen).values())
+    if styled < FEWEST_SCRIPTS:
+        scripts_in_styles = f"{counted(styled, 'script')} in several styles"
+        notes.append(f"{scripts_in_styles}: cue sensitivity requires at least {FEWEST_SCRIPTS}")
     cases = [takes.take_of(case) for case in chosen]
     data = config.data.model_copy(update={"path": str(takes.folder)})
     turns = config.turns.model_copy(update={"repeat": _REPEATS})

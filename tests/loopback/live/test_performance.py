@@ -265,7 +265,7 @@ def test_scripts_need_no_recordings_but_a_cue_that_a_voice_can_perform(
     scripts.write_text(json.dumps([entry | {"spoken_info": "sigh sound"}]))
     plan = plan_performance(settings, PerformedSet(tmp_path / "takes"))
     assert [job.turn_id for job in plan.jobs] == ["mine/target", "mine/target#2"]
-    assert plan.notes[-1] == "1 script: cue sensitivity requires at least 5"
+    assert plan.notes[-1] == "0 scripts in several styles: cue sensitivity requires at least 5"
     assert plan.base_url == "ws://127.0.0.1:1/v1", "from the environment"
     assert plan.data.root == scripts  # an endpoint that is launched answers these scripts
     assert plan.config.data.path == str(tmp_path / "takes")
