@@ -33,6 +33,8 @@ __all__ = ["Messages", "Stream", "Track"]
 
 # Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
 _STOPPED = "the endpoint stopped it"
+_GOES_ON_NS = 500_000_000
+"""Time after a stop from which audible audio is not its rest on the way, but shows that the reply goes on."""
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
 # An event that is lost three times arrives within 7 s (RFC 9260, 6.3.1).
@@ -321,6 +323,7 @@ class Stream(Messages):
             response.done_ns = stretch.ended_ns
             response.reason = self._cut_off(stretch)
             cut = bool(response.reason)
+            self._resume(response, stretch)
             if response.interrupted_ns is not None:
                 response.reason = response.reason or _STOPPED
             response.status = ResponseStatus.CANCELLED if cut else ResponseStatus.COMPLETED
@@ -333,6 +336,12 @@ class Stream(Messages):
         for chunk in stretch.chunks[len(response.chunks) :]:
             response.hear(chunk.at_ns, chunk.pcm, self._pcm, len(chunk.pcm), fresh=chunk.fresh)
         return response
+
+    def _resume(self, response: OpenResponse, stretch: StreamStretch) -> None:
+        """Forget an interruption by the endpoint alone, after which the reply went on."""
+        stopped_ns, interrupts = response.interrupted_ns, self._user.barge_in_ns is not None
+        if stopped_ns is not None and not interrupts and stretch.audible_ns - stopped_ns > _GOES_ON_NS:
+            response.interrupted_ns = None
 
     def _cut_off(self, stretch: StreamStretch) -> str:
         """Return the reason why a stretch does not answer the user; an empty string if it does."""

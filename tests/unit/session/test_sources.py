@@ -376,6 +376,18 @@ def test_a_stream_that_reports_an_interruption_is_heard_until_its_last_sound() -
     assert record.reason == "the endpoint stopped it"
 
 
+def test_a_reply_that_goes_on_after_a_stop_is_the_answer() -> None:
+    turn = in_stream()
+    stream(turn, 2_000, 3_100, loud=True)
+    turn.on_event(StreamInterrupted(), 3_100 * MS)
+    stream(turn, 3_160, 4_000, loud=True)
+    stream(turn, 4_000, 6_000, loud=False)
+    (response,) = turn.responses
+    assert (response.record.interrupted_ns, response.record.reason) == (None, "")
+    assert is_over(turn, 6_500 * MS)
+    assert turn.failure is None
+
+
 def test_a_greeting_before_an_unanswered_turn_is_named() -> None:
     turn = Turn(LIMITS, Modality.AUDIO, continuous=True)
     turn.on_event(SessionReady("s"), 0)
