@@ -146,7 +146,7 @@ class Address:
             kind = FailureKind.UNKNOWN_MODEL
         if kind is None and status == 404 and status in self._advice and _object_in(body):
             kind = FailureKind.SESSION_REFUSED
-        if kind is None and status in _HINTS:
+        if kind in (None, FailureKind.AUTHENTICATION) and status in _HINTS:
             path = self.hide(self.url.path or "/")
             parts.append(f"{_HINTS[status]} the base URL: the request path was {path!r}")
         if status == _PAYMENT_REQUIRED:
