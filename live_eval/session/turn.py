@@ -279,13 +279,15 @@ class Turn:
     def waiting_since(self, user_done_ns: int) -> int | None:
         """Return the time from which a response has been due, or None if the last response was the answer.
 
-        A response is due if none has begun except a greeting, if the last response was cancelled or began
+        A response is due if none has begun except a greeting, if the last response was cut off or began
         before the user spoke, or if the endpoint detected more user speech after it began.
         """
         last, speech_at_ns = self.last_answer, self.speech_at_ns
         if last is None:
             return max(user_done_ns, speech_at_ns or 0)
-        if last.status is ResponseStatus.CANCELLED or began_before(last.said_ns, self.user.onset_ns):
+        stopped = last.interrupted_ns is not None and self.user.barge_in_ns is None
+        cut_off = stopped or last.status is ResponseStatus.CANCELLED
+        if cut_off or began_before(last.said_ns, self.user.onset_ns):
             return max(user_done_ns, last.done_ns or 0, speech_at_ns or 0)
         if speech_at_ns is not None and speech_at_ns > last.began_ns:
             return max(user_done_ns, speech_at_ns)

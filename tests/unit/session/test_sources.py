@@ -388,6 +388,19 @@ def test_a_reply_that_goes_on_after_a_stop_is_the_answer() -> None:
     assert turn.failure is None
 
 
+def test_another_reply_is_awaited_after_a_stop() -> None:
+    turn = in_stream()
+    stream(turn, 2_000, 3_000, loud=True)
+    turn.on_event(StreamInterrupted(), 3_000 * MS)
+    stream(turn, 3_000, 6_000, loud=False)
+    assert not is_over(turn, 6_000 * MS)
+    stream(turn, 6_000, 7_000, loud=True)
+    stream(turn, 7_000, 9_000, loud=False)
+    assert is_over(turn, 9_500 * MS)
+    assert turn.failure is None
+    assert [each.record.interrupted_ns for each in turn.responses] == [3_000 * MS, None]
+
+
 def test_a_greeting_before_an_unanswered_turn_is_named() -> None:
     turn = Turn(LIMITS, Modality.AUDIO, continuous=True)
     turn.on_event(SessionReady("s"), 0)
