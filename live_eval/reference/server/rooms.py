@@ -242,6 +242,7 @@ class RoomParticipant:
             participant={"sid": CLIENT_SID, "identity": self._identity, "state": "JOINED"},
             other_participants=others,
             subscriber_primary=True,
+            fast_publish=True,  # livekit 1.1.21 may never offer a track added during an offer
             ping_interval=_PING_INTERVAL_S,
             ping_timeout=_PING_TIMEOUT_S,
             server_info={"edition": "Standard", "version": "1.9.0", "protocol": 16, "region": ""},
