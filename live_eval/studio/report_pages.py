@@ -1,8 +1,8 @@
 """Render and serve the pages of ``report``, ``leaderboard``, ``latency`` and ``duplex``.
 
 Pages stored in a run folder may be untrusted, so they are rendered again instead. A page runs only its own
-script and cannot send requests. Nothing is written to run folders; a duplex page and its audio are written to
-a temporary folder.
+script and cannot send requests. Nothing is written to run folders; a report, and a duplex page and its audio,
+are written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache, partial
+from hashlib import sha256
 from html import escape
 from pathlib import Path
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -39,6 +41,7 @@ _POLICY = (
 )
 """The policy for all pages; the policy in each page also restricts scripts to its own, by hash."""
 _FOLDER = web.AppKey("pages", Path)
+_Page = TypeVar("_Page", str, Path)
 _MOST_RUNS = 20
 _KEPT_PAGES = 4
 
@@ -64,18 +67,20 @@ async def _place(app: web.Application) -> AsyncIterator[None]:
     await asyncio.to_thread(folder.cleanup)
 
 
-async def _report(request: web.Request) -> web.Response:
+async def _report(request: web.Request) -> web.StreamResponse:
     short = request.query.get("short") == "1"
-    return await _page(request, partial(_of_runs, request, partial(_report_of, short=short)))
+    return await _page(
+        request, partial(_of_runs, request, partial(_report_of, request.app[_FOLDER], short=short))
+    )
 
 
-async def _leaderboard(request: web.Request) -> web.Response:
+async def _leaderboard(request: web.Request) -> web.StreamResponse:
     return await _page(request, partial(_of_runs, request, _board_of))
 
 
 def _of_runs(
-    request: web.Request, render: Callable[[tuple[ListedFolder, ...], tuple[Stamp, ...]], str]
-) -> str:
+    request: web.Request, render: Callable[[tuple[ListedFolder, ...], tuple[Stamp, ...]], _Page]
+) -> _Page:
     """Render a page on the runs in the query."""
     run_ids = tuple(dict.fromkeys(request.query.getall("run", [])))
     if not 1 <= len(run_ids) <= _MOST_RUNS:
@@ -84,7 +89,7 @@ def _of_runs(
     return render(runs, tuple(stamp_of(run.path) for run in runs))
 
 
-async def _latency(request: web.Request) -> web.Response:
+async def _latency(request: web.Request) -> web.StreamResponse:
     def latency() -> str:
         folder = _folder(request, "campaign")
         return _latency_of(folder.path, _stamps_in(request, folder))
@@ -92,7 +97,7 @@ async def _latency(request: web.Request) -> web.Response:
     return await _page(request, latency)
 
 
-async def _duplex(request: web.Request) -> web.Response:
+async def _duplex(request: web.Request) -> web.StreamResponse:
     def duplex() -> str:
         folder = _folder(request, "duplex")
         return _duplex_of(folder.path, request.app[_FOLDER] / folder.id, _stamps_in(request, folder))
@@ -100,12 +105,12 @@ async def _duplex(request: web.Request) -> web.Response:
     return await _page(request, duplex)
 
 
-async def _report_in_campaign(request: web.Request) -> web.Response:
-    def report() -> str:
+async def _report_in_campaign(request: web.Request) -> web.StreamResponse:
+    def report() -> Path:
         folder, name = _folder(request, "campaign", "duplex"), request.match_info["run"]
         for run in request.app[LIBRARY].runs_of(folder):
             if run.path.name == name:
-                return _report_of((run,), (stamp_of(run.path),))
+                return _report_of(request.app[_FOLDER], (run,), (stamp_of(run.path),))
         raise NotFoundError(f"{folder.path} has no run {name[:100]!r}")
 
     return await _page(request, report)
@@ -122,15 +127,18 @@ async def _audio(request: web.Request) -> web.FileResponse:
     return web.FileResponse(await asyncio.to_thread(audio), headers={"Content-Type": "audio/flac"})
 
 
-async def _page(request: web.Request, make: Callable[[], str]) -> web.Response:
+async def _page(request: web.Request, make: Callable[[], str | Path]) -> web.StreamResponse:
     """Respond with a page; in a frame, also with the reason for an error, which browsers show as a blank."""
+    headers = {"Content-Security-Policy": _POLICY}
     try:
-        text = await asyncio.to_thread(make)
+        page = await asyncio.to_thread(make)
     except (LiveEvalError, OSError) as error:
         if request.query.get("framed") != "1":
             raise
-        text = f"<!DOCTYPE html><title>No page</title><p data-problem>{escape(SECRETS.text(str(error)))}</p>"
-    return web.Response(text=text, content_type="text/html", headers={"Content-Security-Policy": _POLICY})
+        page = f"<!DOCTYPE html><title>No page</title><p data-problem>{escape(SECRETS.text(str(error)))}</p>"
+    if isinstance(page, Path):
+        return web.FileResponse(page, headers={**headers, "Content-Type": "text/html; charset=utf-8"})
+    return web.Response(text=page, content_type="text/html", headers=headers)
 
 
 def _folder(request: web.Request, *kinds: FolderKind) -> ListedFolder:
@@ -142,11 +150,18 @@ def _stamps_in(request: web.Request, folder: ListedFolder) -> tuple[Stamp, ...]:
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
-def _report_of(runs: tuple[ListedFolder, ...], _stamps: tuple[Stamp, ...], *, short: bool = False) -> str:
+def _report_of(
+    place: Path, runs: tuple[ListedFolder, ...], _stamps: tuple[Stamp, ...], *, short: bool = False
+) -> Path:
+    """Write a report into the studio's temporary folder, since one of 30,000 turns has 70 MB.
+
+    A later report on the same runs replaces the file.
+    """
     addresses = () if short else [f"/api/runs/{run.id}" for run in runs]  # a short page is passed on
-    text = write_report([run.path for run in runs], short=short, streams=addresses)
-    assert text is not None
-    return text
+    name = sha256(" ".join(run.id for run in runs).encode()).hexdigest()
+    page = place / f"{name}{'-short' if short else ''}.html"
+    write_report([run.path for run in runs], output=page, short=short, streams=addresses)
+    return page
 
 
 @lru_cache(maxsize=_KEPT_PAGES)
