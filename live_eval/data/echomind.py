@@ -190,7 +190,7 @@ def _load_part(
     if skipped:
         notes.append(
             f"{skipped} of {len(entries)} scripts without their neutral variant, as in the benchmark: their "
-            "cue is the speaker's sex or age, which no voice lacks ('data.neutral_rule = false' includes it)"
+            "cue is the speaker's sex or age, which every voice has ('data.neutral_rule = false' includes it)"
         )
     return cases, notes + annotated.notes()
 

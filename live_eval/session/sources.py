@@ -34,7 +34,7 @@ __all__ = ["Messages", "Stream", "Track"]
 # Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
 _STOPPED = "the endpoint stopped it"
 _GOES_ON_NS = 500_000_000
-"""Time after a stop from which audible audio is not its rest on the way, but shows that the reply goes on."""
+"""Audio that is still audible this long after a stop was not just on its way: the reply continues."""
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
 # An event that is lost three times arrives within 7 s (RFC 9260, 6.3.1).

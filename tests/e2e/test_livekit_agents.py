@@ -45,7 +45,7 @@ class Worker:
         self._serving, self._run_turns, self._log = serving, run_turns, log
 
     async def talk(self, times: int, behaviour: str = "tone") -> list[TurnRecord]:
-        """Return the turns of simultaneous sessions, each with an agent of its own."""
+        """Return the turns of simultaneous sessions, each with its own agent."""
         async with livekit_server() as url:
             return await asyncio.to_thread(self._talk, url, times, behaviour)
 
@@ -91,7 +91,7 @@ async def test_an_agent_that_leaves(worker: Worker) -> None:
 async def test_a_bot_with_pipecats_transport(
     serving: Serving, run_turns: Runs, tmp_path: Path, keys: None
 ) -> None:
-    """A participant that is no AGENT and reports no state answers; it joins with a token of its own."""
+    """A participant that is no AGENT and reports no state answers; it joins with its own token."""
     events = tmp_path / "events.jsonl"
     urls: list[str] = []
 

@@ -5,7 +5,7 @@ import { milliseconds, number, words } from "./web/format.js";
 /** The end of the latency scale, which is the same for all turns so that bars can be compared. */
 export const SCALE_MS = 3_000;
 
-/** What an uncertain latency lacks. */
+/** Why a latency has no error bar. */
 export const UNCERTAIN = "the end of the speech is uncertain";
 
 /** Return the position of a latency on the scale in percent. */
