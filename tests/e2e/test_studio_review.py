@@ -269,7 +269,7 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
     assert page.locator("audio").evaluate("audio => audio.currentTime") > 0.2
     marks = page.locator(".mark-list li")
     expect(marks).to_have_text(
-        [re.compile(text) for text in ("a birch end of", "b amber end of", "c onset of the replies")]
+        [re.compile(text) for text in ("α birch end of", "β amber end of", "γ onset of the replies")]
     )
     page.keyboard.press("Space")
     page.locator(".lanes").click(position={"x": 600, "y": 20})
@@ -282,7 +282,7 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
     page.get_by_label("Aligned at").select_option("speech")
     expect(page.get_by_label("Aligned at")).to_be_focused()
     expect(marks).to_have_text(
-        [re.compile(text) for text in ("a end of", "b amber audible", "c birch audible")]
+        [re.compile(text) for text in ("α end of", "β amber audible", "γ birch audible")]
     )
     expect(marks.locator(".c-endpoint, .c-c2")).to_have_count(2)  # the colours of the runs
     page.evaluate("location.hash += '&cue=sigh'")
