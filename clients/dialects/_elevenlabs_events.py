@@ -88,8 +88,8 @@ class ElevenLabsEvents(EventDialect):
         """Return the outputs for a text of the agent, without spaces around it."""
         raise NotImplementedError
 
-    def corrected(self, text: str) -> list[Output]:
-        """Return the outputs for the part of the agent's last text that was spoken."""
+    def corrected(self, original: str, text: str) -> list[Output]:
+        """Return the outputs for the spoken part of a text of the agent; none if the text is unknown."""
         raise NotImplementedError
 
     def user_began(self) -> list[Output]:
@@ -105,7 +105,9 @@ class ElevenLabsEvents(EventDialect):
 
     def _on_correction(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("agent_response_correction_event")
-        return self.corrected(found.need_text("corrected_agent_response").strip())
+        original = found.need_text("original_agent_response").strip()
+        corrected = self.corrected(original, found.need_text("corrected_agent_response").strip())
+        return corrected or [self.warning("ignored a correction of a text that the agent has not sent")]
 
     def _on_tentative(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("tentative_user_transcription_event")

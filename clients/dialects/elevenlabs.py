@@ -16,7 +16,7 @@ Message shapes follow ElevenLabs' SDKs (``elevenlabs/conversational_ai/conversat
   do not send it, 1.5 s after its audio was played.
 * Text without audio for 5 s is a reply without audio: the agent, or an override, may be set to text only.
 * ``interruption`` contains an event ID: audio up to that ID is dropped, even if it arrives later.
-  ``agent_response_correction`` then contains the part of the text that was said.
+  ``agent_response_correction`` then contains the text of a response, and the part of it that was said.
 * Only transcripts show when the user speaks: the first tentative transcript counts as the start of speech,
   the final one as the accepted turn.
 * ``ping`` is answered immediately. The server closes the connection after 60 s without audio, so silence is
@@ -156,8 +156,8 @@ class ElevenLabsAgent(ElevenLabsEvents):
     def said(self, text: str, at_ns: int) -> list[Output]:
         return self._replies.text(text, at_ns)
 
-    def corrected(self, text: str) -> list[Output]:
-        return self._replies.correct(text)
+    def corrected(self, original: str, text: str) -> list[Output]:
+        return self._replies.correct(original, text)
 
     def _on_interruption(self, event: Fields, at_ns: int) -> list[Output]:
         dropped = event.child("interruption_event").integer("event_id")

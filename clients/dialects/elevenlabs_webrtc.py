@@ -108,11 +108,12 @@ class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
         self._said.append(text)
         return [StreamText(text if len(self._said) == 1 else f" {text}")]
 
-    def corrected(self, text: str) -> list[Output]:
-        if not self._said:
+    def corrected(self, original: str, text: str) -> list[Output]:
+        if original not in self._said:
             return []
-        said, self._said = [*self._said[:-1], text], []
-        return [StreamText(" ".join(said), final=True)]
+        said, self._said = self._said, []
+        said[said.index(original)] = text
+        return [StreamText(" ".join(filter(None, said)), final=True)]
 
     def _on_transcript(self, event: Fields, at_ns: int) -> list[Output]:
         self._said.clear()

@@ -33,7 +33,7 @@ class UnmarkedReplies:
         self._between = between
         self._replies = ResponseTracker()
         self._unsaid: list[str] = []  # text that arrived before its audio
-        self._said: tuple[str, list[str]] = ("", [])  # a reply and its texts
+        self._said: dict[str, list[str]] = {}  # the texts of each reply, since its last correction
 
     def audio(self, data: bytes, codec: Codec, at_ns: int) -> list[Output]:
         """Add audio to the current reply, or start a reply."""
@@ -55,13 +55,14 @@ class UnmarkedReplies:
             return [SetTimer(self.TIMER, at_ns + _NO_AUDIO_NS)]
         return [self._say(reply.response_id, text)]
 
-    def correct(self, text: str) -> list[Output]:
-        """Replace the last text of the last reply with the part that was spoken."""
-        reply = self._replies.last()
-        if reply is None:
-            return []
-        said = self._said[1][:-1] if self._said[0] == reply.response_id else []
-        return [ReplyText(reply.response_id, self._between.join((*said, text)), final=True)]
+    def correct(self, original: str, text: str) -> list[Output]:
+        """Replace a text, where it was said last, with the part that was spoken; nothing if it is unknown."""
+        for response_id, said in reversed(self._said.items()):
+            if original in said:
+                said[said.index(original)] = text
+                del self._said[response_id]
+                return [ReplyText(response_id, self._between.join(filter(None, said)), final=True)]
+        return []
 
     def interrupted(self, at_ns: int, reason: str) -> list[Output]:
         """Stop the reply that is audible, even if it has ended; if fully played, it counts as complete."""
@@ -83,7 +84,6 @@ class UnmarkedReplies:
         return [SetTimer(self.TIMER, None), *outputs] if outputs else []
 
     def _say(self, response_id: str, text: str) -> ReplyText:
-        if self._said[0] != response_id:
-            self._said = (response_id, [])
-        self._said[1].append(text)
-        return ReplyText(response_id, text if len(self._said[1]) == 1 else f"{self._between}{text}")
+        said = self._said.setdefault(response_id, [])
+        said.append(text)
+        return ReplyText(response_id, text if len(said) == 1 else f"{self._between}{text}")

@@ -241,6 +241,19 @@ def test_audio_up_to_the_interruption_is_dropped_and_the_text_corrected() -> Non
     assert endpoint.audio(6, 900)[0] == ResponseStarted("reply_2")
 
 
+def test_a_correction_belongs_to_the_text_that_it_names() -> None:
+    endpoint = Endpoint()
+    for number, text in enumerate(("It is ten.", "Bye now."), 1):
+        endpoint.say("agent_response", {"agent_response": text})
+        endpoint.audio(number)
+        endpoint.say("agent_response_complete", {})
+    correction = {"original_agent_response": "It is ten.", "corrected_agent_response": "It is"}
+    assert endpoint.say("agent_response_correction", correction) == [
+        ReplyText("reply_1", "It is", final=True)
+    ]
+    assert "ignored a correction" in problem(endpoint.say("agent_response_correction", correction)).message
+
+
 def test_a_reply_that_is_still_played_is_interrupted_after_its_end() -> None:
     endpoint = Endpoint()
     endpoint.audio(1, 0, PIECE * 100)  # two seconds
