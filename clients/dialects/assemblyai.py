@@ -192,10 +192,8 @@ class AssemblyAiAgent(EventDialect):
         code = event.text("code")
         said = ": ".join(filter(None, (code, event.text("message"))))
         text = self.clean(said) or "an error without details"
-        kind = _FATAL.get(code or "")
         if not self.ready:
-            refused = f"the endpoint refused the session: {text}"
-            return [self.fatal(kind or FailureKind.SESSION_REFUSED, refused, code)]
+            return [self.refused(text, code, _FATAL.get(code or ""))]
         self.last_error = text
         return [self.warning(text, code)]
 

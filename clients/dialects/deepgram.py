@@ -174,8 +174,7 @@ class DeepgramAgent(EventDialect):
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code, text = event.text("code"), self.clean(_described(event, "an error"))
         if not self.ready:
-            kind = FailureKind.SERVER_ERROR if code == _INTERNAL else FailureKind.SESSION_REFUSED
-            return [self.fatal(kind, f"the endpoint refused the session: {text}", code)]
+            return [self.refused(text, code, FailureKind.SERVER_ERROR if code == _INTERNAL else None)]
         self.last_error = text
         return [self.warning(text, code)]
 

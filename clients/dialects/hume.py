@@ -38,6 +38,7 @@ from live_eval.clients.toolkit import (
     UserTurns,
     given,
     merged,
+    refusal_advice,
     refuse_settings,
     send_audio,
     send_json,
@@ -79,6 +80,7 @@ _FATAL: Mapping[FailureKind, re.Pattern[str]] = {
         r"E030\d|credit|quota|rate[ _]limit|too[ _]many|concurren", re.IGNORECASE
     ),
 }
+_OUTAGE = re.compile(r"internal|unavailable|outage|transient|timed? ?out|try again", re.IGNORECASE)
 
 
 class HumeEvi(EventDialect):
@@ -117,6 +119,9 @@ class HumeEvi(EventDialect):
             "tool_call": self._on_tool_call,
             "error": self._on_error,
         }
+        self.advice[FailureKind.SESSION_REFUSED] = refusal_advice(
+            settings, "config_id", "the voice and endpoint.extra"
+        )
         self._replies = ResponseTracker()
         self._holders: dict[str, TrackedResponse] = {}  # replies by sentence ID
         self._turns = UserTurns()
@@ -200,8 +205,8 @@ class HumeEvi(EventDialect):
         text = self.clean(": ".join(filter(None, (code, slug, said)))) or "an error without details"
         kind = _fatal_kind(" ".join(filter(None, (code, slug, said))))
         if not self.ready:
-            text = f"the endpoint refused the chat: {text}"
-            kind = kind or FailureKind.NO_SESSION
+            kind = kind or (FailureKind.SERVER_ERROR if _OUTAGE.search(text) else None)
+            return [self.refused(text, code, kind, "chat")]
         if kind is not None:
             return [self.fatal(kind, text, code)]
         self.last_error = text

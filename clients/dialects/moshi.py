@@ -11,7 +11,8 @@ Message shapes follow ``rust/protocol.md`` in https://github.com/kyutai-labs/mos
 * The Python server runs one session at a time; other clients stay connected and wait for their handshake.
   After 10 s we report this as the likely reason.
 * The Rust server drops a session without notice after 360 s: 4,500 steps, the model's full context.
-* Errors are text. No error alone is known to end the session; only the close of the connection does.
+* Errors are text; the public servers send none. One before the handshake is a refusal; later, only the end
+  of the connection ends the session.
 * ``endpoint.extra`` is added to the query, from which the Rust server reads sampling settings
   (``text_temperature``, ``text_topk``, ``audio_seed``, …). The server determines the model.
 
@@ -69,6 +70,8 @@ _HANDSHAKE, _AUDIO, _TEXT, _CONTROL, _METADATA, _ERROR, _PING = range(7)
 _NAMES = ("handshake", "audio", "text", "control", "metadata", "error", "ping")
 _VERSIONS_BYTES = 8
 _EXPIRED = re.compile(r"reached its maximum duration")
+_BUSY = re.compile(r"\b(busy|capacity|free|in use|in progress|try again)\b", re.IGNORECASE)
+_ADVICE = "check endpoint.extra, and the server's log"
 
 
 class Moshi(BaseDialect):
@@ -105,13 +108,14 @@ class Moshi(BaseDialect):
             _METADATA: self._on_metadata,
             _ERROR: self._on_error,
         }
+        self.advice = {FailureKind.SESSION_REFUSED: _ADVICE, 400: _ADVICE}
         self._pages = OggPages()
         self._opened_ns = 0
         self._session_id: str | None = None
         self._model: str | None = None
 
     def dial(self) -> Dial:
-        return Dial(self._url, bearer_header(self.settings))
+        return Dial(self._url, bearer_header(self.settings), advice=self.advice)
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         self._opened_ns = at_ns
@@ -207,7 +211,7 @@ class Moshi(BaseDialect):
         if _expired(said):
             return [self.fatal(FailureKind.SESSION_EXPIRED, text)]
         if not self.ready:
-            return [self.fatal(FailureKind.NO_SESSION, text)]
+            return [self.fatal(FailureKind.BUSY if _BUSY.search(said) else FailureKind.SESSION_REFUSED, text)]
         return [self.warning(text)]
 
 

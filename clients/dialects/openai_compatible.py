@@ -131,6 +131,10 @@ class VllmOmni(OpenAIRealtime):
         "turn.event",
     }
 
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self.advice[FailureKind.SESSION_REFUSED] = "check that the server runs this model in duplex mode"
+
     def asked_session(self) -> dict[str, Any]:
         return super().asked_session() | given(model=self.settings.model)
 
@@ -150,11 +154,7 @@ class VllmOmni(OpenAIRealtime):
             said = self.clean(event.need_text("error"))
         except MalformedError:
             return super()._on_error(event, at_ns)
-        return [
-            self.fatal(
-                FailureKind.NO_SESSION, f"the endpoint refused the session: {said}", event.text("code")
-            )
-        ]
+        return [self.refused(said, event.text("code"))]
 
     def _on_expired(self, event: Fields, at_ns: int) -> list[Output]:
         return [self.fatal(FailureKind.SESSION_EXPIRED, "the session reached the endpoint's limit")]

@@ -320,8 +320,7 @@ class OpenAIRealtime(SessionDialect):
         if kind is not None:
             return [self.fatal(kind, message, code, retry_after_s(message))]
         if not self.ready:
-            refused = f"the endpoint refused the session: {message}"
-            return [self.fatal(refusal_kind(error_type), refused, code)]
+            return [self.refused(message, code, refusal_kind(error_type))]
         if code == _ACTIVE_RESPONSE and self._create_asked:
             return self._create_refused(message)
         if asked in (_COMMIT, _CREATE):

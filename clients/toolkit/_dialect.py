@@ -245,6 +245,21 @@ class BaseDialect:
         """Return a problem that does not end the session."""
         return EndpointProblem(FailureKind.NOT_FATAL_ERROR, self.clean(message), fatal=False, code=code)
 
+    def refused(
+        self, said: str, code: str | None = None, kind: FailureKind | None = None, what: str = "session"
+    ) -> EndpointProblem:
+        """Return the failure of a session that the endpoint refused with an error; call it before `ready`.
+
+        Args:
+            said: The endpoint's error.
+            code: Its code.
+            kind: `SESSION_REFUSED` by default, which is not retried: the same settings would be refused
+                again.
+            what: The vendor's name for a session.
+        """
+        text = f"the endpoint refused the {what}: {said}"
+        return self.fatal(kind or FailureKind.SESSION_REFUSED, text, code)
+
     def fatal(
         self, kind: FailureKind, message: str, code: str | None = None, retry_after_s: float | None = None
     ) -> EndpointProblem:

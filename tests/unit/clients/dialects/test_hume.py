@@ -294,8 +294,11 @@ def test_errors_that_end_the_chat(error: dict[str, str], kind: FailureKind) -> N
 
 def test_an_error_before_the_chat_began_refused_it() -> None:
     told = problem(Endpoint(ready=False).error(code="E0704", slug="config_not_found", message="No."))
-    assert (told.kind, told.fatal) == (FailureKind.NO_SESSION, True)
-    assert told.message == "the endpoint refused the chat: E0704: config_not_found: No."
+    assert (told.kind, told.fatal) == (FailureKind.SESSION_REFUSED, True)
+    said = "the endpoint refused the chat: E0704: config_not_found: No."
+    assert told.message == f"{said}; check the voice and endpoint.extra"
+    broken = problem(Endpoint(ready=False).error(code="E0500", slug="x", message="Internal error."))
+    assert broken.kind is FailureKind.SERVER_ERROR
 
 
 def test_other_errors_count_if_the_connection_ends_after_them() -> None:

@@ -168,8 +168,10 @@ def test_unreadable_messages_are_reported(message: bytes | str, words: str) -> N
 
 def test_an_error_before_the_session_is_fatal() -> None:
     early = problem(say(dialect(key=Secret(KEY)), f"\x05bad {KEY}".encode()))
-    assert (early.kind, early.fatal) == (FailureKind.NO_SESSION, True)
-    assert early.message == "the server reported an error: bad ***"
+    assert (early.kind, early.fatal) == (FailureKind.SESSION_REFUSED, True)
+    said = "the server reported an error: bad ***; check endpoint.extra, and the server's log"
+    assert early.message == said
+    assert problem(say(dialect(), b"\x05no worker is free")).kind is FailureKind.BUSY
     late = problem(say(ready(), b"\x05"))
     assert (late.kind, late.fatal) == (FailureKind.NOT_FATAL_ERROR, False)
     assert late.message == "the server reported an error: no details"

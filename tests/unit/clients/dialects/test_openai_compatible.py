@@ -110,8 +110,8 @@ def test_vllm_omni_reports_a_model_that_is_not_duplex() -> None:
     dialect.opened(0)
     (problem,) = say(dialect, "error", code="unsupported", error="VAD realtime is not enabled")
     assert isinstance(problem, EndpointProblem)
-    assert (problem.kind, problem.fatal, problem.code) == (FailureKind.NO_SESSION, True, "unsupported")
-    assert "VAD realtime is not enabled" in problem.message
+    assert (problem.kind, problem.fatal, problem.code) == (FailureKind.SESSION_REFUSED, True, "unsupported")
+    assert "VAD realtime is not enabled; check that the server runs" in problem.message
 
 
 @pytest.mark.parametrize(
