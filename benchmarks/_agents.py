@@ -1,4 +1,4 @@
-"""The times of live-eval against the logs of third-party agents, which answer each utterance with a tone.
+"""Compare live-eval's times with the logs of third-party agents that answer each utterance with a tone.
 
 An agent logs when it hands the first frame of an answer to its socket (pipecat, as a phone agent) or to its
 track (livekit-agents). The difference to the first audible sample here is split at the arrival of the packet
@@ -36,8 +36,8 @@ __all__ = ["AGENTS", "PARTS", "measure"]
 
 AGENTS = ("twilio", "livekit")
 PARTS = ("whole", "agent", "server", "stamp", "sample")
-"""All; to the packet's arrival at the server; there; from it, or from the agent, to its arrival here; and to
-the sample's place in it.
+"""The parts of the difference: total; agent to server; inside the server; from the server (or the agent) to
+here; from the packet's arrival to the sample within it.
 """
 _SPEECH_S, _REPLY_S, _SILENCE_S, _CONNECT_S = 0.6, 0.4, 0.5, 60
 _LOUD = 2_000
@@ -47,7 +47,7 @@ _RUN = ("--greeting", "ignore", "--word-times", "off", "--judges", "none", "--no
 
 
 class _Crossings:
-    """When the audible packets of the agent in each room arrived at the server, and left it."""
+    """The times at which the agent's audible packets reached and left the server, by room."""
 
     def __init__(self) -> None:
         self._packets: dict[str, list[tuple[RtpPacket, int]]] = defaultdict(list)
@@ -70,7 +70,7 @@ class _Crossings:
 async def measure(
     endpoint: str, sessions: int, turns: int, pythons: Path
 ) -> tuple[Mapping[str, NDArray[np.float64]], NDArray[np.int64], Counter[str]]:
-    """Return the parts of the difference in ms, the lateness of a bare timer in ns, and failed turns by kind.
+    """Return the parts of the difference in ms, a bare timer's lateness in ns, and failed turns by kind.
 
     Args:
         endpoint: One of `AGENTS`.
@@ -103,7 +103,7 @@ async def measure(
 def _talk(
     url: str, endpoint: str, sessions: int, turns: int, pythons: Path, folder: Path
 ) -> list[TurnRecord]:
-    """Run an agent, and turns with it; return them."""
+    """Run an agent and turns with it; return the turns."""
     spoken = read_audio(SAMPLE / PHONE).audio
     soundfile.write(folder / "hello.wav", spoken.samples[: round(_SPEECH_S * spoken.rate_hz)], spoken.rate_hz)
     dialogue = {"id": "hello", "turns": [{"audio": "hello.wav"}] * _TURNS}
@@ -140,7 +140,7 @@ def _logged(log: Path) -> Mapping[str, Sequence[int]]:
 
 
 def _parts(turn: TurnRecord, sent: Sequence[int], crossings: _Crossings, endpoint: str) -> dict[str, float]:
-    """Return the parts of a turn's difference in ms; nothing if it failed or was not answered once."""
+    """Return the parts of a turn's difference in ms; empty if the turn failed or has no single answer."""
     latency, voice_end_ns, t0_ns = turn.timing.voice_to_voice.ns, turn.trace.voice_end_ns, turn.trace.t0_ns
     if turn.failure is not None or latency is None or voice_end_ns is None or t0_ns is None:
         return {}

@@ -26,7 +26,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that the user can mend on one line, and others with their traceback."""
+    """Print errors that the user can fix on one line, and all others with a traceback."""
     cause = innermost(error)
     match cause:
         case ModuleNotFoundError():

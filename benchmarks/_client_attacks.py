@@ -274,4 +274,4 @@ ANYWHERE: tuple[Attack, ...] = (
     foreign_origin,
     path_escape,
 )
-"""What is done to every server."""
+"""The attacks on every server."""

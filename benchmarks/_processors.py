@@ -1,4 +1,4 @@
-"""Processor time of this program and its descendants, for several benchmarks."""
+"""Measure the CPU time of this program and its descendants; shared by several benchmarks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _KINDS = (
 
 
 def read_stat(process_id: int) -> tuple[int, float]:
-    """Return the parent of a process and its processor time so far, in seconds."""
+    """Return the parent of a process and its CPU time so far, in seconds."""
     fields = Path(f"/proc/{process_id}/stat").read_text("utf-8").rpartition(")")[2].split()
     return int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def processor_s() -> dict[str, float]:
-    """Return the processor time so far of this program and its descendants, by kind, in seconds."""
+    """Return the CPU time so far of this program and its descendants, by kind, in seconds."""
     found: dict[int, tuple[int, str, float]] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -48,6 +48,6 @@ def processor_s() -> dict[str, float]:
 
 
 def in_words(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> str:
-    """Return the use of processors between two results of `processor_s`, in percent of one processor."""
+    """Return the CPU use between two results of `processor_s`, in percent of one core."""
     shares = {kind: (spent - before.get(kind, 0)) / seconds for kind, spent in after.items()}
     return ", ".join(f"{kind} {100 * share:.0f} %" for kind, share in sorted(shares.items()))

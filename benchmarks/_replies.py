@@ -1,4 +1,4 @@
-"""Replies as input for judges, and the time of judging them, for several benchmarks."""
+"""Provide replies for judges, and time the judges; shared by several benchmarks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from live_eval.types import Case, Variant
 __all__ = ["RECORDINGS", "replies", "seconds", "turns_of"]
 
 RECORDINGS = (ROOT / "live_eval/data/sample", ROOT.parent / "shared/echomind-demo")
-"""Folders with recordings; the second one may be missing."""
+"""Folders with recordings; the second may be missing."""
 
 
 def replies(limit: int) -> list[Audio]:

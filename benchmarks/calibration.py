@@ -1,8 +1,8 @@
 """The harness's measurement error relative to known times, at several numbers of concurrent sessions.
 
-The built-in endpoint logs the true times. Arguments measure other clients than the default one, with shorter
+The built-in endpoint logs the true times. Arguments select clients other than the default, with shorter
 turns: ``python benchmarks/calibration.py twilio livekit --sessions 1 10 --turns 60``. The floor is the
-lateness of a bare timer loop in the same minutes.
+lateness of a bare timer loop during the same minutes.
 
 ``--agents twilio livekit`` compares the arrival of replies with the log of a third-party agent instead
 (`make strangers` installs them): see `_agents`.
@@ -51,7 +51,7 @@ def measure(plan: CalibrationPlan) -> float:
 
 
 def compare(endpoint: str, sessions: int, turns: int) -> float:
-    """Print the differences to an agent's log; return the p99 of the whole."""
+    """Print the differences from an agent's log; return the p99 of the total."""
     before = os.getloadavg()[0]
     parts, floor, failed = run(measure_agent(endpoint, sessions, turns, _benchmark.ROOT / ".venv-strangers"))
     whole = parts["whole"]

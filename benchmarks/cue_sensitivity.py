@@ -24,7 +24,7 @@ import _benchmark
 from live_eval.reference.server.process import ReferenceProcess
 
 AIM_DEAF = 0.005
-"""What is 0 in two digits."""
+"""Maximum effect of the deaf endpoint: it is printed as 0.00."""
 
 COMMAND = [sys.executable, "-m", "live_eval"]
 

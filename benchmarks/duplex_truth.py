@@ -62,7 +62,7 @@ from live_eval.types import Anchor, AnchorKind, SpeechKind, SpokenPart, TurnMode
 from tests.support.marked_utterances import marked_utterance
 
 AIMS_MS = {"openai": 1.0, "openai-webrtc": 5.0, "moshi": 5.0, "openai-live": 5.0, "pipecat-webrtc": 5.0}
-"""The clients, and by how much their p99 may exceed the timer's."""
+"""The maximum excess of each client's p99 over the timer's."""
 
 MS = 1_000_000
 FAR_NS = 5 * MS
@@ -115,7 +115,7 @@ class Scenario(NamedTuple):
 
 OVER = (300, 1_600)
 OWN = "own"
-"""Trials in which the endpoint replies and nobody speaks over it: what its own pauses are learned from."""
+"""Trials without interruptions, from which the endpoint's own pauses are learned."""
 SCENARIOS = (
     Scenario("answers", "delay_ms=350&reply_ms=500&lead_silence_ms=130"),
     Scenario("stays silent", "fault=silent"),

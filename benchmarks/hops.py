@@ -1,11 +1,11 @@
-"""What each hop costs: one pipecat bot, reached over WebSocket, WebRTC, LiveKit and two phone lines.
+"""Measure the cost of each hop to one pipecat bot: WebSocket, WebRTC, LiveKit and two phone lines.
 
 The bot (`tests/e2e/strangers/pipecat_repeating_bot.py`) repeats each utterance 1 s after its end, so that the
-same recordings make the same conversation over every hop. The bot's own log splits the latency: ``to bot`` is
-from the end of the user's speech to the bot's detection of it (0.9 s of silence included), ``from bot`` is
-from handing the answer to pipecat's transport to its first audible sample here (0.2 s of lead included).
-Word errors and DNSMOS are given for what the bot heard (one way) and for its answer (both ways). ``longer``
-is the audible length of the answer here, minus that at the bot: silence that was inserted on the way.
+conversation is the same over every hop. The bot's own log splits the latency: ``to bot`` is from the end of
+the user's speech to the bot's detection of it (0.9 s of silence included), ``from bot`` is from handing the
+answer to pipecat's transport to its first audible sample here (0.2 s of lead included). Word errors and
+DNSMOS are given for what the bot heard (one way) and for its answer (both ways). ``longer`` is the audible
+length of the answer here, minus that at the bot: silence that was inserted on the way.
 
 LiveKit's server cannot be installed here: `tests/support/livekit_server.py` forwards packets between our
 client and pipecat's LiveKit transport. ``--runs N`` measures each hop N times, each time with a new bot.
@@ -56,7 +56,7 @@ HOPS = {
     "twilio": ("twilio", "ws", "/twilio"),
     "vonage": ("vonage", "ws", "/vonage"),
 }
-"""The endpoint of each hop, and the scheme and the path of its base URL."""
+"""The client of each hop, and the scheme and path of its base URL."""
 READY = re.compile(r"Uvicorn running on http://(\S+)")
 RUN = ("--word-times", "off", "--judges", "none", "--no-report", "--retries", "0", "--greeting", "ignore")
 TIMES = ("voice_to_voice", "to_bot", "from_bot", "longer")
@@ -67,7 +67,7 @@ DRAWS = 4_000
 
 @asynccontextmanager
 async def bot(python: Path, folder: Path) -> AsyncIterator[str]:
-    """Start the bot; the value is its host and port."""
+    """Start the bot; yield its host and port."""
     (folder / "heard").mkdir(parents=True, exist_ok=True)
     log = folder / "bot.log"
     variables = {"EVENTS": str(folder / "events.jsonl"), "HEARD": str(folder / "heard")}
@@ -90,7 +90,7 @@ async def bot(python: Path, folder: Path) -> AsyncIterator[str]:
 
 
 async def dispatch(url: list[str], address: str, room: str) -> None:
-    """Bring the bot into a LiveKit room."""
+    """Let the bot join a LiveKit room."""
     body = {"url": url[0], "token": agent_token(room), "room": room}
     async with aiohttp.ClientSession() as session, session.post(f"http://{address}/livekit", json=body):
         pass
@@ -125,7 +125,7 @@ async def measure(hop: str, python: Path, folder: Path, flags: Sequence[str]) ->
 
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """Keep the machine busy."""
+    """Keep the CPU busy."""
     context = multiprocessing.get_context("spawn")
     started = [context.Process(target=_compute, daemon=True) for _ in range(processes)]
     for process in started:
@@ -144,7 +144,7 @@ def _compute() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A turn over one hop: times in ms; word errors as a share, and scores."""
+    """A turn over one hop: times in ms, word error rates as shares, and scores."""
 
     values: Mapping[str, float]
     lag_ms: float
@@ -215,7 +215,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A mean difference to the base, and its interval."""
+    """A mean difference from the base, and its interval."""
 
     mean: float
     low: float
@@ -230,7 +230,7 @@ def difference(pairs: NDArray[np.float64]) -> Difference:
     """Return the mean of differences and its 95 % interval.
 
     Args:
-        pairs: Shape (runs, recordings); NaN where a recording was not answered once.
+        pairs: Shape (runs, recordings); NaN if a recording has no single answer.
     """
     runs, recordings = pairs.shape
     draw = np.random.default_rng(0)
@@ -241,7 +241,7 @@ def difference(pairs: NDArray[np.float64]) -> Difference:
 
 
 def show(folder: Path, runs: int) -> None:
-    """Print the table, and the line of results."""
+    """Print the table and the result line."""
     score = Scores()
     results: dict[str, list[dict[str, Heard]]] = {}
     for hop in HOPS:

@@ -43,7 +43,7 @@ from websockets.frames import Frame, Opcode
 from live_eval.reference.server.process import ReferenceProcess
 
 AIM_MB = 400
-"""Most memory beyond that at the start."""
+"""Maximum memory growth since the start."""
 SECONDS = 12.0
 MOST_S = 300.0  # for attacks of fixed size
 ANSWER_S = 10.0

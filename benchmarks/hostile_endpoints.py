@@ -29,7 +29,7 @@ from live_eval.recording import RunReader
 from live_eval.recording.scores import ScoreReader
 
 AIM_MB = 400
-"""Most memory beyond that of an ordinary run."""
+"""Maximum memory in excess of an ordinary run."""
 WITHIN_S = 90.0
 RATE_HZ = 24_000
 LIMITS = ("--reply-timeout", "5", "--stall-timeout", "5", "--max-reply", "20", "--connect-timeout", "10")
@@ -175,7 +175,7 @@ def outcome(out: Path, found: Measured) -> str:
 
 
 KNOWN = {attack.__name__: attack for attack in DIALECTS} | JUDGES
-"""The attacks by name; a judge's endpoint does some of them too."""
+"""The attacks by name; a judge's endpoint performs some of them too."""
 
 
 async def main(names: Sequence[str], *, verbose: bool) -> None:

@@ -165,7 +165,7 @@ def _run_forked(arguments: Sequence[str], log: str) -> NoReturn:
 
 
 class Forks:
-    """The process from which runs are forked."""
+    """A process that forks the runs."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", str(Path(__file__).resolve()), "--serve"]
@@ -243,7 +243,7 @@ class Harness:
         self.findings = Findings()
 
     def with_failures(self) -> int:
-        """Perform the run to be repaired, with a faulty endpoint; return the number of failed turns."""
+        """Run against a faulty endpoint, for later repairs; return the number of failed turns."""
         out = self._folder / "with-failures"
         process = self._start(out, "--retries", "0")
         assert process.wait(_LONGEST_S), "the run hangs"
@@ -252,7 +252,7 @@ class Harness:
         return failed
 
     def undisturbed(self) -> float:
-        """Perform the run for comparison; return its duration."""
+        """Run without interruption, for comparison; return the duration."""
         out = self._folder / "undisturbed"
         began_s = time.monotonic()
         process = self._start(out)
@@ -268,7 +268,7 @@ class Harness:
         return self._whole_s
 
     def kill_one(self, most: int) -> int:
-        """Kill a run and its resumptions at most `most` times, complete it, compare; return the kills."""
+        """Kill a run up to `most` times, complete and compare it; return the number of kills."""
         number = self.findings.runs
         out = self._folder / f"run-{number}"
         kills = self._random.randint(1, min(most, _MOST_KILLS))
@@ -326,7 +326,7 @@ class Harness:
     # -- Processes --------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the process from which runs are forked."""
+        """End the process that forks the runs."""
         self._forks.close()
 
     def _start(self, out: Path, *options: str) -> Fork:

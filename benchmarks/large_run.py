@@ -31,10 +31,10 @@ AIM_MS = 20.0  # 50 turns per second: a million in less than six hours
 
 
 class TimedWriter(RunWriter):
-    """A writer that records the time of each turn, and of all work in the writer thread."""
+    """A writer that records the time of each turn and the total time of the writer thread."""
 
     def commit(self, record: TurnRecord) -> None:
-        """As `RunWriter.commit`."""
+        """See `RunWriter.commit`."""
         began_s, cpu_s = time.monotonic(), time.thread_time()
         super().commit(record)
         self.took_ms.append(1000 * (time.monotonic() - began_s))
@@ -44,7 +44,7 @@ class TimedWriter(RunWriter):
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> TimedWriter:
-        """As `RunWriter.create`."""
+        """See `RunWriter.create`."""
         writer = super().create(path, manifest)
         assert isinstance(writer, cls)
         writer.took_ms, writer.commit_cpu_ms, writer.records = [], [], []

@@ -1,13 +1,13 @@
 """Audio loss, and the display delay of states, latencies and scores, with a virtual sound card.
 
-Recordings of the sample are played into a virtual microphone (PulseAudio's null sinks) and the built-in
-assistant replies, through ALSA and PortAudio as with a sound card. The first conversation has no scores; the
-second scores each reply during the next turn (``--score``). ``--endpoints`` and ``--judges`` run another one
-instead. The main metric is the number of audio losses by a device or the session. Each conversation also
-reports the lateness of the session (`lag`), the time from the end of a reply's playback to the display of the
-turn's waterfall (target: 100 ms), from the sound to the state, and the machine's load, which affects all of
-these values. The user's sound ends with the last audible window, which is 0.5 s after the end of speech in
-the recording with rain.
+Recordings of the sample are played into a virtual microphone (PulseAudio's null sinks), and the built-in
+assistant replies; the audio passes through ALSA and PortAudio as with a sound card. The first conversation
+has no scores; the second scores each reply during the next turn (``--score``). ``--endpoints`` and
+``--judges`` run another one instead. The main metric is the number of audio losses by a device or the
+session. Each conversation also reports the lateness of the session (`lag`), the time from the end of a
+reply's playback to the display of the turn's waterfall (target: 100 ms), from the audio to the state, and the
+machine's load, which affects all of these values. The user's audio ends with the last audible window, which
+is 0.5 s after the end of speech in the recording with rain.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Watched:
 
     def __init__(self, screen: LiveScreen, endpoints: int) -> None:
         self._screen = screen
-        self._standing = Standing("") if endpoints == 1 else None  # several report theirs
+        self._standing = Standing("") if endpoints == 1 else None  # each endpoint reports its own
         self.ready = asyncio.Event()
         self.finished = asyncio.Event()
         self._expected: set[int] = set()
@@ -84,7 +84,7 @@ class Watched:
         self._ends_ns: dict[tuple[int, int], int] = {}
 
     def show(self, update: Update) -> None:
-        """As `Screen.show`."""
+        """See `Screen.show`."""
         begun_ns = time.monotonic_ns()
         self._screen.show(update)
         place, update = (update.place, update.update) if isinstance(update, FromEndpoint) else (0, update)
@@ -122,7 +122,7 @@ class Watched:
             self.states[place].append((time.monotonic_ns(), state))
 
     def late_ms(self, place: int, state: str, at_ns: int) -> float | None:
-        """Return the time from a moment until an endpoint's state was shown; None if not within 2 s."""
+        """Return the delay until an endpoint's state was shown; None if it exceeds 2 s."""
         shown = (ns - at_ns for ns, new in self.states[place] if new == state)
         found = min((ns for ns in shown if -EARLY_NS <= ns < 2_000_000_000), default=None)
         return None if found is None else found / 1e6
@@ -237,7 +237,7 @@ def audible_end_ns(reader: RunReader, turn: TurnRecord) -> int:
     for number, start in enumerate(range(0, len(both), step)):
         voice.push(both[start : start + step, 0], rate_hz)
         if voice.audible:
-            end = number + 2 - LEVEL_RULE.release_windows  # it counts as audible until the release
+            end = number + 2 - LEVEL_RULE.release_windows  # it counts as audible until the detector's release
     return turn.trace.t0_ns + end * WINDOW_NS if end else 0
 
 
@@ -251,7 +251,7 @@ def percentiles(values: Sequence[float | None]) -> str:
 
 
 def loop_error_ms(sound: VirtualSound) -> float:
-    """Return the difference of two loops' measured delays minus that of their configured latencies."""
+    """Return the difference between two loops' measured delays minus the configured difference."""
     delays_ms = []
     for latency_ms in LOOPS_MS:
         with sound.echo(latency_ms=latency_ms):

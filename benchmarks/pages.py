@@ -1,11 +1,11 @@
-"""Time, memory and size of the report and of the studio's pages, by the number of turns.
+"""Measure time, memory and size of the report and of the studio's pages, by number of turns.
 
 Runs of several sizes are written with synthetic turns in three styles of a script, two repeats each, and with
 the scores of the default judges. All turns share the audio of a few recordings of usual length. The benchmark
 measures `report`, and the requests that the browser sends for a turn and a run to a studio that has just
 started. Time and memory should grow no faster than the turns.
 
-With ``--keep FOLDER`` the runs are kept and used again, for example with another version of live-eval.
+``--keep FOLDER`` keeps the runs and reuses them, for example with another version of live-eval.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def write_run(folder: Path, turns: int) -> None:
 
 
 def case_of(number: int) -> Case:
-    """Return the case with a number: a script in three styles."""
+    """Return the case with this number; each script has three styles."""
     script, style = divmod(number, 3)
     variant = (Variant.TARGET, Variant.NEUTRAL, Variant.ALTERNATIVE)[style]
     name = CUES[script % len(CUES)]
@@ -125,7 +125,7 @@ def share_audio(folder: Path, random: np.random.Generator) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The requests for a page: those that fill it, and those whose values follow in the background."""
+    """The requests for a page: those that fill it, and those that load values in the background."""
 
     name: str
     first: Sequence[str]
@@ -134,7 +134,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageCost:
-    """The seconds that the requests for a page took, and the size of their responses in megabytes."""
+    """The duration of a page's requests in seconds, and the size of their responses in megabytes."""
 
     seconds: float
     mb: float
@@ -178,7 +178,7 @@ async def get(browser: aiohttp.ClientSession, path: str) -> int:
 
 
 def pages_of(run_id: str, turn_id: str) -> list[Page]:
-    """Return the pages that are measured, in the order of a first visit."""
+    """Return the pages to measure, in the order of a first visit."""
     at = f"/api/runs/{run_id}"
     turn = f"{at}/turns/{quote(turn_id, safe='')}"
     spectra = [f"{turn}/spectrogram?side={side}&columns=1000" for side in ("user", "reply")]

@@ -154,7 +154,7 @@ def runnable() -> list[str]:
 
 
 def bring_weights() -> None:
-    """Use the weights next to the project."""
+    """Use the weights stored next to the project."""
     for plugin in find_plugins(JUDGES):
         options = plugin.spec.options if isinstance(plugin.spec, JudgeSpec) else ()
         for weights in (weights for option in options for weights in option.weights):

@@ -1,9 +1,9 @@
-"""What pairing conditions in time gains, and what it costs in accuracy.
+"""Measure the gain in precision from simultaneous runs, and their cost in accuracy.
 
-Two scripted endpoints differ by 50 ms; the delay of both, or of the second alone, drifts by several hundred
-milliseconds. They run one after the other and simultaneously, and the benchmark prints the width of the
-interval of the paired difference of `first_byte`. Shared drift stands for a provider's load or a network;
-drift of one endpoint alone cannot cancel.
+Two scripted endpoints differ by 50 ms; the delay of both, or only of the second, drifts by several hundred
+milliseconds. They run separately and simultaneously, and the benchmark prints the width of the interval of
+the paired difference in `first_byte`. Shared drift represents the load of a provider or a network; drift of
+one endpoint alone cannot cancel.
 
 With ``--accuracy``, it prints the error of `first_byte` against the true times with one and with three
 simultaneous endpoints instead, next to the lateness of a bare timer. With ``--live``, it prints the same for
@@ -67,13 +67,13 @@ JUDGES = "prosody,dnsmos,distillmos,wer_spoken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripted(Plan):
-    """A plan whose endpoint's delay is a function of the time at which a session is dialled."""
+    """A plan in which the endpoint's delay depends on the time of dialling."""
 
     delay_ms: Callable[[], float]
     label: str
 
     def settings(self, base_url: str, case: Case | None = None) -> EndpointSettings:
-        """As `Plan.settings`."""
+        """See `Plan.settings`."""
         settings = Plan.settings(self, base_url, case)
         name = f"{self.label}-{case.case_id if case is not None else ''}"
         query = f"delay_ms={round(self.delay_ms())}&reply_ms=200&label={name}"
@@ -245,7 +245,7 @@ class Lateness:
 
 
 async def lateness(folder: Path, endpoints: int, judges: Sequence[str], utterances: int) -> Lateness:
-    """Talk to endpoints at once, and return the errors."""
+    """Talk to endpoints simultaneously, and return the errors."""
     speech = resample(read_audio(SPEECH).audio, RATE_HZ).int16()[: round(SPEECH_S * RATE_HZ)]
     speech[-1] = MARK
     said = [speech, np.zeros(round(PAUSE_S * RATE_HZ), np.int16)] * utterances
@@ -316,13 +316,13 @@ def live_plan(base_url: str) -> Plan:
 
 
 async def without_scores(conversation: LiveConversation | SharedConversation) -> None:
-    """Skip the missing scores once the turns are stored."""
+    """Skip missing scores once the turns are stored."""
     await asyncio.sleep(STORED_S)
     conversation.stop()
 
 
 async def show(conversation: LiveConversation | SharedConversation, standings: Sequence[Standing]) -> None:
-    """Draw the screen to a file that nobody reads."""
+    """Draw the screen to a discarded file."""
     with LiveScreen(standings, "", Console(file=StringIO(), force_terminal=True, width=120)) as screen:
         async for update in conversation.updates():
             screen.show(update)
@@ -343,10 +343,10 @@ class Silent:
     """An output device that plays nothing."""
 
     def play(self, side: AudioSide, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        """As `AudioSink.play`."""
+        """See `AudioSink.play`."""
 
     def drop(self) -> None:
-        """As `AudioSink.drop`."""
+        """See `AudioSink.drop`."""
 
 
 def main() -> None:

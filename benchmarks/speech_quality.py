@@ -16,7 +16,7 @@ The last table contains the ratings of known degradations (`live_eval.analysis.a
 `dnsmos`, `distillmos` and `nisqa`: the mean over replies, and the number of replies with a lower rating than
 the original.
 
-A judge whose weights or packages are missing is named and left out. NISQA needs its weights; speechmos needs
+Judges with missing weights or packages are reported and skipped. NISQA needs its weights; speechmos needs
 librosa and requests.
 """
 
@@ -240,7 +240,7 @@ def rate_all(package: Rate, sounds: Sequence[Audio]) -> NDArray[np.float64]:
 
 
 def on_device(work: Work, device: str) -> None:
-    """Do work to its end, also on a GPU."""
+    """Run `work` to completion, including pending GPU work."""
     work()
     if device == "cuda":
         torch.cuda.synchronize()

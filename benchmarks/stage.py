@@ -1,14 +1,14 @@
-"""Lateness of the stage against the sound, in a conversation with two endpoints in Chromium.
+"""Measure the delay of the stage's display after the audio, in a conversation with two endpoints in Chromium.
 
 Chromium's microphone is a file with recordings of the sample and pauses; the studio, the built-in endpoint,
 its models and the judges run on this machine. The rows are written to a file as they arrive: the levels of
 both voices in windows of 10 ms (stamped by the page's audio thread), the values on the page (stamped by the
-frame that shows them), the studio's messages, counts of lost audio, and processor time. ``--read FILE``
-evaluates a file, also of a run that ended early.
+frame that shows them), the studio's messages, counts of lost audio, and CPU time. ``--read FILE`` evaluates a
+file, even an incomplete one.
 
-States are compared with the sound in the page: a voice begins with the first of three windows above
--50 dBFS, and ends with the last. The state of an endpoint that the room does not hear is compared with the
-stored onset of its reply.
+States are compared with the audio in the page: a voice begins with the first of three windows above -50 dBFS,
+and ends with the last. The state of an endpoint that is muted in the room is compared with the stored onset
+of its reply.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ AIM_MS = 100.0
 
 
 def record(minutes: float, judges: Sequence[str], out: Path, shots: Path | None) -> None:
-    """Hold a conversation on the stage, and write its rows."""
+    """Run a conversation on the stage, and write its rows."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         sys.exit("expected Chromium on this machine")
@@ -114,7 +114,7 @@ def begin(page: Page, link: str, judges: Sequence[str]) -> None:
 
 
 def watch(page: Page, file: TextIO, minutes: float) -> None:
-    """Write the page's rows and processor times every second; change the audible endpoint every minute."""
+    """Write the page's rows and CPU times every second; change the audible endpoint every minute."""
     begun = time.monotonic()
     heard = 0
     while (passed := time.monotonic() - begun) < 60 * minutes:
@@ -167,7 +167,7 @@ class Rows:
 
     @classmethod
     def read(cls, path: Path) -> Rows:
-        """Read a file, whose last line may be incomplete."""
+        """Read a file; its last line may be incomplete."""
         rows = cls()
         for line in path.read_text("utf-8").splitlines():
             try:
@@ -190,7 +190,7 @@ class Rows:
         return rows
 
     def parts(self, voice: int) -> list[tuple[float, float]]:
-        """Return the begin and end of each part of a voice (0: user, 1: reply), in ms."""
+        """Return the start and end of each part of a voice (0: user, 1: reply), in ms."""
         found: list[list[float]] = []
         run = 0
         for window in self.windows:
@@ -204,9 +204,9 @@ class Rows:
         return [(begin, end) for begin, end in found]
 
     def late_ms(self, name: str, value: str, at: Iterable[float], early_ms: float = 0) -> list[float]:
-        """Return the time from each moment until a value is shown; infinite if it is not within 3 s.
+        """Return the delay from each moment until a value is shown; infinite above 3 s.
 
-        If the value was shown already, at most `early_ms` before the moment, the time is negative.
+        The delay is negative if the value was shown up to `early_ms` before the moment.
         """
         changes = self.shown[name]
         late = []
@@ -254,13 +254,13 @@ def report(path: Path) -> None:
 
 
 def changes_of_hearing(rows: Rows) -> Any:
-    """Return a function from a time to the place of the audible endpoint."""
+    """Return a function that maps a time to the index of the audible endpoint."""
     changes = [(at, message["endpoint"]) for at, message in rows.messages if message["type"] == "heard"]
     return lambda moment: next((place for at, place in reversed(changes) if at < moment), 0)
 
 
 def report_figures(rows: Rows) -> None:
-    """Print when the voice-to-voice latency of a turn was shown, after the end of its reply's audio."""
+    """Print the delay from the end of a reply's audio until the turn's voice-to-voice latency was shown."""
     late = []
     for at, message in rows.messages:
         if message["type"] == "turn" and message["failure"] is None:
@@ -273,7 +273,7 @@ def report_figures(rows: Rows) -> None:
 
 
 def report_scores(rows: Rows) -> None:
-    """Print when the scores of a turn arrived."""
+    """Print the delay until a turn's scores arrived."""
     ends: dict[tuple[int, int], float] = {}
     for at, message in rows.messages:
         if message["type"] == "turn":
@@ -299,7 +299,7 @@ def report_scores(rows: Rows) -> None:
 
 
 def report_losses(rows: Rows) -> None:
-    """Print lost audio and processor use."""
+    """Print lost audio and CPU use."""
     lost = [message["text"] for _, message in rows.messages if message.get("about") == "lost"]
     counts: dict[str, Any] = next((each for each in reversed(rows.counts) if "received_samples" in each), {})
     print(f"  lost, by the studio: {lost[-1] if lost else 'nothing'}; by the page: {counts}")
@@ -313,7 +313,7 @@ def report_losses(rows: Rows) -> None:
 
 
 def in_words(late: Sequence[float]) -> str:
-    """Return the distribution of latenesses."""
+    """Return the distribution of delays."""
     seen = [ms for ms in late if np.isfinite(ms)]
     if not seen:
         return f"none of {len(late)}"

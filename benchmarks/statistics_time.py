@@ -3,7 +3,7 @@
 Two runs of EchoMind's size are written, with random scores for all reply judges and a question of each task
 for each script, so that levels can be related; a third run contains each recording twice, for cue
 sensitivity. Each command that computes statistics then runs on them in a separate process. The target is 30 s
-in total on two cores. With ``--keep FOLDER`` the runs are kept there and reused.
+in total on two cores. ``--keep FOLDER`` keeps the runs there and reuses them.
 """
 
 from __future__ import annotations
