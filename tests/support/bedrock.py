@@ -47,7 +47,7 @@ class Bedrock:
 async def serving_bedrock(
     folder: Path, answers: Callable[[], Answer], *, refused: Refused | None = None, alpn: str = "h2"
 ) -> AsyncIterator[Bedrock]:
-    """Serve until the block ends; every connection is a session, with an answer of its own."""
+    """Serve until the block ends; every connection is a session with a separate answer."""
     authority = trustme.CA()
     authorities = folder / "authorities.pem"
     authority.cert_pem.write_to_path(str(authorities))
@@ -67,7 +67,7 @@ async def serving_bedrock(
 
 
 class Sonic:
-    """A model that answers a quarter of a second after the user's last loud frame."""
+    """A model that answers 250 ms after the user's last loud frame."""
 
     def __init__(self) -> None:
         self._loud = self._quiet = 0

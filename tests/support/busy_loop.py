@@ -1,8 +1,8 @@
-"""An event loop that is busy with something else."""
+"""Keep an event loop busy with other work."""
 
 import time
 
 
 def hold_up(seconds: float) -> None:
-    """Keep the event loop of the caller busy."""
+    """Keep the caller's event loop busy."""
     time.sleep(seconds)

@@ -13,7 +13,7 @@ from tests.support.records import TurnPlan, spoken_turn
 
 
 def a_case(number: int, *, scripts: int = 1_000) -> Case:
-    """One of many cases; `scripts` says how many scripts they belong to."""
+    """Return a case; cases are spread over `scripts` scripts."""
     return Case(
         case_id=f"case-{number:03}",
         script_id=f"script-{number % scripts:03}",
@@ -23,7 +23,7 @@ def a_case(number: int, *, scripts: int = 1_000) -> Case:
 
 
 def turns_at(first_byte_ms: Sequence[float], *, scripts: int = 1_000, **plan: Any) -> list[TurnRecord]:
-    """One turn for each time of the first byte, otherwise as in the plan."""
+    """Return a turn for each first-byte latency; other times are those of the plan."""
     return [
         spoken_turn(a_case(number, scripts=scripts), TurnPlan(first_byte_ms=at, **plan))
         for number, at in enumerate(first_byte_ms)
@@ -31,7 +31,7 @@ def turns_at(first_byte_ms: Sequence[float], *, scripts: int = 1_000, **plan: An
 
 
 def point(name: str, role: str = "sweep", **facts: Any) -> dict[str, Any]:
-    """The entry of a point in campaign.json."""
+    """Return the entry of a condition in campaign.json."""
     return {
         "name": name,
         "run": name,
@@ -53,7 +53,7 @@ def write_campaign(
     outages: Sequence[Mapping[str, Any]] = (),
     **facts: Any,
 ) -> Path:
-    """Write a campaign and the runs of its points, each with these outages."""
+    """Write a campaign and the runs of its conditions, each with these outages."""
     manifest = {"endpoint": {"name": "made up"}, "outages": list(outages)}
     folder.mkdir(parents=True)
     for entry, turns in points:

@@ -1,4 +1,4 @@
-"""Canaries: secrets that a test sends through everything, servers that echo them, and the search for them."""
+"""Canaries: secrets that a test passes through every input, servers that echo them, and a search for them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CANARIES = {
         "llm-password",
         "llm-query",
     )
-} | {"pasted": "AIzaSyAcanary4711QQQQWWWW"}  # could be the name of a variable; no endpoint is given it
+} | {"pasted": "AIzaSyAcanary4711QQQQWWWW"}  # looks like a variable name; never sent to an endpoint
 SHORT = "hush-7"
 
 
@@ -83,13 +83,13 @@ def _spelled_all(*, llm: bool) -> str:
 
 
 ECHO = _spelled_all(llm=False)
-"""What an endpoint says: all that it was given."""
+"""An endpoint's reply: everything that it received."""
 LLM_ECHO = _spelled_all(llm=True)
-"""What a model that judges says: all that it was given."""
+"""A judge model's reply: everything that it received."""
 
 
 class Vendor:
-    """An endpoint of OpenAI's protocol that says all it knows; the second session fails with the same."""
+    """An endpoint of OpenAI's protocol that echoes its input; the second session fails with the echo."""
 
     def __init__(self) -> None:
         self.sessions = 0
@@ -135,7 +135,7 @@ class Vendor:
 
 
 class Hanging(Vendor):
-    """An endpoint of the same kind that does not reply in its first session."""
+    """An echoing endpoint that does not reply in its first session."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Hanging(Vendor):
 
 
 class Chat(BaseHTTPRequestHandler):
-    """A model that judges, and answers, or refuses, with what it must not."""
+    """A judge model that echoes secrets in its answers or refusals."""
 
     asked = 0
 
@@ -222,7 +222,7 @@ def serving_chat(handler: type[BaseHTTPRequestHandler] = Chat) -> Iterator[str]:
 
 @dataclass
 class Scan:
-    """A search for canaries in files, unpacked where they are packed, and in what was printed."""
+    """A search for canaries in files, including compressed ones, and in output."""
 
     files: int = 0
     pieces: int = 0
@@ -236,7 +236,7 @@ class Scan:
                 self.data(str(path.relative_to(folder)), path.read_bytes())
 
     def data(self, where: str, data: bytes) -> None:
-        """Search bytes; databases, Parquet, gzip and zip files are also read as what they are."""
+        """Search bytes; databases, Parquet, gzip and zip files are also decoded."""
         self.pieces += 1
         self.hits += _leaks(where, data)
         if data.startswith(b"SQLite format 3"):
@@ -264,7 +264,7 @@ def _rows(data: bytes) -> Iterator[bytes]:
 
 
 def _cells(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the text and the blobs of a database; a value that spans pages is whole here."""
+    """Yield the texts and blobs of a database, including values that span pages."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(data[:18] + b"\x01\x01" + data[20:])  # as if it had no write-ahead log
         db.text_factory = bytes
@@ -277,7 +277,7 @@ def _cells(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _leaks(where: str, data: bytes) -> list[str]:
-    """Return which canaries stand in `data`, and how they are written."""
+    """Return the canaries in `data` and their encodings."""
     found = []
     for name, canary in {**CANARIES, "short": SHORT}.items():
         for spelling in [canary, *(spelled(canary) if name != "short" else ())]:

@@ -1,4 +1,4 @@
-"""A chat endpoint that answers every request with a second of sound, as OpenAI streams it."""
+"""A chat endpoint that answers every request with a second of audio, streamed as by OpenAI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations written down in seconds."""
+"""Create conversations from times in seconds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def stretch(start_s: float, end_s: float) -> Stretch:
 
 
 def said(*sounds_s: tuple[float, float], kind: SpeechKind = SpeechKind.TURN, case_id: str = "") -> UserSpeech:
-    """An utterance, given by its stretches of sound."""
+    """Return an utterance with these audible segments."""
     return UserSpeech(kind=kind, sounds=tuple(stretch(*sound) for sound in sounds_s), case_id=case_id)
 
 
 def reply(
     *sounds_s: tuple[float, float], completed: bool = True, text: str = "", created_s: float | None = None
 ) -> AgentSpeech:
-    """A response, given by its stretches of audible sound."""
+    """Return a response with these audible segments."""
     return AgentSpeech(
         response_id=f"{sounds_s}",
         sounds=tuple(stretch(*sound) for sound in sounds_s),
@@ -39,7 +39,7 @@ def conversation(
     started_s: Sequence[float] = (),
     stopped_s: Sequence[float] = (),
 ) -> Conversation:
-    """A conversation from 0 s on."""
+    """Return a conversation that starts at 0 s."""
     return Conversation(
         start_ns=0,
         end_ns=round(end_s * S),

@@ -1,4 +1,4 @@
-"""Read what a dialect sends and reports, in tests."""
+"""Read a dialect's messages and events in tests."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ class Block(NamedTuple):
     """A code block.
 
     Args:
-        language: As it is named; empty without.
-        text: Its lines.
-        line: The number of its first line in the page, from 1.
+        language: Language of the block, or empty.
+        text: The code.
+        line: Line number in the page of its first line, from 1.
     """
 
     language: str
@@ -45,7 +45,7 @@ def without_blocks(page: Path) -> str:
 
 
 def shell_lines(page: Path) -> Iterator[str]:
-    """Yield the lines of the shell blocks of a page; continued ones as one."""
+    """Yield the lines of a page's shell blocks, with continued lines joined."""
     for block in blocks(page, "", "sh", "bash", "console"):
         yield from block.text.replace("\\\n", " ").splitlines()
 
@@ -66,10 +66,10 @@ def run_python(page: Path, **names: Any) -> dict[str, Any]:
 
     Args:
         page: The page; errors name it and its line.
-        names: What the blocks may use without defining it.
+        names: Names that the blocks may use without defining them.
 
     Returns:
-        What is defined after the last block.
+        The names defined after the last block.
     """
     namespace: dict[str, Any] = {"__name__": page.stem, **names}
     for block in blocks(page, "python"):

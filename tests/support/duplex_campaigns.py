@@ -1,4 +1,4 @@
-"""Synthetic duplex campaigns on disk, whose audible intervals are all known."""
+"""Synthetic duplex campaigns on disk with known audible intervals."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def barge_in(
     repeat: int = 0,
     asked_ms: int = 900,
 ) -> list[TurnRecord]:
-    """A reply from 1.5 s on, the user over it from 2.4 s to 3.4 s, and a new reply at 4 s.
+    """Return a session: a reply at 1.5 s, the user over it from 2.4 s to 3.4 s, and a new reply at 4 s.
 
-    The endpoint says that it stops, and is silent, `stop_ms` after the user began; None for a reply that goes
-    on until 6 s. The script asks the user to begin `asked_ms` after the reply became audible, at 900 ms.
+    The endpoint reports its stop and falls silent `stop_ms` after the user began; None for a reply that
+    continues until 6 s. The script asks the user to begin `asked_ms` after the reply's
+    onset; the user begins 900 ms after it.
     """
     until_ms = 6000 if stop_ms is None else 2400 + stop_ms
     first = _response("r1", 1500, until_ms - 1500, text, stopped_ms=None if stop_ms is None else until_ms)
@@ -53,10 +54,10 @@ def streamed(
     *,
     asked_ms: int = 900,
 ) -> list[TurnRecord]:
-    """A session over continuous media: utterances, and the responses that the session heard after the first.
+    """Return a session over continuous media: the utterances, and the responses detected after the first.
 
-    Each response is given by its sounds. The script asks for the second utterance `asked_ms` after the first
-    sound of the first response.
+    Each response is a list of audible segments. The script asks for the second utterance `asked_ms` after the
+    first sound of the first response.
     """
     responses = [_stream(f"reply_{number}", sounds) for number, sounds in enumerate(replies_ms, 1)]
     over = Anchor(AnchorKind.REPLY_AUDIBLE, asked_ms * _MS)
@@ -94,19 +95,19 @@ def _stream(name: str, sounds_ms: Sequence[tuple[float, float]]) -> CapturedResp
 
 
 def pause(trial_id: str, gap_ms: float, *, waits: bool) -> list[TurnRecord]:
-    """An utterance with a gap, and a reply 500 ms after its end, or 300 ms into the gap."""
+    """Return an utterance with a gap, and a reply 500 ms after its end, or 300 ms into the gap."""
     end_ms = 1600 + gap_ms
     reply = _response("r1", end_ms + 500 if waits else 1100, 700, "Yes.")
     return [_turn(f"{trial_id}/1", trial_id, 0, [(0, 800), (800 + gap_ms, end_ms)], [reply])]
 
 
 def question(trial_id: str) -> list[TurnRecord]:
-    """An utterance, and a reply 500 ms after its end."""
+    """Return an utterance, and a reply 500 ms after its end."""
     return [_turn(f"{trial_id}/1", trial_id, 0, [(0, 1000)], [_response("r1", 1500, 700, "Yes.")])]
 
 
 def failed(trial_id: str, failure: Failure) -> list[TurnRecord]:
-    """A session in which nothing was spoken."""
+    """Return a session in which nothing was spoken."""
     capture = TurnCapture(trace=TurnTrace(dial_ns=0), wire=[], wall_ns=0, failure=failure)
     case = Case(
         case_id=f"{trial_id}/1",
@@ -128,7 +129,7 @@ def write_duplex_campaign(
 ) -> Path:
     """Write a campaign: for each run, the probe, the condition and the turns of each trial, and outages.
 
-    The runs have these settings of turns.
+    The runs have these turn settings.
     """
     manifest = {
         "endpoint": {"name": "made up"},
@@ -172,7 +173,7 @@ def _turn(
     repeat: int = 0,
     continuous: bool = False,
 ) -> TurnRecord:
-    """A turn whose recording begins with its first sound; times are from the session's begin."""
+    """Return a turn whose recording begins with speech; times are relative to the start of the session."""
     begin_ms, end_ms = sounds_ms[0][0], sounds_ms[-1][1]
     t0_ns = _T0_NS + round(begin_ms * _MS)
     pcm = np.zeros(round((end_ms - begin_ms + _TAIL_MS) * RATE_HZ / 1000), np.float32)
@@ -211,7 +212,7 @@ def _turn(
 def _response(
     name: str, at_ms: float, length_ms: float, text: str, *, stopped_ms: float | None = None
 ) -> CapturedResponse:
-    """A response whose audio comes at once; if it is stopped, half a second of it is never heard."""
+    """Return a response that arrives in one burst; after a stop, half a second of it is never heard."""
     at_ns = _T0_NS + round(at_ms * _MS)
     whole_ms = length_ms if stopped_ms is None else length_ms + 500
     pcm = tone(whole_ms, hz=330, rate_hz=RATE_HZ).int16()

@@ -51,10 +51,10 @@ _GROUPS = {
 }
 
 DIALECTS = FAULTS[FaultName.REFUSE].dialects
-"""Every dialect that the endpoint speaks."""
+"""Every dialect that the endpoint implements."""
 CHAT = "openai-chat-audio"
 TOXIC_DIALECTS = (*(each for each in DIALECTS if each not in (*_GROUPS["room"], "opens2s")), CHAT)
-"""Those, with another one over HTTP; rooms refuse impairments of the network."""
+"""The dialects for toxics: with one over HTTP added, and without rooms, which reject network impairments."""
 
 _VARIANTS: dict[FaultName, Sequence[str]] = {
     FaultName.REFUSE: ("refuse:3s",),
@@ -78,16 +78,16 @@ TOXICS = (
     *("delay=150ms", "delay=100ms,jitter=30ms", "bandwidth=2mbps", "chunk=1kB,gap=5ms", "slow_close=1s"),
     *("down.limit=5kB", "down.timeout=1s", "reset=500ms"),
 )
-"""Toxiproxy's seven as impairments.
+"""Toxiproxy's seven toxics as impairments.
 
-Chunks of 400 bytes would fill the line: our audio at 24 kHz is a message of 1.4 kB every 20 ms, and what
-falls behind never catches up.
+Chunks of 400 bytes would saturate the line: 20 ms of audio at 24 kHz is a message of 1.4 kB, and the backlog
+would never clear.
 """
 
 AT_A_TIME = 8
-"""How many cells are measured at the same time, on two cores."""
+"""Number of cells measured concurrently, on two cores."""
 BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->\n"
-"""What encloses the table of a page."""
+"""The markers around the table of a page."""
 
 _OUTCOMES = Path(__file__).parent / "outcomes"
 _ROW = re.compile(r"^\| (`.+`) \| ([\w, -]+) \| (.+) \|$", re.MULTILINE)
@@ -105,10 +105,10 @@ class Cell:
         fault: The fault.
         dialect: The dialect.
         kind: The failure of the first attempt; None if there was none.
-        message: Its message.
-        attempts: How many attempts there were.
-        captured: Whether the last one captured the turn.
-        warnings: The kinds of the last attempt's warnings.
+        message: The failure's message.
+        attempts: Number of attempts.
+        captured: Whether the last attempt captured the turn.
+        warnings: Kinds of the last attempt's warnings.
     """
 
     fault: str
@@ -143,7 +143,7 @@ def cells(dialects: Iterable[str] = DIALECTS) -> Iterator[tuple[str, str]]:
 
 
 def toxic_cells(dialects: Iterable[str] = TOXIC_DIALECTS) -> Iterator[tuple[str, str]]:
-    """Yield every toxic with every dialect whose transport can have it."""
+    """Yield every toxic with every dialect whose transport supports it."""
     for spec in TOXICS:
         for dialect in dialects:
             with contextlib.suppress(UsageError):
@@ -152,7 +152,7 @@ def toxic_cells(dialects: Iterable[str] = TOXIC_DIALECTS) -> Iterator[tuple[str,
 
 
 def write_data(folder: Path, dialect: str) -> Path:
-    """Write a recording whose end the endpoint knows, as a data set; return its manifest."""
+    """Write a data set with one recording whose end the endpoint detects exactly; return its manifest."""
     spec = client(dialect)
     lossy = dialect == _LOSSY or spec.transport_kind is TransportKind.WEBRTC
     speech = calibration_speech(500, spec.input_rate_hz, spec.frame_ms, lossy=lossy)
@@ -171,7 +171,7 @@ async def meet(fault: str, dialect: str, folder: Path, impairment: str = "") -> 
     Args:
         fault: The fault; empty for none.
         dialect: The dialect.
-        folder: Where to write.
+        folder: Output folder.
         impairment: The impairment of the traffic of all attempts.
 
     Raises:
@@ -239,7 +239,7 @@ def _load(dialects: Iterable[str]) -> None:
 async def measured(
     chosen: Sequence[tuple[str, str]], folder: Path, *, at_a_time: int = AT_A_TIME
 ) -> list[Cell]:
-    """Measure cells of faults or toxics, several concurrently."""
+    """Measure cells of faults or toxics concurrently."""
     slots = asyncio.Semaphore(at_a_time)
     await asyncio.to_thread(_load, {dialect for _, dialect in chosen})
 
@@ -257,10 +257,10 @@ async def measured(
 
 
 def documented(page: str, of: Collection[str] = DIALECTS) -> dict[tuple[str, str], str]:
-    """Return the outcome of each cell that a page of outcomes/ states.
+    """Return the outcome of each cell as documented on a page of outcomes/.
 
     Args:
-        page: Its file.
+        page: File of the page.
         of: All dialects.
     """
     stated = (_OUTCOMES / page).read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
@@ -292,7 +292,7 @@ def table(found: Sequence[Cell], of: Collection[str] = DIALECTS) -> str:
 
 
 def _grouped(dialects: Sequence[str], of: Collection[str]) -> str:
-    """Return the names of dialects, with complete groups under their own name."""
+    """Return the names of dialects; complete groups are abbreviated by the group's name."""
     if len(dialects) == len(of):
         return "all"
     complete = [name for name, group in _GROUPS.items() if set(group) <= set(dialects)]

@@ -1,4 +1,4 @@
-"""Two runs of the same cases to listen to, and a listener who votes on what they hear."""
+"""Create two runs for a listening test, and a listener who votes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_listened_run(
 
 
 def played_in_full(given: GivenTrial) -> dict[str, list[tuple[float, float]]]:
-    """The report of a browser that played everything to its end."""
+    """Return the report of a browser that played everything completely."""
     return {label: [(0.0, given.sounds[name].seconds)] for label, name in given.replies.items()}
 
 

@@ -22,7 +22,7 @@ BLOCK_MS = 10
 
 
 class Loudspeaker:
-    """An `AudioSink` that records what it is given."""
+    """An `AudioSink` that records the audio it receives."""
 
     def __init__(self) -> None:
         self.played: list[tuple[AudioSide, int]] = []
@@ -69,7 +69,7 @@ class Seen:
         return self.of(kind)[:number]
 
     async def until_state(self, state: State) -> None:
-        """Wait until the conversation has been in a state."""
+        """Wait until the conversation has reached a state."""
         async with asyncio.timeout(20), self._news:
             await self._news.wait_for(lambda: state in self.states)
 

@@ -1,8 +1,8 @@
-"""A LiveKit server for rooms of two: a client, and the agent of a third party.
+"""A LiveKit server for rooms with two participants: a client and a third-party agent.
 
-The participants are those of the built-in endpoint (`live_eval.reference.server.rooms`). The packets, data
-and attributes of each are forwarded to the other. Each sees itself as ``PA_client`` and the other as
-``PA_agent``. An update reports that one has left; a room ends with its first participant.
+The participants are those of the built-in endpoint (`live_eval.reference.server.rooms`). Packets, data and
+attributes are forwarded between them. Each sees itself as ``PA_client`` and the other as ``PA_agent``. An
+update reports a departure; the room closes when its first participant leaves.
 
 Source: livekit-protocol 1.1.29 (``livekit_agent.proto``, ``livekit_rtc.proto``).
 """
@@ -44,7 +44,7 @@ _GOING_AWAY = 1001
 
 @dataclass(slots=True, eq=False)
 class _Participant:
-    """A participant, with the packets that wait for the other one."""
+    """A participant, with the packets queued for the other one."""
 
     connection: RoomParticipant
     identity: str
@@ -67,7 +67,7 @@ class _Server:
     """Rooms by name, and the workers that registered.
 
     Args:
-        dispatch: Called with a room's name when the client in it has published its microphone; it brings an
+        dispatch: Called with a room's name when the client in it has published its microphone; it starts an
             agent. None for the registered worker with the name in the client's token, or any without a name.
         forwarded: Called with a room's name, each packet of its agent, and the time at which it was sent to
             the client.
@@ -92,7 +92,7 @@ class _Server:
     # -- Rooms ------------------------------------------------------------------------------------------
 
     async def _enter(self, request: web.Request) -> web.StreamResponse:
-        """Serve a participant until one of the two leaves."""
+        """Serve a participant until either participant leaves."""
         claims = claims_of(request)
         name, identity = str(claims["video"]["room"]), str(claims["sub"])
         channel = await accept_socket(request, most_bytes=_MOST_MESSAGE_BYTES, binary=True)
@@ -131,7 +131,7 @@ class _Server:
         return channel.socket
 
     async def _follow(self, here: _Participant, name: str, claims: Any) -> None:
-        """Forward a participant's data and what changes in its description."""
+        """Forward a participant's data, and changes of its description."""
         while (arrival := await here.connection.receive()) is not None:
             message = orjson.loads(arrival.message)
             others = [each for each in self._rooms[name] if each is not here]
@@ -173,7 +173,7 @@ class _Server:
                 await _tell(worker, availability=agent.AvailabilityRequest(job=job))
 
     async def _register(self, request: web.Request) -> web.StreamResponse:
-        """Serve a worker: offer it jobs, and let its agents into their rooms."""
+        """Serve a worker: offer it jobs, and admit its agents to their rooms."""
         from livekit.protocol import agent
 
         socket = web.WebSocketResponse()
@@ -224,7 +224,7 @@ async def _valid(request: web.Request) -> web.Response:
 async def livekit_server(
     dispatch: Dispatch | None = None, forwarded: Forwarded | None = None
 ) -> AsyncIterator[str]:
-    """Serve rooms on this machine; the value is the address. For the arguments, see `_Server`."""
+    """Serve rooms on this machine; yield the address. For the arguments, see `_Server`."""
     server = _Server(dispatch, forwarded)
     async with listening(server.application(), patience_s=1, connections=server.connections) as address:
         yield f"ws://{address}"

@@ -1,4 +1,4 @@
-"""Write cases of marked speech, whose end the reference endpoint and the manifest know to the sample."""
+"""Write cases of marked speech, whose end is known to the sample by the endpoint and the manifest."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class OpenAiClient(ProtocolClient[OpenAiProtocol]):
         return self.send("input_audio_buffer.append", audio=base64.b64encode(pcm).decode())
 
     def speak(self, pattern: list[float]) -> list[Json]:
-        """Append audio window by window and have the detector judge it so."""
+        """Append audio, one window for each of the detector's speech probabilities."""
         events: list[Json] = []
         for probability in pattern:
             self.at_ns += WINDOW_MS * MS
@@ -79,7 +79,7 @@ class OpenAiClient(ProtocolClient[OpenAiProtocol]):
         return self.take(self.engine.reply(work.response_id, reply or wire_reply(), self.at_ns))
 
     def pass_time(self, until_ns: int | None = None, chunks: int | None = None) -> list[Json]:
-        """Let what is due happen, at most `chunks` times."""
+        """Run due work, at most `chunks` times."""
         events: list[Json] = []
         while (wake_ns := self.engine.wake_ns) is not None and chunks != 0:
             if until_ns is not None and wake_ns > until_ns:
@@ -113,7 +113,7 @@ def error_of(events: list[Json]) -> Json:
 
 
 def replying(client: OpenAiClient, chunks: int = 3) -> str:
-    """Bring a response to its middle; return its name."""
+    """Run a response halfway; return its ID."""
     created = only(client.say(), "response.created")
     client.recognise()
     client.reply()

@@ -1,4 +1,4 @@
-"""Imitate a service whose protocol is close to OpenAI's, to test its dialect."""
+"""Imitate a service with a protocol similar to OpenAI's, to test its dialect."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def say(dialect: Dialect, kind: str, **fields: object) -> list[Output]:
 
 
 def session_of(dialect: Dialect) -> dict[str, Any]:
-    """Return the session that the dialect requests."""
+    """Return the session settings that the dialect requests."""
     sent = [*dialect.opened(0), *say(dialect, "session.created", session={})]
     (update,) = [json.loads(out.message) for out in sent if isinstance(out, Send)]
     session: dict[str, Any] = update["session"]

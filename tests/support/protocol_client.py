@@ -1,4 +1,4 @@
-"""The client of a server protocol, and a host that runs its engine's requests. No sockets, no clock."""
+"""A client for a server protocol, and a host that executes its engine's requests. No sockets, no clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _P = TypeVar("_P", bound=ServerProtocol)
 
 
 class ProtocolClient(Generic[_P]):
-    """Parses a protocol's messages and keeps its requests.
+    """Parses a protocol's messages and stores its requests.
 
     Args:
         protocol: The protocol; it is opened.
@@ -88,16 +88,16 @@ class ProtocolClient(Generic[_P]):
         return json.loads(message)
 
     def find(self, request: FindReply) -> list[Any]:
-        """Keep a request for a reply; a subclass may answer it at once."""
+        """Store a request for a reply; a subclass may answer it immediately."""
         self.answers.append(request)
         return []
 
 
 class SpeakingClient(ProtocolClient[_P]):
-    """Gets a tone of 400 ms as every reply, and moves a clock.
+    """Receives a tone of 400 ms as every reply, and advances a clock.
 
     Attributes:
-        at_ms: Now.
+        at_ms: The current time.
     """
 
     at_ms = 0
@@ -109,7 +109,7 @@ class SpeakingClient(ProtocolClient[_P]):
         return self.take(self.engine.reply(request.response_id, wire, self.at_ms * _MS))
 
     def say(self, message: object) -> list[Any]:
-        """Send text, bytes, or an object as JSON; return what comes back, and what is due."""
+        """Send text, bytes, or an object as JSON; return the responses and all due messages."""
         given = message if isinstance(message, str | bytes) else json.dumps(message)
         messages = self.take(self.protocol.received(given, self.at_ms * _MS))
         while self.engine.wake_ns is not None and self.engine.wake_ns <= self.at_ms * _MS:
@@ -121,7 +121,7 @@ class SpeakingClient(ProtocolClient[_P]):
         raise NotImplementedError
 
     def speak(self) -> list[Any]:
-        """Say the calibration's speech in frames of 20 ms, then silence; return what comes back."""
+        """Send the calibration's speech in frames of 20 ms, then silence; return the messages in response."""
         config = self.engine.config
         rate_hz, frame = config.input_codec.rate_hz, config.input_codec.rate_hz // 50
         speech = calibration_speech(400, rate_hz, 20, lossy=config.lossy_input).audio.int16()
@@ -133,6 +133,6 @@ class SpeakingClient(ProtocolClient[_P]):
 
 
 def types_of(messages: Sequence[Any]) -> list[str]:
-    """Return the messages' types, ``bytes`` for binary ones, without repetitions."""
+    """Return the messages' types, with ``bytes`` for binary messages, without repetitions."""
     named = ["bytes" if isinstance(each, bytes) else each["type"] for each in messages]
     return [kind for place, kind in enumerate(named) if named[place - 1 : place] != [kind]]

@@ -113,8 +113,8 @@ def utmos_checkpoint(path: Path, seed: int = 0, spread: float = 20.0) -> Path:
 
     Args:
         path: The file to write.
-        seed: Of the values.
-        spread: By how much the last layer is amplified, so that ratings of different recordings differ.
+        seed: Seed of the values.
+        spread: Gain of the last layer, so that ratings of different recordings differ.
     """
     import torch
     from utmos_pytorch.utmos_torch import UTMOSModel
@@ -151,16 +151,16 @@ def emotion2vec_folder(
 
     Args:
         folder: The folder to create.
-        width: Of the transformer.
-        depth: Its layers, without the first ones.
-        prenet_depth: Its first layers.
-        heads: Of its attention.
-        channels: Of its convolutions.
-        seed: Of the values.
+        width: Width of the transformer.
+        depth: Number of its main layers.
+        prenet_depth: Number of its first layers.
+        heads: Number of attention heads.
+        channels: Number of convolution channels.
+        seed: Seed of the values.
         spread: By how much the last layer is amplified, so that probabilities of recordings differ.
-        prefix: Of the tensors' names in the file.
+        prefix: Prefix of the tensor names in the file.
         tokens: The classes.
-        likely: Suffixes of classes that are made the most likely for any input.
+        likely: Suffixes of the classes that are the most likely for any input.
         layer_norm_first: Whether layers normalise their input.
         scale_per_layer: Whether each layer has its own distance scale.
         conv_pos_pre_ln: Whether the input of the positional convolution is normalised.
@@ -193,7 +193,7 @@ def emotion2vec_folder(
     network.proj.weight.data *= spread
     for number, token in enumerate(tokens):
         network.proj.bias.data[number] = 8.0 if token.endswith(likely or ("\0",)) else 0.0
-    # Published checkpoints have no decoder, which only training needs.
+    # Published checkpoints have no decoder, which is needed only for training.
     state = {
         prefix + name: tensor for name, tensor in network.state_dict().items() if ".decoder." not in name
     }

@@ -1,4 +1,4 @@
-"""Random replies to benchmark items, equal in every version of Python: their scores can be stored."""
+"""Generate random replies to benchmark items, equal in all Python versions, to store their scores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HEADS = ("", "", "", "<1>", "<3> ", "A", "b.", "no ", "Yes, ", "I'm sorry, ", "
 
 
 class _Draws:
-    """Random numbers from a hash."""
+    """A random number generator based on a hash."""
 
     def __init__(self, seed: str) -> None:
         self._seed, self._count = seed, 0
@@ -57,7 +57,7 @@ def _replies(count: int, seed: str, phrases: Sequence[str], letters: str) -> Ite
         for _ in range(draw.below(4)):
             words = [draw.one(_WORDS) for _ in range(draw.below(5))]
             phrase = draw.one(phrases).replace("@", draw.one(letters)).replace("(.+?)", draw.one(_WORDS))
-            # A phrase that is cut or joined to a word often fails to match, or matches another.
+            # A truncated phrase, or one joined to a word, often fails to match, or matches another phrase.
             cut = draw.below(6)
             phrase = phrase[1:] if cut == 0 else phrase[:-1] if cut == 1 else phrase
             parts += [" ".join(words), "" if draw.below(5) == 0 else " ", phrase]
@@ -236,7 +236,7 @@ _SAID: Mapping[str, tuple[str, ...]] = {
 
 
 def repetitions(count: int, language: str) -> Iterator[tuple[str, str]]:
-    """Yield texts to repeat, each with what was said: with words left out, added, replaced or moved."""
+    """Yield texts to repeat, each with a reply in which words are omitted, added, replaced or moved."""
     draw = _Draws(f"repetition/{language}")
     joint = " " if language == "en" else ""
     for _ in range(count):

@@ -108,7 +108,7 @@ class Stranger:
 
     @property
     def loudest(self) -> int:
-        """Return the largest amplitude heard so far."""
+        """Return the largest received amplitude."""
         return max((int(np.abs(pcm.astype(int)).max()) for pcm in self.heard), default=0)
 
     async def hears(self, amplitude: int) -> None:
@@ -136,7 +136,7 @@ class Stranger:
             await self.changed.wait()
 
     async def event(self, kind: str) -> list[Json]:
-        """Return the events up to and with the first of a type."""
+        """Return the events up to and including the first of a type."""
         found: list[Json] = []
         while not found or found[-1]["type"] != kind:
             found.append(await self.events.get())

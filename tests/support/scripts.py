@@ -1,4 +1,4 @@
-"""Manifests of scripts: rows and their turns."""
+"""Create manifests of scripts, and read their turns."""
 
 import json
 from pathlib import Path

@@ -40,7 +40,7 @@ async def listening(
     Args:
         application: The application.
         tls: Its certificate; plain HTTP if None.
-        patience_s: How long open connections may take to close at the end.
+        patience_s: Time that open connections may take to close at the end.
         connection_faults: Faults of new connections.
         connections: The application's connection registry, if it has one.
     """
@@ -68,8 +68,8 @@ async def reference(
     """Serve the reference endpoint without a recogniser and yield its host and port.
 
     Args:
-        responder: Makes the replies; tones if None.
-        token: The API key that it requires.
+        responder: Generates the replies; tones if None.
+        token: The required API key.
         truth: File for its ground truth, complete once the context has ended.
         limits: Limits of `SessionHost`.
         settings: Fields of `ReferenceSettings`.

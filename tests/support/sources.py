@@ -1,4 +1,4 @@
-"""The syntax of source files; each file is parsed once, as several tests look at all of them."""
+"""Parse source files, each once, because several tests read all of them."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ async def studio(
     """Serve the studio and yield a session whose requests are relative to it.
 
     Args:
-        folders: The folders that it shows.
-        parts: Its parts.
+        folders: Folders that it shows.
+        parts: Parts of the studio.
         opened: Whether the session has opened the link.
         addresses: Addresses of endpoints to talk to.
-        said: Receives the lines that the studio prints.
+        said: Callback for the lines that the studio prints.
     """
     talk = TalkSettings(addresses=addresses or {}, note=([] if said is None else said).append)
     guard = Guard(Secret(TOKEN), listeners=Secret(LISTENERS))

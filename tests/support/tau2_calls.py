@@ -47,7 +47,7 @@ def _read(path: Path) -> Conversation:
         end_ns=len(ticks) * TICK_NS,
         user=tuple(sorted(user, key=lambda each: each.start_ns)),
         agent=tuple(
-            # The ticks do not say why a segment ended.
+            # The ticks do not contain the reason why a segment ended.
             AgentSpeech(response_id=str(number), sounds=(stretch,), completed=False)
             for number, stretch in enumerate(_stretches(ticks, lambda tick: _speaks(tick, "agent_chunk")))
         ),

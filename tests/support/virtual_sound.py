@@ -1,6 +1,6 @@
-"""A microphone and a loudspeaker without a sound card: null sinks of a PulseAudio server.
+"""A virtual microphone and output device: null sinks of a PulseAudio server.
 
-Programs that use them go through the same ALSA and PortAudio as with a sound card.
+Programs use them through ALSA and PortAudio, as with a sound card.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class VirtualSound:
     """A running server; see `serve_virtual_sound`.
 
     Args:
-        environment: Variables with which a program uses the virtual microphone and loudspeaker.
+        environment: Environment variables that make a program use the virtual devices.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ class VirtualSound:
 
     @contextlib.contextmanager
     def echo(self, *, latency_ms: int) -> Iterator[None]:
-        """Let the microphone hear the loudspeaker, so much later, until the context ends."""
+        """Feed the output back to the microphone with a delay, until the context ends."""
         ends = "source=loudspeaker.monitor", "sink=microphone"
         number = self._pactl("load-module", "module-loopback", *ends, f"latency_msec={latency_ms}")
         try:
@@ -60,14 +60,14 @@ class VirtualSound:
             self._pactl("unload-module", number.strip())
 
     def unplug(self, *sinks: str) -> None:
-        """Take away the null sinks with these names, and what depends on them."""
+        """Remove the null sinks with these names, and everything that depends on them."""
         for line in self._pactl("list", "short", "modules").splitlines():
             number, _, arguments = line.partition("\t")
             if any(f"sink_name={sink} " in arguments for sink in sinks):
                 self._pactl("unload-module", number)
 
     def plug_in(self, *sinks: str) -> None:
-        """Give back the null sinks that `unplug` has taken away."""
+        """Restore the null sinks that `unplug` removed."""
         for module in (module for sink in sinks for module in _SINKS[sink]):
             self._pactl("load-module", *module.split())
 
@@ -85,11 +85,11 @@ class VirtualSound:
 
     @contextlib.contextmanager
     def recording(self, path: Path, *, rate_hz: int = 24_000) -> Iterator[None]:
-        """Record the loudspeaker until the context ends.
+        """Record the output device until the context ends.
 
         Args:
-            path: The file: int16 little-endian mono, without a header.
-            rate_hz: Its rate.
+            path: Output file: int16 little-endian mono, without a header.
+            rate_hz: Sample rate.
         """
         command = ["parec", "--device=loudspeaker.monitor", "--latency-msec=20", f"--rate={rate_hz}"]
         command += ["--format=s16le", "--channels=1"]
@@ -105,7 +105,7 @@ class VirtualSound:
 
 @contextlib.contextmanager
 def serve_virtual_sound(folder: Path) -> Iterator[VirtualSound]:
-    """Serve a virtual microphone and loudspeaker until the context ends.
+    """Serve a virtual microphone and output device until the context ends.
 
     Args:
         folder: An empty folder for the server's socket.
@@ -138,7 +138,7 @@ def serve_virtual_sound(folder: Path) -> Iterator[VirtualSound]:
                 if running.poll() is not None or time.monotonic() > deadline:
                     raise UsageError("PulseAudio does not start on this machine")
                 time.sleep(0.1)
-            with contextlib.suppress(AttributeError, OSError):  # a sound card does not wait for processors
+            with contextlib.suppress(AttributeError, OSError):  # a sound card does not wait for a busy CPU
                 os.sched_setscheduler(running.pid, os.SCHED_RR, os.sched_param(_REAL_TIME))
             with sound.recording(folder / "keeps-it-awake"):
                 yield sound

@@ -1,4 +1,4 @@
-"""Runs for tests of the studio: several pages of turns, scores with reasons, hostile texts."""
+"""Write runs for tests of the studio: several pages of turns, scores with reasons, hostile texts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_visited(recordings: Path) -> Iterator[Callable[[], None]]:
     """Write two runs of the same cases, campaigns of both kinds, a damaged run, and a run in progress.
 
     Args:
-        recordings: The folder for them.
+        recordings: Folder for the runs.
 
     Yields:
         A function that records the last turn of the run in progress and ends it.

@@ -1,11 +1,11 @@
-"""A user of `openai-agents`: speaks a recording to an endpoint and tells, line by line, what came back.
+"""A client with `openai-agents`: streams recordings to an endpoint and prints the events of each turn.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     python agents_client.py URL WAV [WAV …]
 
-Every WAV is one turn (int16 mono at 24 kHz). Each line of the output is a JSON object: of an event, its
-``type`` and what of it is told below; after a turn ``{"type": "turn", "audio": base64, "history": items}``.
+Every WAV is one turn (int16 mono at 24 kHz). Each output line is a JSON object: an event with its ``type``
+and some of its fields, or, after a turn, ``{"type": "turn", "audio": base64, "history": items}``.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ async def speak(session: RealtimeSession, path: str) -> None:
 
 
 async def hear(session: RealtimeSession) -> None:
-    """Tell what comes until the agent has answered."""
+    """Print events until the agent has answered."""
     audio = bytearray()
     history: list[Any] = []
     async with asyncio.timeout(PATIENCE_S):
@@ -80,7 +80,7 @@ async def hear(session: RealtimeSession) -> None:
 
 
 async def main(url: str, recordings: list[str]) -> None:
-    """Hold the conversation."""
+    """Run the conversation."""
     runner = RealtimeRunner(RealtimeAgent(name="Stranger", instructions="Be kind."))
     async with await runner.run(model_config={"url": url, "api_key": "none"}) as session:
         for path in recordings:

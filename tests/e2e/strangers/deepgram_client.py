@@ -1,10 +1,10 @@
-"""A user of `deepgram-sdk`: speaks recordings to a Voice Agent and tells, line by line, what came back.
+"""A client with `deepgram-sdk`: streams recordings to a Voice Agent and prints each turn.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     python deepgram_client.py ORIGIN WAV [WAV …]
 
-Every WAV is one turn (int16 mono at 24 kHz). Each line of the output is a JSON object, one for each turn:
+Every WAV is one turn (int16 mono at 24 kHz). The output is one JSON object per turn:
 ``{"audio": base64 of PCM, "heard": text, "said": text, "kinds": [type]}``; ``kinds`` are the messages in
 order, without repetitions, and ``bytes`` stands for audio.
 """
@@ -53,7 +53,7 @@ async def speak(socket: AsyncV1SocketClient, path: str) -> None:
 
 
 async def hear(socket: AsyncV1SocketClient) -> dict[str, Any]:
-    """Return what came until the agent's audio was complete."""
+    """Receive until the agent's audio is complete, and return the turn."""
     audio, said, kinds = bytearray(), {"user": "", "assistant": ""}, []
     async for message in socket:
         kind = "bytes" if isinstance(message, bytes) else message.type
@@ -70,7 +70,7 @@ async def hear(socket: AsyncV1SocketClient) -> dict[str, Any]:
 
 
 async def main(origin: str, recordings: list[str]) -> None:
-    """Hold the conversation."""
+    """Run the conversation."""
     environment = DeepgramClientEnvironment(base=origin, production=origin, agent=origin, agent_rest=origin)
     client = AsyncDeepgramClient(api_key="none", environment=environment)
     async with client.agent.v1.connect() as socket:

@@ -1,12 +1,12 @@
-"""A user of the `elevenlabs` SDK: speaks recordings to an agent and tells, line by line, what came back.
+"""A client with the `elevenlabs` SDK: streams recordings to an agent and prints each turn.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     python elevenlabs_client.py ORIGIN KEY WAV [WAV …]
 
-Every WAV is one turn (int16 mono at 16 kHz); KEY is empty for a public agent, and otherwise buys a signed
-address. Each line of the output is a JSON object, one for each turn:
-``{"audio": base64 of PCM, "heard": text, "said": text, "interruptions": count}``.
+Every WAV is one turn (int16 mono at 16 kHz); KEY is empty for a public agent, and is otherwise exchanged for
+a signed address. The output is one JSON object per turn: ``{"audio": base64 of PCM,
+"heard": text, "said": text, "interruptions": count}``.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ PATIENCE_S = 40.0
 
 
 class Telephone(AsyncAudioInterface):
-    """Speaks what it is given, then silence, and keeps what it hears."""
+    """Streams the given audio, then silence, and stores the received audio."""
 
     def __init__(self) -> None:
         self.to_say = bytearray()
@@ -56,7 +56,7 @@ class Telephone(AsyncAudioInterface):
 
 
 async def main(origin: str, key: str, recordings: list[str]) -> None:
-    """Hold the conversation."""
+    """Run the conversation."""
     telephone = Telephone()
     heard, said = asyncio.Queue[str](), asyncio.Queue[str]()
     conversation = AsyncConversation(

@@ -1,4 +1,4 @@
-"""Open what `live-eval export` wrote with datasets and inspect_ai, and write what they see as JSON.
+"""Open the files of `live-eval export` with datasets and inspect_ai, and print their contents as JSON.
 
 ``python export_reader.py DATASET_FOLDER LOG_FILE``
 """

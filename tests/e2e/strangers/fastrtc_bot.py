@@ -1,6 +1,6 @@
-"""A fastrtc stream, as its documentation builds them: says what it hears, some time later.
+"""A fastrtc stream, built as in its documentation, that echoes the user after a delay.
 
-Runs in an environment of its own and imports nothing of ours. Usage::
+Runs in a separate environment and imports nothing from this project. Usage::
 
     ECHO_DELAY_MS=4000 python fastrtc_bot.py
 """
@@ -20,7 +20,7 @@ DELAY_MS = int(os.environ.get("ECHO_DELAY_MS", "0"))
 
 
 class Echo(AsyncStreamHandler):
-    """A line of audio, as long as the delay: what comes in on one side falls out on the other."""
+    """A delay line for audio."""
 
     def __init__(self) -> None:
         super().__init__(input_sample_rate=RATE_HZ, output_sample_rate=RATE_HZ)
@@ -29,14 +29,14 @@ class Echo(AsyncStreamHandler):
         self._out: asyncio.Queue[np.ndarray] = asyncio.Queue()
 
     def copy(self) -> "Echo":
-        """Make one for the next client."""
+        """Return a new handler for the next client."""
         return Echo()
 
     async def start_up(self) -> None:
-        """Have nothing to begin with."""
+        """Do nothing: there is nothing to set up."""
 
     async def receive(self, frame: tuple[int, np.ndarray]) -> None:
-        """Take a piece of the user's audio."""
+        """Store a chunk of the user's audio."""
         rate_hz, samples = frame
         self._line.append(samples)
         self._held_ms += samples.size * 1000 / rate_hz
@@ -46,12 +46,12 @@ class Echo(AsyncStreamHandler):
             self._out.put_nowait(oldest)
 
     async def emit(self) -> Any:
-        """Give the next piece of the reply, or None where there is none yet."""
+        """Return the next chunk of the reply; None if it is not due yet."""
         samples = await wait_for_item(self._out)
         return None if samples is None else (RATE_HZ, samples)
 
     async def shutdown(self) -> None:
-        """Leave nothing behind."""
+        """Do nothing: there is nothing to release."""
 
 
 app = FastAPI()

@@ -1,10 +1,10 @@
-"""A user of `google-genai`: speaks recordings to a Live endpoint and tells, line by line, what came back.
+"""A client with `google-genai`: streams recordings to a Live endpoint and prints each turn.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     python genai_client.py URL VERSION WAV [WAV …]
 
-Every WAV is one turn (int16 mono at 16 kHz). Each line of the output is a JSON object, one for each turn:
+Every WAV is one turn (int16 mono at 16 kHz). The output is one JSON object per turn:
 ``{"audio": base64 of PCM, "rates": [Hz], "heard": text, "said": text, "complete": bool, "tokens": int}``.
 """
 
@@ -53,7 +53,7 @@ async def speak(session: AsyncSession, path: str) -> None:
 
 
 async def hear(session: AsyncSession) -> dict[str, Any]:
-    """Return what came until the turn was complete."""
+    """Receive until the turn is complete, and return it."""
     audio, heard, said = bytearray(), "", ""
     rates: set[str] = set()
     complete, tokens = False, 0
@@ -81,7 +81,7 @@ async def hear(session: AsyncSession) -> dict[str, Any]:
 
 
 async def main(url: str, version: str, recordings: list[str]) -> None:
-    """Hold the conversation."""
+    """Run the conversation."""
     options = types.HttpOptions(base_url=url, api_version=version)
     client = genai.Client(api_key="none", http_options=options)
     async with client.aio.live.connect(model="gemini-live", config=CONFIG) as session:

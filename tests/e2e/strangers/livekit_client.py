@@ -1,6 +1,6 @@
-"""A user of LiveKit's SDK: speaks a recording in a room and prints what the agent did.
+"""A client with LiveKit's SDK: publishes a recording in a room and prints the agent's reply.
 
-Runs in an environment of its own and imports nothing of ours. Usage::
+Runs in a separate environment and imports nothing from this project. Usage::
 
     python livekit_client.py URL WAV
 
@@ -71,7 +71,7 @@ async def speak(source: rtc.AudioSource, path: str) -> None:
 
 
 async def main(url: str, recording: str) -> None:
-    """Join the room, speak, and print what happened."""
+    """Join the room, publish the recording, and print the result."""
     grants = api.VideoGrants(room_join=True, room="room")
     token = api.AccessToken("devkey", "secret" * 8).with_identity(IDENTITY).with_grants(grants).to_jwt()
     room = rtc.Room()
@@ -84,7 +84,7 @@ async def main(url: str, recording: str) -> None:
     speaking = asyncio.create_task(speak(source, recording))
     async with asyncio.timeout(PATIENCE_S):
         await listener.answered.wait()
-    await asyncio.sleep(0.5)  # the jitter buffer and the last text
+    await asyncio.sleep(0.5)  # time for the jitter buffer and the last text
     speaking.cancel()
     found = {"heard": listener.heard, "said": listener.said, "states": listener.states}
     sys.stdout.write(json.dumps({**found, "audio": base64.b64encode(listener.audio).decode()}) + "\n")

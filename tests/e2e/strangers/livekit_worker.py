@@ -1,6 +1,6 @@
-"""A worker of livekit-agents, whose agent answers each utterance with a tone, and logs when.
+"""A livekit-agents worker whose agent answers each utterance with a tone and logs the times.
 
-Runs in an environment of its own and imports nothing of ours. Usage::
+Runs in a separate environment and imports nothing from this project. Usage::
 
     LIVEKIT_URL=ws://HOST LIVEKIT_API_KEY=KEY LIVEKIT_API_SECRET=SECRET ANSWERS=answers.jsonl \
         python livekit_worker.py start
@@ -24,7 +24,7 @@ from livekit.agents import Agent, AgentServer, AgentSession, JobContext, cli
 NAME, TEXT = "tone", "It is ten."
 EAR_HZ, VOICE_HZ, FRAME_S = 16_000, 24_000, 0.02
 LOUD = 300  # RMS of speech
-PAUSE_S, DELAY_S = 0.6, 0.2  # silence that ends an utterance, and the time to think
+PAUSE_S, DELAY_S = 0.6, 0.2  # silence that ends an utterance, and the thinking time
 REPLY_S = float(os.environ.get("REPLY_S", "1.0"))
 LOG = open(os.environ.get("ANSWERS", os.devnull), "a", encoding="utf-8")  # noqa: SIM115 (until the end)
 

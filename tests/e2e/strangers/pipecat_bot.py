@@ -1,6 +1,6 @@
-"""A pipecat bot on SmallWebRTC, as its documentation builds them: says what it hears, some time later.
+"""A pipecat bot on SmallWebRTC, built as in its documentation, that echoes the user after a delay.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     ECHO_DELAY_MS=4000 python echo_bot.py -t webrtc --host 127.0.0.1 --port PORT
 """
@@ -22,7 +22,7 @@ DELAY_MS = int(os.environ.get("ECHO_DELAY_MS", "0"))
 
 
 class Echo(FrameProcessor):
-    """A line of audio, as long as the delay: what comes in on one side falls out on the other."""
+    """A delay line for audio."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Echo(FrameProcessor):
         self._held_ms = 0.0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Pass everything on, audio with its delay."""
+        """Forward every frame; delay audio."""
         await super().process_frame(frame, direction)
         if not isinstance(frame, InputAudioRawFrame):
             await self.push_frame(frame, direction)
@@ -44,7 +44,7 @@ class Echo(FrameProcessor):
 
 
 def length_ms(frame: InputAudioRawFrame) -> float:
-    """Return how long a frame lasts."""
+    """Return the duration of a frame."""
     return frame.num_frames * 1000 / frame.sample_rate
 
 

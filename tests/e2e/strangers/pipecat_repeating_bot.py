@@ -1,6 +1,6 @@
 """A pipecat bot that repeats each utterance, over any transport that `benchmarks/hops.py` compares.
 
-Runs in the strangers' environment (with the extra ``livekit``) and imports nothing of ours. Usage::
+Runs in the strangers' environment (with the extra ``livekit``) and imports nothing from this project. Usage::
 
     EVENTS=events.jsonl HEARD=folder python pipecat_repeating_bot.py PORT
 
@@ -44,8 +44,8 @@ from pipecat.workers.runner import WorkerRunner
 
 RATE_HZ = 16_000
 LOUD = 150  # RMS of speech
-PAUSE_S, DELAY_S = 0.9, 0.1  # silence that ends an utterance, and the time to think
-BEFORE_S, AFTER_S = 0.2, 0.3  # repeated around the loud part
+PAUSE_S, DELAY_S = 0.9, 0.1  # silence that ends an utterance, and the thinking time
+BEFORE_S, AFTER_S = 0.2, 0.3  # margin repeated around the loud part
 EVENTS = open(os.environ.get("EVENTS", os.devnull), "a", encoding="utf-8")  # noqa: SIM115 (until the end)
 HEARD = os.environ.get("HEARD")
 AUDIO = {"audio_in_enabled": True, "audio_out_enabled": True}
@@ -60,12 +60,12 @@ def log(event: str, **fields: object) -> None:
 
 
 def samples(seconds: float) -> int:
-    """Return a number of bytes."""
+    """Return the size in bytes of this much audio."""
     return 2 * round(seconds * RATE_HZ)
 
 
 class Repeats(FrameProcessor):
-    """A detector by energy that repeats what it heard."""
+    """An energy detector that repeats each utterance."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Repeats(FrameProcessor):
         self._loud_to = 0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Listen; pass everything else on."""
+        """Process audio; forward all other frames."""
         await super().process_frame(frame, direction)
         if not isinstance(frame, InputAudioRawFrame):
             await self.push_frame(frame, direction)

@@ -1,6 +1,6 @@
-"""A pipecat bot over WebSocket or a phone line: answers each utterance with a tone, and logs when.
+"""A pipecat bot over WebSocket or a phone line that answers each utterance with a tone and logs the times.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     ANSWERS=answers.jsonl python pipecat_tone_bot.py -t twilio -x HOST --host 127.0.0.1 --port PORT
     ANSWERS=answers.jsonl python pipecat_tone_bot.py -t websocket --host 127.0.0.1 --port PORT
@@ -41,7 +41,7 @@ from pipecat.workers.runner import WorkerRunner
 PHONE = "-x" in sys.argv  # the provider's proxy
 RATE_HZ = 8_000 if PHONE else 16_000
 LOUD = 300  # RMS of speech
-PAUSE_S, DELAY_S = 0.6, 0.2  # silence that ends an utterance, and the time to think
+PAUSE_S, DELAY_S = 0.6, 0.2  # silence that ends an utterance, and the thinking time
 REPLY_S = float(os.environ.get("REPLY_S", "1.0"))
 LOG = open(os.environ.get("ANSWERS", os.devnull), "a", encoding="utf-8")  # noqa: SIM115 (until the end)
 BOT = os.environ.get("BOT", "tone")
@@ -51,7 +51,7 @@ TONE = array.array(
 
 
 class Answers(FrameProcessor):
-    """A detector by energy, and a tone after each utterance."""
+    """An energy detector that answers each utterance with a tone."""
 
     def __init__(self, log: "Log") -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Answers(FrameProcessor):
         self._replies_until = 0.0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        """Listen; pass everything else on."""
+        """Process audio; forward all other frames."""
         await super().process_frame(frame, direction)
         if not isinstance(frame, InputAudioRawFrame):
             await self.push_frame(frame, direction)
@@ -90,7 +90,7 @@ class Answers(FrameProcessor):
 
 
 class Log(FrameSerializer):
-    """A serialiser of pipecat, with a log of the first audio of each answer."""
+    """A pipecat serialiser that logs the first audio of each answer."""
 
     def __init__(self, websocket: object, serializer: FrameSerializer, call: str) -> None:
         super().__init__()

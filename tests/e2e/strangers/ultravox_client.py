@@ -1,10 +1,10 @@
-"""pipecat's Ultravox service: speaks recordings to a call and tells, line by line, what came back.
+"""A client with pipecat's Ultravox service: streams recordings to a call and prints each turn.
 
-Runs in the strangers' environment and imports nothing of ours. Usage::
+Runs in the strangers' environment and imports nothing from this project. Usage::
 
     python ultravox_client.py ORIGIN KEY WAV [WAV …]
 
-Every WAV is one turn (int16 mono at 48 kHz). Each line of the output is a JSON object, one for each turn:
+Every WAV is one turn (int16 mono at 48 kHz). The output is one JSON object per turn:
 ``{"audio": base64 of PCM, "heard": text, "said": text, "interruptions": count}``.
 """
 
@@ -40,7 +40,7 @@ SERVICE = "https://api.ultravox.ai"
 
 
 class Listener(FrameProcessor):
-    """Keeps what passes on its way to or from the service."""
+    """Stores the frames that pass to and from the service."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Listener(FrameProcessor):
 
 
 async def main(origin: str, key: str, recordings: list[str]) -> None:
-    """Hold the conversation."""
+    """Run the conversation."""
     post = aiohttp.ClientSession.post
 
     def post_to_origin(session: aiohttp.ClientSession, url: str, **options: Any) -> Any:
@@ -106,7 +106,7 @@ async def main(origin: str, key: str, recordings: list[str]) -> None:
 
 
 async def speak(task: PipelineTask, to_say: bytearray) -> None:
-    """Say what is to be said at the pace of speech, then silence."""
+    """Stream the queued audio at the pace of speech, then silence."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(1)
     due = loop.time()
