@@ -24,11 +24,13 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_the_changelog_has_the_versions_of_definitions() -> None:
+def test_the_documentation_has_the_versions_of_definitions() -> None:
     text = " ".join((ROOT / "CHANGELOG.md").read_text("utf-8").split())
     assert f"timing {TIMING_VERSION} " in text
     assert f"duplex rules {RULES_VERSION}, stimuli {STIMULI_VERSION}, " in text
     assert f"speech boundaries {METHOD_VERSION}, " in text
+    page = " ".join((ROOT / "docs/reference/turn-taking.md").read_text("utf-8").split())
+    assert f"version {RULES_VERSION} (`rules_version`), the stimuli version {STIMULI_VERSION} " in page
 
 
 def makefile_extras(variable: str = "DEV") -> list[str]:

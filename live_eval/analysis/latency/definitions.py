@@ -257,7 +257,7 @@ DEFINITIONS = (
     _defined(
         aiewf_server_ttfb,
         "aiewf-eval, docs/audio-timing-deep-dive.md",
-        "the server's speech_stopped, or what else reports the end of the turn, to the first byte",
+        "the server's speech_stopped, or another report of the end of the turn, to the first byte",
     ),
     _defined(
         aiewf_wav_v2v,

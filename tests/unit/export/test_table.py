@@ -79,7 +79,7 @@ def test_the_documentation_lists_the_columns() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/export-columns.md").read_text("utf-8")
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     since = ", ms since `started_at`"
-    assert "count milliseconds since `started_at`" in page
+    assert "are in milliseconds since `started_at`" in page
     fields = [
         column for column in export_columns(()) if isinstance(column.kind, tuple) for column in column.kind
     ]
