@@ -30,7 +30,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
-    """The calls that block; it takes longer to build than to activate."""
+    """The detector of blocking calls, built once, since building takes longer than activating."""
     calls = BlockBuster(scanned_modules=["live_eval"])
     # The garbage collector may finalise a semaphore of an ended process anywhere.
     calls.functions["os.write"].can_block_in("multiprocessing/resource_tracker.py", "_check_alive")
@@ -69,7 +69,7 @@ def no_calibrations_of_this_machine(tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(autouse=True, scope="session")
 def no_listening_for_greetings() -> Iterator[None]:
-    """Let the first session of each run speak at once, instead of waiting seconds for a greeting."""
+    """Let the first session of each run speak immediately, without waiting seconds for a greeting."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("live_eval.run.greetings.LISTEN_S", 0.0)
         yield

@@ -27,7 +27,7 @@ def test_damaged_sessions_break_no_rule(name: str) -> None:
 
 
 class Trusting(OpenAIRealtime):
-    """Assumes that every message is an object with a type."""
+    """A dialect that assumes that every message is an object with a type."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         if '"delta"' in str(message) and '"type"' not in str(message):
@@ -36,7 +36,7 @@ class Trusting(OpenAIRealtime):
 
 
 class Repeating(OpenAIRealtime):
-    """Reports readiness each time the endpoint does."""
+    """A dialect that reports every readiness event, including repeated ones."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         outputs = super().received(message, at_ns)
@@ -46,7 +46,7 @@ class Repeating(OpenAIRealtime):
 
 
 class Numbers(OpenAIRealtime):
-    """Reports numbers instead of text."""
+    """A dialect that reports numbers instead of text."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         outputs = super().received(message, at_ns)

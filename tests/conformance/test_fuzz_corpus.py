@@ -1,4 +1,4 @@
-"""Run every input of the fuzzing corpus, which has every input that once broke something."""
+"""Run every input of the fuzzing corpus, including all inputs that once revealed a defect."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ HEAVY = {
     [pytest.param(name, marks=HEAVY.get(name, [])) for name in SHIPPED],
 )
 def test_a_shipped_judge_keeps_the_contract(name: str) -> None:
-    spec = replace(registry.judge(name), key_variable=None)  # nobody is asked here
+    spec = replace(registry.judge(name), key_variable=None)  # no model is called here
     lacking = registry.missing_requirements(spec)
     if lacking is not None:
         pytest.skip(f"lacks {lacking}")
@@ -79,7 +79,7 @@ def length(turn: JudgedTurn) -> Judgement:
 
 
 class Local:
-    """Judges each turn by a function."""
+    """A judge that applies a function to each turn."""
 
     def __init__(self, judge: Callable[[JudgedTurn], Any]) -> None:
         self.judge = judge
@@ -152,7 +152,7 @@ LLM = JudgeSpec(
 
 
 class Asking:
-    """A toy that reads {"score": 1 to 5}."""
+    """A toy judge that parses {"score": 1 to 5}."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
         return ChatRequest(messages=[{"role": "user", "content": quoted(turn.reply_text)}], model="toy-1")
@@ -168,7 +168,7 @@ class Asking:
 
 
 class Trusting(Asking):
-    """Reads any text that is not JSON as a 3."""
+    """A judge that parses any text other than JSON as a 3."""
 
     def parse(self, answer: str) -> Judgement:
         judgement = super().parse(answer)

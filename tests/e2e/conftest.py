@@ -59,19 +59,19 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def strangers_python() -> Path:
-    """The Python of the environment that has most third-party packages."""
+    """The Python interpreter of the environment with most third-party packages."""
     return python_of("voice")
 
 
 @pytest.fixture(scope="session")
 def exports_python() -> Path:
-    """The Python of the environment that has live-eval and the programs that read its exports."""
+    """The Python interpreter of the environment with live-eval and the programs that read its exports."""
     return python_of("exports")
 
 
 @pytest.fixture(scope="session")
 def node() -> str:
-    """Node.js with the third-party packages installed."""
+    """The Node.js installation with the third-party packages."""
     found = shutil.which("node")
     if found is None:
         pytest.skip("there is no node on this machine")
@@ -103,7 +103,7 @@ def serving(tmp_path: Path) -> Serving:
 
 @pytest.fixture
 def echo_bot(serving: Serving) -> Bot:
-    """Run a bot that echoes what it hears after a delay in milliseconds; the value is its address."""
+    """Run a bot that echoes the user after a delay in milliseconds; the value is its address."""
 
     @contextmanager
     def run(kind: str, delay_ms: int) -> Iterator[str]:
@@ -139,7 +139,7 @@ def aimock(node: str, serving: Serving, tmp_path: Path) -> Aimock:
 
 
 def python_of(name: str) -> Path:
-    """Return the Python of the environment of requirements-NAME.txt; skip the test without it."""
+    """Return the Python of the environment of requirements-NAME.txt; skip the test if it is missing."""
     python = PYTHONS / name / "bin/python"
     if not (PYTHONS / name / "ready").exists():
         pytest.skip(f"the strangers of requirements-{name}.txt are not set up: make strangers")
@@ -151,7 +151,7 @@ def python_of(name: str) -> Path:
 
 @pytest.fixture
 def run_turns(tmp_path: Path) -> Runs:
-    """Run turns of one case from the command line and return them as the run stores them.
+    """Run turns of one case from the command line and return the stored turns.
 
     Its arguments are flags of ``live-eval run``; `times` sessions run concurrently.
     """
@@ -187,7 +187,7 @@ def run_turn(run_turns: Runs) -> Run:
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
-    """Write recordings of the sample and silence to one WAV file: third-party programs cannot read FLAC.
+    """Write recordings and silence to one WAV file, since third-party programs cannot read FLAC.
 
     Its arguments are the rate, then the names of recordings and seconds of silence in order.
     """

@@ -57,7 +57,7 @@ def run_arguments(base_url: str, data: Path, out: Path, *judges: str) -> list[st
 
 @dataclass
 class Endpoint:
-    """The reference endpoint in its own process, in calibration mode: it answers every turn alike."""
+    """The reference endpoint in a separate process, in calibration mode: all replies are equal."""
 
     log: Path
     arguments: Sequence[str]

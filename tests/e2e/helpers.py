@@ -83,7 +83,7 @@ def served(
 
     Args:
         command: The command.
-        ready: A pattern in its log that shows it is ready; the context's value is the first group.
+        ready: A log pattern that indicates readiness; the context's value is its first group.
         folder: The folder for its log.
         environment: Extra environment variables.
     """
@@ -131,7 +131,7 @@ async def pace(name: str, *, speed: float = 1.0) -> AsyncIterator[str]:
 
 
 def words(text: str | None) -> str:
-    """Return a text normalised as for the word error rate."""
+    """Return the text, normalised as for the word error rate."""
     normalised: str = EnglishTextNormalizer()(text or "")
     return normalised
 

@@ -111,7 +111,7 @@ SILENCE_S = 20
 
 
 class Tape:
-    """A session script for aimock: a server event is sent once the client's audio has reached its position.
+    """A session script for aimock: each server event is sent when the client's audio reaches its position.
 
     The client's bytes are part of the script: any other message or sample stops it.
     """
@@ -253,7 +253,7 @@ def _audible(pcm: NDArray[np.int16]) -> tuple[int, int]:
 
 
 def test_gpt_live_closes_during_a_reply(aimock: Aimock, run_turn: Run) -> None:
-    """A close message during the reply is a failure; the audio received so far is kept."""
+    """A close message during the reply is a failure; audio received before it is kept."""
     fixture, _ = conversation(hangs_up=True)
     with aimock(fixture) as url:
         turn = run_turn(*LIVE, "--base-url", url)

@@ -1,4 +1,4 @@
-"""LLM judges against `@copilotkit/aimock` with its faults: a run is scored as a whole."""
+"""LLM judges against `@copilotkit/aimock` and its faults: a complete run is scored."""
 
 from __future__ import annotations
 

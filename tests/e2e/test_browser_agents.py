@@ -1,4 +1,4 @@
-"""`@openai/agents-realtime` in a Chromium as a client of the reference endpoint, over WebRTC.
+"""`@openai/agents-realtime` in Chromium as a client of the reference endpoint, over WebRTC.
 
 The page is typical user code; its microphone is a recording, streamed once at the pace of speech.
 """
@@ -86,7 +86,7 @@ def test_a_page_speaks_listens_and_interrupts(node: str, browser: str, reference
 
 
 class Heard:
-    """What a page received, with the times of its events."""
+    """The events and audio that a page received, with times."""
 
     def __init__(self, left: dict[str, Any]) -> None:
         self.rate_hz: int = left["rate_hz"]

@@ -1,4 +1,4 @@
-"""Endpoints and judges echo the secrets they were given; all output of all commands is searched for them.
+"""Endpoints and judges echo the secrets they received; all output of all commands is searched for them.
 
 The commands that show, report and export a run receive no secret and so cannot redact it: their output is
 clean only if the run was stored without secrets.
@@ -251,7 +251,7 @@ def record(live_eval: Commands, pool: ThreadPoolExecutor, data: Path) -> None:
 
 
 def paste_keys(live_eval: Commands, key: str) -> None:
-    """Give a key where the name of its variable is expected."""
+    """Pass a key where the name of its variable is expected."""
     somewhere = (
         "run",
         "--endpoint",

@@ -1,4 +1,4 @@
-"""Files of `live-eval export`, opened by the programs that they are written for."""
+"""Files of `live-eval export`, opened by their target programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs killed at random moments lose no turn; `benchmarks/kill_runs.py` repeats this many times."""
+"""Runs killed at random times lose no turn; `benchmarks/kill_runs.py` repeats this many times."""
 
 import subprocess
 import sys

@@ -113,8 +113,8 @@ class Keyboard:
         os.write(self._terminal, keys.encode())
 
     def ended(self) -> int:
-        """Wait for the end and return the exit status."""
-        with contextlib.suppress(OSError):  # our end, once the other side is closed
+        """Wait for the exit and return the exit status."""
+        with contextlib.suppress(OSError):  # our end of the terminal fails once the other end is closed
             while select.select([self._terminal], [], [], 20)[0] and os.read(self._terminal, 65_536):
                 pass
         os.close(self._terminal)

@@ -1,4 +1,4 @@
-"""Our `livekit` endpoint against agents of others in a room, and their own logs."""
+"""Our `livekit` client against third-party agents in a room, compared with their logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN = ("--endpoint", "livekit", "--case", PHONE_CASE, "--greeting", "ignore")
 
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the key with which clients and workers sign their tokens."""
+    """Set the key that signs the tokens of clients and workers."""
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
 
@@ -56,13 +56,13 @@ class Worker:
             return self._run_turns(*RUN, "--extra", "agent_name=tone", "--base-url", url, times=times)
 
     def answered_ns(self, room: str | None) -> list[int]:
-        """Return the times at which the first audio of each answer in a room went to its track."""
+        """Return the times at which the first audio of each answer in a room was passed to the track."""
         lines = map(json.loads, self._log.read_text("utf-8").splitlines())
         return [line["at_ns"] for line in lines if line["call"] == room]
 
 
 async def test_its_agents_answer(worker: Worker) -> None:
-    """The agent hears us, its transcript is its text, and its voice arrives after it has left its session."""
+    """The agent hears us, its transcript is the reply, and its audio arrives after it left the session."""
     turns = await worker.talk(SESSIONS)
     delays_ms = []
     for turn in turns:
@@ -91,7 +91,7 @@ async def test_an_agent_that_leaves(worker: Worker) -> None:
 async def test_a_bot_with_pipecats_transport(
     serving: Serving, run_turns: Runs, tmp_path: Path, keys: None
 ) -> None:
-    """A participant that is no AGENT and reports no state answers; it joins with its own token."""
+    """A participant that is not an AGENT and reports no state answers; it joins with its own token."""
     events = tmp_path / "events.jsonl"
     urls: list[str] = []
 

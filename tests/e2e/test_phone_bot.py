@@ -1,4 +1,4 @@
-"""Our telephony endpoints against a phone bot of pipecat, with its serialisers and its own log."""
+"""Our telephony clients against a pipecat phone bot with its serialisers, compared with its log."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class PhoneBot:
 
 
 def heard(turn: TurnRecord) -> tuple[int, int]:
-    """Return the start and the end of the reply as heard; it is a tone from its first sample on."""
+    """Return the start and end of the reply as heard; it is a tone from its first sample."""
     (response,) = turn.responses
     assert response.heard_ns is not None
     return response.heard_ns[0][0], response.heard_ns[-1][1]
 
 
 def late_ms(turn: TurnRecord) -> float:
-    """Return the largest lateness of a chunk against the playout: a loaded bot sends some chunks late."""
+    """Return the maximum lateness of a chunk relative to playout: a busy bot sends some chunks late."""
     (response,) = turn.responses
     assert response.rate_hz is not None
     due_ms = (np.cumsum(response.chunk_samples) - response.chunk_samples) * 1_000 / response.rate_hz
@@ -70,7 +70,7 @@ def late_ms(turn: TurnRecord) -> float:
 
 @pytest.mark.parametrize("provider", ["twilio", "telnyx", "plivo", "exotel"])
 def test_a_bot_that_answers(phone_bot: PhoneBot, run_turns: Runs, provider: str) -> None:
-    """pipecat recognises the provider by its first messages, and its serialiser reads and writes the rest."""
+    """pipecat recognises the provider by its first messages; its serialiser handles all others."""
     flags = ("--endpoint", provider, *RUN[2:], "--base-url")
     with phone_bot.run() as address:
         turns = run_turns(*flags, f"ws://{address}/ws", times=SESSIONS)
@@ -90,7 +90,7 @@ def test_a_bot_that_answers(phone_bot: PhoneBot, run_turns: Runs, provider: str)
 
 
 def test_a_bot_that_vonage_calls(serving: Serving, run_turn: Run, tmp_path: Path) -> None:
-    """pipecat's runner does not know Vonage; this bot serves its line at a path, and repeats the user."""
+    """pipecat's runner does not support Vonage; this bot serves it at a path, and repeats the user."""
     command = [python_of("voice"), STRANGERS / "pipecat_repeating_bot.py", "0"]
     events = {"EVENTS": str(tmp_path / "events.jsonl")}
     with serving(command, r"Uvicorn running on http://(\S+)", events) as address:
@@ -103,7 +103,7 @@ def test_a_bot_that_vonage_calls(serving: Serving, run_turn: Run, tmp_path: Path
 
 
 def test_its_webhook_names_its_stream(phone_bot: PhoneBot, run_turn: Run) -> None:
-    """pipecat's runner answers with TwiML, whose stream has TLS: nobody serves it here."""
+    """pipecat's runner answers with TwiML, whose stream requires TLS, which is not served here."""
     with phone_bot.run() as address:
         turn = run_turn(*RUN, "--base-url", f"http://{address}/")
     assert turn.failure is not None

@@ -63,7 +63,7 @@ def page(browser: str) -> Iterator[Page]:
 
 
 def states(page: Page, *steps: dict[str, Any]) -> list[list[Any]]:
-    """Return the states and the blocks of 10 ms at which they began."""
+    """Return the states, each with the index of the 10 ms block at which it began."""
     changes: list[list[Any]] = page.evaluate(RUN, [source("stage_voices.js"), asdict(LEVEL_RULE), steps])
     return changes
 

@@ -275,7 +275,7 @@ def test_runs_are_compared_by_ear(page: Page) -> None:
     page.locator(".lanes").click(position={"x": 600, "y": 20})
     page.keyboard.press("Space")
     at = page.locator("audio").evaluate("audio => audio.currentTime")
-    page.keyboard.press("x")  # birch replies 0.2 s later, so the same place of its reply is later in its file
+    page.keyboard.press("x")  # birch replies 0.2 s later, so the same position is later in its file
     later = page.locator("audio").evaluate("audio => audio.currentTime")
     assert later - at == pytest.approx(0.2, abs=0.02)
     page.keyboard.press("x")

@@ -63,11 +63,11 @@ navigator.mediaDevices.getUserMedia = async (wanted) => (window.microphone = awa
 
 
 class Tabs:
-    """Chromium with the studio's link.
+    """Chromium and the studio's link.
 
     Args:
         context: Playwright's context of a browser.
-        link: What the studio printed.
+        link: Link that the studio printed.
     """
 
     def __init__(self, context: BrowserContext, link: str) -> None:
@@ -112,7 +112,7 @@ def tabs(browser: str, link: str, microphone: Path | None) -> Iterator[Tabs]:
 def link(serving: Serving, reference: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The link of a studio that has its runs in the folder `runs` and talks to the reference endpoint.
 
-    The fixture's parameters are more flags of the command.
+    The fixture's parameters are additional flags of the command.
     """
     (tmp_path / "runs").mkdir()
     command = [*LIVE_EVAL, "studio", tmp_path / "runs", "--port", "0", "--no-browser"]

@@ -1,4 +1,4 @@
-"""Setting the wall clock during runs and scoring changes no result: durations are monotonic.
+"""Setting the wall clock during runs and scoring changes no result, since durations are monotonic.
 
 The programs under test, endpoint included, get a false clock from a preloaded library (``wall_clock.c``).
 """
@@ -37,7 +37,7 @@ EVERY_S = 0.3  # shorter than a session
 
 @pytest.fixture
 def restless_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Keep setting the programs' wall clock an hour ahead, two hours back and right again."""
+    """Repeatedly set the programs' wall clock one hour ahead, two hours back, and to the correct time."""
     library, file = tmp_path / "wall_clock.so", tmp_path / "ahead"
     source = Path(__file__).with_name("wall_clock.c")
     compiled = subprocess.run(

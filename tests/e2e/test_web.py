@@ -38,7 +38,7 @@ def chromium(browser: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def errors() -> list[str]:
-    """Exceptions of a page, and console messages such as violations of its content security policy."""
+    """A page's exceptions and console messages, such as violations of its content security policy."""
     return []
 
 
@@ -106,7 +106,7 @@ def test_a_heat_map_shades_what_can_be_compared_and_defines_its_scores(kit: Page
 
 
 def until(page: Page, expression: str) -> None:
-    """Wait until an expression is true; Playwright's own way uses `eval`, which the page's policy forbids."""
+    """Wait until an expression is true; Playwright's method needs `eval`, which the page's policy forbids."""
     for _ in range(500):
         if page.evaluate(expression):
             return
@@ -277,7 +277,7 @@ CUT = "tables => tables.filter((table) => table.getBoundingClientRect().right > 
 
 @pytest.mark.parametrize(("columns", "width"), [(5, 702), (12, 702), (16, 1046), (21, 1046)])
 def test_no_column_is_cut_on_paper(page: Page, columns: int, width: int) -> None:
-    """The widths are those of A4 between the margins, upright and turned for many columns."""
+    """The widths are those of A4 without margins, in portrait and, for many columns, in landscape."""
     heads = "".join(f"<th class=figure>normalised word error rate {n} ↓" for n in range(columns - 1))
     cells = "<td class=figure>3.03<small> [2.91, 3.15]</small>" * (columns - 1)
     row = f"<tr><th scope=row class=turn>id_00001/alternative<span class=said>I missed it.</span>{cells}"

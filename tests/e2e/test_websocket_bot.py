@@ -1,4 +1,4 @@
-"""Our `pipecat-websocket` endpoint against a pipecat bot with the protobuf serialiser, and its own log."""
+"""Our `pipecat-websocket` client against a pipecat bot with protobuf frames, compared with its log."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ _LONGEST_S = 20
 _MOST_MB = 3_000
 _LONGEST_KEPT = 2_000
 _KEPT_BYTES = 16_000
-"""The most that the corpus keeps for a target: with 31 targets, half a megabyte."""
+"""Maximum size of a target's corpus: half a megabyte in total for 31 targets."""
 
 
 def main() -> None:
-    """Fuzz targets one after the other, or one in this process, with the arguments of libFuzzer."""
+    """Fuzz targets one after the other, or a single target in this process with libFuzzer's arguments."""
     if sys.argv[1:2] == [_IN_PROCESS]:
         _fuzz(sys.argv[2], sys.argv[3:])
         return
@@ -95,7 +95,7 @@ def _keep(name: str) -> bool:
 
 
 def _instrumented(name: str) -> list[str]:
-    """Return the packages whose coverage guides a target; to instrument all takes half a minute."""
+    """Return the packages whose coverage guides a target; instrumenting all of them takes half a minute."""
     if name == "studio":
         return ["live_eval.studio"]
     if name in os.listdir("tests/conformance/golden"):

@@ -1,7 +1,7 @@
-"""Conversations as bytes: messages and calls, passed to a dialect and the log of a session.
+"""Decode bytes as conversations: messages and calls, passed to a dialect and a session's log.
 
-Each line is a step. Its first byte says which: ``<`` a text message, ``=`` a binary one, ``f`` a frame,
-``e`` the end of the user's turn, ``i`` an interruption, ``t`` a timer, ``n`` another turn. A line is 20 ms.
+Each line is a step, whose kind is its first byte: ``<`` a text message, ``=`` a binary one, ``f`` a frame,
+``e`` the end of the user's turn, ``i`` an interruption, ``t`` a timer, ``n`` a new turn. A line takes 20 ms.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def converse(name: str, data: bytes) -> None:
 
 
 def message_count(data: bytes) -> int:
-    """Return how many messages of the endpoint a conversation has."""
+    """Return the number of endpoint messages in a conversation."""
     return sum(line[:1] in (b"<", b"=") for line in data.split(b"\n")[1:_MOST_STEPS])
 
 
@@ -141,7 +141,7 @@ def _messages(name: str) -> list[Received]:
 
 
 def mutate_conversation(name: str, data: bytes, max_size: int, seed: int) -> bytes:
-    """Return a conversation in which a message is damaged by its structure, repeated, moved or left out."""
+    """Return a conversation in which a message is damaged, repeated, moved or omitted."""
     pick = random.Random(seed)
     others = _messages(name)
     lines = data.split(b"\n")

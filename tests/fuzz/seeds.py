@@ -1,4 +1,4 @@
-"""The seeds of each target: real input from golden sessions, the bundled sample and small files."""
+"""Provide seeds for each target: real input from golden sessions, the bundled sample and small files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.bundled import DIALECTS, GOLDEN
 __all__ = ["CORPUS", "corpus", "seeds"]
 
 CORPUS = Path(__file__).parent / "corpus"
-"""What fuzzing found to reach more code, by target; also every input that once broke one."""
+"""Folder of each target's corpus: inputs that reach more code, and all that once revealed a defect."""
 
 _ROOT = Path(__file__).parents[2]
 _ROW = '{"id": "a", "audio": "a.wav", "text": "hello", "cue": "happy", "voice_end_ms": 900, "turns": []}'
 
 
 def corpus(target: str) -> list[Path]:
-    """Return the inputs kept for a target."""
+    """Return the corpus of a target."""
     return sorted((CORPUS / target).glob("*"))
 
 

@@ -1,4 +1,4 @@
-"""Requests as bytes, sent to a studio that shows one run.
+"""Decode bytes as requests to a studio that shows one run.
 
 The first line is the method and the path with its query; the rest is the body. ``RUN1`` and ``RUN2`` stand
 for the ids of the runs.
@@ -32,12 +32,12 @@ from tests.unit.conftest import write_run
 __all__ = ["ask_studio", "studio_seeds"]
 
 _PARTS = tuple(part.add_routes for part in (front_end, runs_api, turns_api, audio_api, listen))
-"""Those that end by themselves, begin no conversation with an endpoint, and build no report."""
+"""Requests that complete on their own, start no conversation and build no report."""
 _TIMEOUT = aiohttp.ClientTimeout(total=20)
 
 
 class _Studio:
-    """A studio in this process; its folder is a fresh one."""
+    """A studio in this process with an empty folder."""
 
     def __init__(self) -> None:
         logging.getLogger("live_eval").setLevel(logging.CRITICAL)

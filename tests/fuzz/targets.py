@@ -110,7 +110,7 @@ def _ogg(data: bytes) -> None:
 
 
 def _rtp(data: bytes) -> None:
-    """Each 16 bytes are one packet."""
+    """Decode each 16 bytes as one packet."""
     codecs = (Codec(CodecName.OPUS, 48_000), Codec(CodecName.PCMU, 8_000))
     track, at_ns = RtpTrack(), 0
     for start in range(0, len(data) - 15, 16):
@@ -196,5 +196,5 @@ TARGETS: dict[str, Target] = {
 
 
 def messages_in(target: str, data: bytes) -> int:
-    """Return how many messages an input brings: those of a conversation, or one file, or one request."""
+    """Return the number of messages in an input; a file or request counts as one."""
     return message_count(data) if target in DIALECTS else 1

@@ -79,7 +79,7 @@ async def test_the_endpoint_stops_when_the_user_speaks_over_its_reply(family: Fa
 
 
 async def test_a_client_interrupts_the_reply_in_manual_turns(tmp_path: Path) -> None:
-    """The client makes the endpoint truncate its reply at the playout position; the record drops the rest."""
+    """The client makes the endpoint truncate its reply at the playout position; the record omits the rest."""
     first, second = await interrupt(tmp_path, WEBSOCKET, TurnMode.MANUAL)
     (stopped,) = first.trace.responses
     assert stopped.status is ResponseStatus.CANCELLED

@@ -136,7 +136,7 @@ async def test_dialogue_of_manual_turns(family: Family, tmp_path: Path) -> None:
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
-    """Two dialogues of three turns, and a case of its own."""
+    """Two dialogues of three turns, and a single case."""
 
     def turn(name: str) -> dict[str, Any]:
         cue = "whisper" if name.endswith("2") else "neutral"
@@ -180,7 +180,7 @@ async def test_a_run_of_dialogues(manifest: Path, tmp_path: Path) -> None:
 
 
 async def test_a_failed_turn_ends_only_its_dialogue(manifest: Path, tmp_path: Path) -> None:
-    """The remaining turns of the dialogue fail with that reason; every turn is stored."""
+    """The remaining turns of the dialogue fail with the reason; every turn is stored."""
     await asyncio.to_thread((tmp_path / "a1.wav").write_bytes, b"no sound")
     out = tmp_path / "run"
     async with endpoint(tmp_path) as served:
@@ -215,7 +215,7 @@ def begin(settings: dict[str, Any], out: Path) -> tuple[Plan, RunWriter]:
 
 
 def lose(out: Path, turn_id: str) -> None:
-    """Delete a turn, as if the run had been killed before writing it."""
+    """Delete a turn, as if the run had been killed before storing it."""
     with closing(sqlite3.connect(out / RUN_FILE)) as db:
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))

@@ -33,7 +33,7 @@ LIMITS = SessionLimits(connect_s=5, ready_s=5, reply_s=3, stall_s=3, silence_s=0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A dialect as these tests know it.
+    """A dialect with the properties that these tests need.
 
     Args:
         spec: The client's specification.
@@ -75,7 +75,7 @@ WITH_MANUAL_TURNS = tuple(family for family in FAMILIES if TurnMode.MANUAL in fa
 def each(
     families: tuple[Family, ...] = FAMILIES, *, quick: Collection[str] | None = None
 ) -> pytest.MarkDecorator:
-    """Run a test with each family; with `quick`, only with those named there unless slow tests run too."""
+    """Run a test with each family; with `quick`, only with these families unless slow tests are selected."""
     rows = []
     for family in families:
         name = family.spec.name
@@ -111,7 +111,7 @@ async def endpoint(folder: Path, *, token: str | None = None, **settings: Any) -
 
 
 def user_turn(family: Family, *, speech_ms: int = 400, again_after_ms: int | None = None) -> Utterance:
-    """Return speech whose end the endpoint knows; `again_after_ms` repeats it after that silence."""
+    """Return speech whose end the endpoint detects exactly, repeated after `again_after_ms` of silence."""
     spec = family.spec
     speech = calibration_speech(speech_ms, spec.input_rate_hz, spec.frame_ms, lossy=family.lossy)
     frames = frames_of(speech.audio.int16(), spec.input_rate_hz * spec.frame_ms // 1000)
@@ -182,7 +182,7 @@ async def test_connect(family: Family, tmp_path: Path) -> None:
 
 @each()
 async def test_connect_with_a_token(family: Family, tmp_path: Path) -> None:
-    """The endpoint finds the key, and a wrong key is an authentication failure."""
+    """The endpoint receives the key, and a wrong key is an authentication failure."""
     async with endpoint(tmp_path, token="right") as served:
         right = await hold(served, family, key="right")
         wrong = await hold(served, family, key="wrong")
@@ -328,7 +328,7 @@ async def test_session_expired(family: Family, tmp_path: Path) -> None:
 
 
 async def test_gemini_moves_to_another_connection(tmp_path: Path) -> None:
-    """After goAway the client moves to a new connection during speech, and the turn is answered."""
+    """After goAway, the client switches to a new connection during speech, and the turn is answered."""
     (family,) = (family for family in FAMILIES if family.spec.name == "gemini-live")
     turn = user_turn(family, speech_ms=3_500)
     async with endpoint(tmp_path, session_limit_s=8, notice_s=7) as served:

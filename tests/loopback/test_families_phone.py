@@ -39,7 +39,7 @@ async def test_turn(tmp_path: Path, cadence: Cadence) -> None:
 
 @each_cadence
 async def test_barge_in(tmp_path: Path, cadence: Cadence) -> None:
-    """The user interrupts the reply: the queue is emptied, however much of the reply it had."""
+    """The user interrupts the reply: the queue is emptied, however much of the reply it contained."""
     turn = user_turn(PHONE, again_after_ms=640)
     query = {"cadence": cadence, "chunk_ms": 40, "delay_ms": 40, "reply_ms": 1_000}
     async with endpoint(tmp_path) as served:

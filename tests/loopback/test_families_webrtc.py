@@ -86,7 +86,7 @@ async def test_turn(family: Family, tmp_path: Path, idle_rtp: str) -> None:
 @in_a_room
 @pytest.mark.parametrize("name", ["elevenlabs_webrtc", "ultravox_webrtc"])
 async def test_turn_with_a_hosted_agent(name: str, tmp_path: Path) -> None:
-    """The service is asked for a room with the key; its events are data packets in it."""
+    """The client requests a room with the key; events are data packets in the room."""
     base = SPECS[name].emulation.base_path  # type: ignore[union-attr]  # both are emulated
     family = Family(spec=SPECS[name], base=base, lossy=True, continuous=True)
     async with endpoint(tmp_path, token="right") as served:
@@ -96,7 +96,7 @@ async def test_turn_with_a_hosted_agent(name: str, tmp_path: Path) -> None:
     assert record.responses[0].text == "A tone."
     if (
         name == "ultravox_webrtc"
-    ):  # ElevenLabs reports the end of speech by its transcript, which a tone has not
+    ):  # ElevenLabs reports the end of speech with the transcript, which a tone lacks
         assert record.timing.endpointing.ns is not None
     (true,) = await truth(served)
     assert_true(record, true, family)
@@ -184,7 +184,7 @@ FAILURES: tuple[tuple[Family, str, FailureKind], ...] = (
 )
 async def test_failure(family: Family, fault: str, kind: FailureKind, tmp_path: Path) -> None:
     """Each problem has its failure kind."""
-    # With bad candidates the connection fails only at its time limit.
+    # With bad candidates, the connection fails only after its timeout.
     limits = replace(LIMITS, connect_s=1) if fault == "bad_candidates" else LIMITS
     async with endpoint(tmp_path, faults=parse_faults(fault)) as served:
         record = await hold(served, family, limits=limits)

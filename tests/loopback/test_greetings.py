@@ -68,7 +68,7 @@ async def test_the_user_waits_for_a_greeting_and_its_answer_is_measured(
         found = greeting(turn)
         assert found is not None
         assert not found.spoken_over
-        assert 0.55 < found.heard_s < 1.3  # a track's silence around it counts
+        assert 0.55 < found.heard_s < 1.3  # a track's surrounding silence counts too
         assert turn.timing.premature == 0
         assert turn.timing.headline == len(turn.responses) - 1 == 1
         assert turn.timing.voice_to_voice.ns is not None

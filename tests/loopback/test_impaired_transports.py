@@ -37,7 +37,7 @@ async def speak(transport: WebRtcTransport, frames: int) -> None:
 
 
 async def exchanged(peer: Peer, spec: str, frames: int, seed: int) -> list[RtpPacket]:
-    """Send audio to a peer, and return what it echoes."""
+    """Send audio to a peer, and return the echo."""
     transport = WebRtcTransport(SystemClock(), impairment=parse(spec, seed))
     found: list[RtpPacket] = []
 
@@ -121,7 +121,7 @@ async def counting() -> AsyncIterator[tuple[str, list[int | None]]]:
 
 
 async def heard_until_it_ended(spec: str) -> tuple[int, float, str, int | None]:
-    """The number of messages, the connection's duration in seconds, and how it ended for both sides."""
+    """Return the number of messages, the duration in seconds, and how the connection ended for both sides."""
     clock = SystemClock()
     transport = WebSocketTransport(clock, impairment=parse(spec), close_timeout_s=0.2)
     heard = 0
@@ -145,7 +145,7 @@ async def test_a_connection_can_be_cut_by_bytes_or_by_time() -> None:
     limited, reset = await asyncio.gather(
         heard_until_it_ended("down.limit=1kB"), heard_until_it_ended("reset=300ms")
     )
-    assert 7 <= limited[0] <= 9  # the answer to the handshake counts too
+    assert 7 <= limited[0] <= 9  # the handshake response counts too
     assert 0 < reset[0] <= 16
     for heard, lasted_s, reason, at_server in (limited, reset):
         assert 0.1 < lasted_s < 3, heard

@@ -1,4 +1,4 @@
-"""OpenAI-like services over real sockets: servers that imitate the vendors, and the real clients."""
+"""OpenAI-like services over real sockets: imitations of the vendors' servers, and the real clients."""
 
 import asyncio
 import base64
@@ -208,7 +208,7 @@ async def test_a_turn_with_qwen_ends_with_its_farewell() -> None:
 
 
 async def vllm_omni(here: Vendor) -> None:
-    """Opens a session by itself if allowed, as the server does; otherwise on the first ``session.update``."""
+    """Opens a session immediately if allowed, like the server; otherwise on the first ``session.update``."""
     assert here.socket.request is not None
     asks = parse_qs(urlsplit(here.socket.request.path).query)
     session: dict[str, Any] = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": 16_000}}}}

@@ -1,4 +1,4 @@
-"""Vendors unknown to us: the packages of examples/, installed outside the tree."""
+"""Third-party vendors: the packages of examples/, installed outside the source tree."""
 
 import asyncio
 import itertools

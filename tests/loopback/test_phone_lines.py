@@ -37,11 +37,11 @@ SIGNED = "X-Twilio-Signature"
 
 
 class Agent:
-    """A phone agent: it answers speech with a tone, sent at once, and a mark; and stops at speech.
+    """A phone agent that answers speech with a tone, sent in one burst, and a mark; speech interrupts it.
 
     Args:
-        stream: The address in its TwiML; None for its own.
-        answers: Whether it answers at all.
+        stream: Address in the TwiML; None for the agent's own.
+        answers: Whether the agent answers.
     """
 
     def __init__(self, *, stream: str | None = None, answers: bool = True, status: int = 200) -> None:
@@ -112,7 +112,7 @@ async def answering(agent: Agent) -> AsyncIterator[str]:
 
 
 async def call(base_url: str, *, again_after_ms: int | None = None, key: str | None = None) -> TurnRecord:
-    """Call an agent and say one thing, or interrupt the reply by the same thing."""
+    """Call an agent and speak once, or also interrupt the reply with the same speech."""
     clock, mode = SystemClock(), TWILIO.turn_modes[0]
     settings = EndpointSettings(base_url=base_url, turn_mode=mode, key=Secret(key) if key else None)
     session = Session(Twilio(settings), WebSocketTransport, clock, turn_mode=mode, limits=LIMITS)
@@ -140,7 +140,7 @@ async def test_a_call() -> None:
     assert 190 < record.timing.voice_to_voice.ns / MS < 1_000
     sent_s = agent.media_s[-1] - agent.media_s[0]
     assert sent_s > 0.018 * (len(agent.media_s) - 1), "not faster than it is spoken"
-    # The reply arrived at once; the line plays it, and echoes the mark at its end.
+    # The reply arrived in one burst; the line plays it, and echoes the mark at its end.
     assert REPLY_MS / 1000 <= agent.marked_s[0] - agent.answered_s[0] < REPLY_MS / 1000 + 0.3
     heard = record.responses[0].heard_ns
     assert heard is not None
@@ -148,7 +148,7 @@ async def test_a_call() -> None:
 
 
 async def test_the_agent_clears_its_reply() -> None:
-    """The user speaks again while the reply plays: what the line had not played is never heard."""
+    """The user speaks again while the reply plays: unplayed audio is never heard."""
     agent = Agent()
     async with answering(agent) as address:
         record = await call(f"ws://{address}/media", again_after_ms=400)

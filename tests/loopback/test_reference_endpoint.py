@@ -60,7 +60,7 @@ async def event(socket: ClientConnection) -> Json:
 
 
 async def until(socket: ClientConnection, kind: str) -> list[Json]:
-    """Receive up to and with the first event of a type."""
+    """Receive up to and including the first event of a type."""
     events: list[Json] = []
     while not events or events[-1]["type"] != kind:
         events.append(await event(socket))
@@ -177,7 +177,7 @@ async def test_a_session_expires() -> None:
 
 
 class SlowVoice(Voice):
-    """Yields its first sentence at once and the others when released."""
+    """Yields the first sentence immediately and the others when released."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

@@ -43,7 +43,7 @@ def test_no_canary_leaks(
     capfd: pytest.CaptureFixture[str],
     blockbuster: BlockBuster,
 ) -> None:
-    blockbuster.deactivate()  # behind our stream, it takes the terminal for a file
+    blockbuster.deactivate()  # it mistakes our stream over the terminal for a file
     monkeypatch.setenv("CANARY_KEY", CANARIES["key"])
     monkeypatch.setenv("CANARY_LLM_KEY", CANARIES["llm-key"])
     speech = write_recordings(tmp_path)

@@ -29,7 +29,7 @@ BOUNDARIES = SpeechBoundaries(onset_ns=200_000_000, voice_end_ns=600_000_000)
 
 
 def turn() -> Utterance:
-    """0.8 s with a tone from 0.2 to 0.6 s."""
+    """Return 0.8 s of audio with a tone from 0.2 to 0.6 s."""
     pcm = (8_000 * np.sin(2 * np.pi * 440 * np.arange(38_400) / 48_000)).astype("<i2")
     pcm[:9_600] = pcm[28_800:] = 0
     return Utterance(
@@ -40,7 +40,7 @@ def turn() -> Utterance:
 
 
 def rtvi(message: str | bytes) -> Sequence[str]:
-    """Answer as a bot that speaks RTVI."""
+    """Answer like a bot with RTVI messages."""
     if message == "ping" or isinstance(message, bytes):
         return ()
     assert json.loads(message)["type"] == "client-ready"

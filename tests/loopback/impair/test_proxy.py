@@ -187,7 +187,7 @@ async def recording(answer: bytes) -> AsyncIterator[tuple[ImpairingProxy, bytear
 
 
 async def answered_twice(proxy: ImpairingProxy, first: bytes, second: bytes) -> bytes:
-    """Send a request, and another one after the first response; return what the client reads."""
+    """Send a request, and another one after the first response; return the bytes that the client reads."""
     host, port = proxy.origin.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(first)

@@ -110,7 +110,7 @@ async def test_a_turn_is_shown_and_stored(tmp_path: Path, utterance: Speech) -> 
 async def test_an_endpoint_that_is_launched_is_shown_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its models load for seconds, and a person waits without knowing for what."""
+    """Loading its models takes seconds, and the user must be told what they are waiting for."""
     async with reference() as address:
 
         @asynccontextmanager

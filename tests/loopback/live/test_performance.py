@@ -32,7 +32,7 @@ Pcm: TypeAlias = NDArray[np.int16]
 
 @pytest.fixture(scope="module")
 def voice() -> dict[tuple[str, str], Pcm]:
-    """The recordings of the sample, by text and direction: what the person says when asked."""
+    """The recordings of the sample by text and direction, as spoken by the simulated person."""
     cases, _ = performable(load(SAMPLE).cases)
     return {
         (case.text or "", direction(case.cue) or ""): resample(

@@ -154,7 +154,7 @@ def test_the_scoring_process_ends_when_its_parent_is_killed_even_if_a_judge_hang
         child = Path("/proc") / parent.stdout.readline().strip() / "cmdline"
         assert child.read_bytes()
         parent.kill()
-    until(lambda: not child.exists() or not child.read_bytes(), within_s=5)  # it is gone, or a zombie
+    until(lambda: not child.exists() or not child.read_bytes(), within_s=5)  # it has ended or is a zombie
 
 
 @pytest.mark.slow

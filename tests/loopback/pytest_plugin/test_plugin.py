@@ -224,7 +224,7 @@ def test_the_example_tests_the_turn_taking_of_its_agent(installed: str, package:
 
 @pytest.mark.slow
 def test_the_tests_of_the_documentation_pass(installed: str, package: Path) -> None:
-    """They need 30 turns for the 95th percentile."""
+    """The 95th percentile requires 30 turns."""
     one, agent, most, taking_turns = [block.text for block in blocks(DOCS / "how-to/pytest.md", "python")]
     taking_turns = taking_turns.replace("ms(1000)", "ms(2000)")  # this machine may be busy
     tests = package / "tests"

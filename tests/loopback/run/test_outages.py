@@ -1,4 +1,4 @@
-"""Outages: an endpoint disappears during a run, and returns or does not."""
+"""Outages: an endpoint disappears during a run, and may return."""
 
 import asyncio
 import contextlib
@@ -225,7 +225,7 @@ async def test_an_unavailable_gateway_loses_no_turn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_every_turn_of_overlapping_sessions_is_recorded(tmp_path: Path) -> None:
-    """Sessions that cannot be opened are undecided while others, dialled before and after, continue."""
+    """Sessions that cannot be opened remain undecided while others, dialled before and after, continue."""
     numbers = itertools.count()
 
     def refused(connection: ServerConnection, request: Request) -> Response | None:

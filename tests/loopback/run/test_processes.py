@@ -273,7 +273,7 @@ async def test_a_process_does_not_outlive_its_parent() -> None:
     for _ in range(200):
         if (
             not (child / "cmdline").exists() or not (child / "cmdline").read_bytes()
-        ):  # it is gone, or a zombie
+        ):  # it has ended or is a zombie
             return
         await asyncio.sleep(0.02)
     pytest.fail("it still runs")

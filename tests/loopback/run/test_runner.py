@@ -43,7 +43,7 @@ KEEPS_WHAT_CAME = {"close", "malformed", "incomplete_response", "stall", "endles
 
 
 class Silent(Observer):
-    """An observer that stores a run's reports."""
+    """An observer that stores the reports of a run."""
 
     def __init__(self) -> None:
         self.turns: list[TurnRecord] = []
@@ -153,7 +153,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def sides(out: Path, data: Path, number: int) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """Both sides of a stored turn, and the recording that was to be streamed."""
+    """Return both sides of a stored turn, and the recording that should have been streamed."""
     with RunReader.open(out) as reader:
         both = reader.both_sides(f"good-{number}")
     assert both is not None

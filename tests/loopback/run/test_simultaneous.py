@@ -1,4 +1,4 @@
-"""Simultaneous runs over real sockets: the same moments, one dead endpoint, an interruption."""
+"""Simultaneous runs over real sockets: equal start times, one dead endpoint, an interruption."""
 
 import asyncio
 import functools
@@ -89,7 +89,7 @@ async def test_each_case_is_played_to_all_endpoints_at_the_same_moment(
     folders = [tmp_path / "quick", tmp_path / "slow"]
     spreads = await asyncio.to_thread(onset_spreads_ms, folders)
     assert len(spreads) == 4
-    assert max(spreads) < 400  # 600 ms longer replies add up otherwise
+    assert max(spreads) < 400  # otherwise, replies that are 600 ms longer add up
     assert sorted(spreads)[1] < 100
 
 

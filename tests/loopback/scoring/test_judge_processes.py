@@ -138,7 +138,7 @@ def test_ctrl_c_ends_a_scoring_and_its_processes(run: Path) -> None:
     until(lambda: children(scoring.pid))
     stopped = children(scoring.pid)
     for worker in stopped:
-        os.kill(worker, signal.SIGSTOP)  # no worker answers any more
+        os.kill(worker, signal.SIGSTOP)  # no worker responds
     scoring.send_signal(signal.SIGINT)
     began = time.monotonic()
     _, said = scoring.communicate(timeout=30)

@@ -22,7 +22,7 @@ LATENCY_MS = {"a": (500, 600, 700, None), "b": (650, 400, 705, 300), "c": (500, 
 
 
 def write_run(folder: Path) -> None:
-    """A run of four cases with the latencies of its name; one that has none has failed."""
+    """A run of four cases with the latencies for its name; a case without a latency failed."""
     manifest = {"endpoint": {"name": folder.name}, "turns": 4, "data": {"fingerprint": "f" * 64}}
     with RunWriter.create(folder, manifest) as writer:
         for number, first_byte_ms in enumerate(LATENCY_MS[folder.name]):
@@ -73,7 +73,7 @@ async def test_runs_are_compared_with_the_first(recordings: Path) -> None:
 
 @pytest.fixture
 def apart(tmp_path: Path) -> Path:
-    """Two runs, of four cases and of one of them."""
+    """Two runs: one of four cases, and one of a single case among them."""
     write_run(tmp_path / "a")
     manifest = {
         "endpoint": {"name": "b"},

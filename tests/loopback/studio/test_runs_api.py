@@ -47,7 +47,7 @@ def a_case(name: str, **fields: Any) -> Case:
 
 
 def write_run(folder: Path) -> None:
-    """A run of three turns, one of which failed, with scores of the others."""
+    """A run of three turns, one failed, and scores of the others."""
     with RunWriter.create(folder, {"endpoint": {"name": "made up"}, "turns": 3}) as writer:
         first = a_case("id_1/target", text="Hello there.")
         writer.commit(spoken_turn(first, TurnPlan(first_byte_ms=900), user=tone(800, hz=1000), repeat=1))

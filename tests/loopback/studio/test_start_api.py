@@ -1,4 +1,4 @@
-"""Runs that a page starts: real commands, stopped and resumed."""
+"""Runs started from a page: real commands, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def test_a_body_that_is_no_run_file_is_refused(tmp_path: Path, body: objec
 
 
 async def assert_busy(folder: Path, reason: str) -> None:
-    """Check that a studio of the folder starts no run, for this reason."""
+    """Check that a studio of the folder refuses to start a run, for this reason."""
     async with studio(folder, parts=[start_api.add_routes]) as browser:
         status, refused = await send(browser, "/api/start", SETTINGS)
         assert (status, refused["error"]["kind"]) == (409, "busy")

@@ -73,7 +73,7 @@ async def page(browser: aiohttp.ClientSession, mode: str | None = None) -> Async
 async def page_of_several(
     browser: aiohttp.ClientSession, *more: Json, blind: bool = False
 ) -> AsyncIterator[tuple[Stranger, Json]]:
-    """A page that talks to the reference endpoint and to others at once, and what the studio answered."""
+    """A page that talks to the reference endpoint and others simultaneously, and the studio's answer."""
     client = Stranger("talk")
     try:
         body = {"offer": await client.offer(), "more_endpoints": list(more), "blind": blind}
@@ -215,7 +215,7 @@ async def test_a_page_closed_while_connecting_blocks_no_other(tmp_path: Path) ->
     async with reference() as address, at(tmp_path, address) as browser:
         status, _ = await post(browser, {"offer": await left.offer()})
         assert status == 200
-        await left.close()  # its browser cannot report it
+        await left.close()  # the page's browser cannot report it
         async with page(browser):
             pass
         await is_free(browser)

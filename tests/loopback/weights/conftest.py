@@ -10,7 +10,7 @@ import pytest
 from live_eval.weights import FOLDER_VARIABLE
 from tests.loopback.weights.publisher import Publisher, serve
 
-CONTENT = bytes(range(251)) * 20_000  # 5 MB, and no two parts of it alike by accident
+CONTENT = bytes(range(251)) * 20_000  # 5 MB; the prime period makes aligned blocks differ
 
 
 @pytest.fixture

@@ -26,17 +26,17 @@ class Asked:
 
 @dataclass
 class Publisher:
-    """What the server does.
+    """The behaviour of the server.
 
     Args:
         files: Content by path.
-        cuts: How many bytes of the body each of the next requests brings before the connection closes.
-        statuses: With what the next requests are answered instead.
-        ranges: Whether it knows ranges.
-        stalls: Whether it sends half and then nothing.
-        moved_to: Where it points to instead.
-        headers: Further headers.
-        states_length: Whether it says how long the body is.
+        cuts: Number of body bytes sent for each of the next requests before the connection closes.
+        statuses: HTTP statuses of the next responses.
+        ranges: Whether range requests are supported.
+        stalls: Whether it stalls after half of the body.
+        moved_to: Target of a redirect.
+        headers: Additional headers.
+        states_length: Whether responses have a Content-Length.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Publisher:
         if self.cuts:
             cut = self.cuts.pop(0)
             request.wfile.write(body[:cut])
-            # What a client has not taken in when the connection ends is lost.
+            # Data that the client has not read when the connection ends is lost.
             self.over.wait(0.2 if cut else 0)
             request.close_connection = True
             return

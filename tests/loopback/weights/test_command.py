@@ -15,14 +15,14 @@ from live_eval.judging import JudgeKind, JudgeSpec, Need, OptionSpec, OutputSpec
 from live_eval.registry import JUDGES, Plugin
 from tests.loopback.weights.publisher import Publisher, hub_spec, sha256
 
-CONTENT = bytes(range(251)) * 20_000  # 5 MB, and no two parts of it alike by accident
+CONTENT = bytes(range(251)) * 20_000  # 5 MB; the prime period makes aligned blocks differ
 
 
 TOKEN = "hf_neverprinted5e4f1b"
 
 
 class Stranger:
-    """Takes any weights but one."""
+    """Accepts all weights except one."""
 
     def __init__(self, *, weights: str) -> None:
         if Path(weights).read_bytes() == b"another's":
@@ -31,7 +31,7 @@ class Stranger:
 
 @pytest.fixture
 def judges(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> JudgeSpec:
-    """Only a stranger's judge, whose weights lie on a hub with a login in its address."""
+    """A single third-party judge, whose weights are on a hub with credentials in its URL."""
     toy = hub_spec(publisher)
     judge = JudgeSpec(
         name="stranger",

@@ -20,7 +20,7 @@ from live_eval.weights import WeightsFile, find_weights
 from live_eval.weights.fetching import HUB, check_redirect, fetch_weights, published_at
 from tests.loopback.weights.publisher import Publisher, hub_spec, serve, sha256, spec
 
-CONTENT = bytes(range(251)) * 20_000  # 5 MB, and no two parts of it alike by accident
+CONTENT = bytes(range(251)) * 20_000  # 5 MB; the prime period makes aligned blocks differ
 
 
 OTHER = CONTENT[::-1]
@@ -30,7 +30,7 @@ TOKEN = "hf_neverprinted5e4f1b"
 
 
 class Hasty(SystemClock):
-    """Waits for nothing, and remembers for how long it should have."""
+    """A clock that does not wait, and records the requested delays."""
 
     def __init__(self) -> None:
         self.waited_s: list[float] = []
@@ -245,7 +245,7 @@ def test_a_token_is_sent_only_to_the_hub(publisher: Publisher, monkeypatch: pyte
         assert fetch_weights(hub_spec(publisher)).path.read_bytes() == CONTENT
         assert [asked.token for asked in hub.asked] == [f"Bearer {TOKEN}"]
         assert [asked.token for asked in publisher.asked] == [None]
-        # Addresses elsewhere never see it.
+        # Other hosts never receive it.
         fetch_weights(spec(publisher), again=True)
         assert [asked.token for asked in publisher.asked] == [None, None]
     finally:
@@ -260,7 +260,7 @@ def test_the_hash_that_the_hub_states_is_checked(
     publisher.headers["X-Linked-ETag"] = f'"{sha256(OTHER)}"'
     with pytest.raises(JudgeError, match=f"expected SHA-256 {sha256(OTHER)}"):
         fetch_weights(hub_spec(publisher))
-    publisher.headers["X-Linked-ETag"] = '"a1b2c3"'  # of a small file, git's own
+    publisher.headers["X-Linked-ETag"] = '"a1b2c3"'  # for a small file, git's own hash
     assert fetch_weights(hub_spec(publisher)).sha256 == sha256(CONTENT)
 
 
@@ -274,7 +274,7 @@ def test_a_mirror_must_have_an_address() -> None:
         published_at(file, {"HF_ENDPOINT": "mirror"})
 
 
-# Servers that want more than to send a file.
+# Servers that require more than a request.
 
 
 def test_files_whose_sum_exceeds_the_weights_are_deleted(publisher: Publisher, folder: Path) -> None:

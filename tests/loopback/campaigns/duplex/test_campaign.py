@@ -81,7 +81,7 @@ async def held(
 
 
 async def outcomes(folder: Path) -> dict[str, list[dict[str, int]]]:
-    """The outcomes of each run of a campaign, condition by condition."""
+    """Return the outcomes of each run of a campaign, condition by condition."""
     summary = await asyncio.to_thread(lambda: duplex_summary(read_duplex(folder)).as_json())
     assert summary["complete"]
     found: dict[str, list[dict[str, int]]] = {}

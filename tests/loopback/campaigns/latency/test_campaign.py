@@ -59,7 +59,7 @@ CALIBRATION = KeptCalibration(
 
 
 class Silent(Observer):
-    """An observer that keeps the points."""
+    """An observer that stores the measured conditions."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -111,7 +111,7 @@ async def turns_of(run: Path) -> list[TurnRecord]:
 
 
 def speak_on(manifest: Path, ms: int) -> None:
-    """Extend the speech of the first case beyond its mark, which the endpoint takes as the end."""
+    """Extend the speech of the first case beyond its mark, which the endpoint treats as the end."""
     row = json.loads(manifest.read_text().splitlines()[0])
     audio, _ = soundfile.read(manifest.with_name(row["audio"]), dtype="int16")
     going_on = np.concatenate((audio, np.resize(audio // 2, ms * RATE // 1000)))
@@ -205,8 +205,8 @@ async def test_refused_turns_fail_and_delay_no_later_start(
         }
         outcome = await held(tmp_path / "c", config=settings, **plan)
     assert outcome.failed > 3
-    # Each turn is dialled once. If no session is left to show that the endpoint is up, a refused turn is
-    # dialled again as a test only: the refusal counts.
+    # Each turn is dialled once. If no other session can show that the endpoint is up, a refused turn is
+    # dialled again only as a test: the refusal counts.
     assert next(dialled) <= 2 + 16 + MISSES_OF_OUTAGE
     turns = await turns_of(tmp_path / "c" / "c8")
     assert len(turns) == 16
@@ -406,7 +406,7 @@ async def test_an_unsustainable_load_stops_the_campaign(
 
 
 class Impatient(Silent):
-    """An observer that asks the campaign to stop when a step begins: between two points."""
+    """An observer that asks the campaign to stop when a step begins: between two conditions."""
 
     def __init__(self, at: str) -> None:
         super().__init__()
@@ -524,7 +524,7 @@ async def test_a_point_with_missing_turns_is_not_finished(
     assert json.loads((tmp_path / "c" / CAMPAIGN_FILE).read_text())["complete"]
 
 
-@pytest.mark.slow  # a recogniser reads every recording
+@pytest.mark.slow  # a recogniser transcribes every recording
 def test_recordings_with_an_uncertain_end_are_left_out(manifest: Path, tmp_path: Path) -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, 2 * RATE).astype(np.float32)
     soundfile.write(manifest.parent / "noise.wav", noise, RATE)

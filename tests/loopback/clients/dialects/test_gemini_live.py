@@ -63,8 +63,8 @@ class Google:
     """Imitates the service: the first connection sends goAway, the next one answers the turn.
 
     Args:
-        handle: The handle given at the start, or None to give no handle.
-        early: Whether the first connection closes at once, before the client can move.
+        handle: Handle sent at the start; None to send none.
+        early: Whether the first connection closes immediately, before the client can switch connections.
         resumes: Whether the handle is accepted.
     """
 

@@ -1,4 +1,4 @@
-"""A check that WebRTC connections leave nothing behind."""
+"""Check that WebRTC connections release everything."""
 
 from __future__ import annotations
 

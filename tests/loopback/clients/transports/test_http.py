@@ -130,7 +130,7 @@ async def test_request_and_response() -> None:
 
 
 async def test_events_arrive_one_by_one_each_with_its_stamp() -> None:
-    """Each event arrives before the next one is sent, and its stamp lies between them."""
+    """Each event arrives before the next one is sent, and is stamped between the two."""
     clock = SystemClock()
     taken, sent_ns = asyncio.Event(), []
 

@@ -135,7 +135,7 @@ async def test_a_candidate_of_an_unknown_connection_is_ignored() -> None:
 
 
 async def test_a_signal_that_cannot_be_handled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends the session instead of leaving it without signals."""
+    """The error ends the session, which would otherwise continue without signals."""
 
     async def broken(self: Any, trickle: Any) -> None:
         raise KeyError("a defect")
@@ -156,7 +156,7 @@ async def test_a_signal_that_cannot_be_handled(monkeypatch: pytest.MonkeyPatch) 
 async def test_candidates_may_follow_their_description(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As LiveKit's server does: candidates in messages of their own, also one that nobody can use."""
+    """Like LiveKit's server, send candidates in separate messages, including an unusable one."""
     tell = rooms.RoomParticipant.tell
 
     async def trickling(self: Any, kind: str, **content: Any) -> int:

@@ -86,7 +86,7 @@ async def message(transport: WebRtcTransport) -> Arrival:
 
 
 async def in_time(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for reports: aiortc sends them at random 0.5 to 1.5 s apart, a round trip takes one each way."""
+    """Wait for reports, which aiortc sends 0.5 to 1.5 s apart; a round trip needs one in each direction."""
     async with asyncio.timeout(10):
         while not await is_so():  # noqa: ASYNC110  # aiortc has no event for a report
             await asyncio.sleep(0.05)
@@ -215,7 +215,7 @@ async def test_without_a_channel_the_track_alone_connects() -> None:
 
 
 async def test_the_tap_sees_a_packet_before_aiortc_and_stamps_its_datagram() -> None:
-    """Fails if aiortc or aioice no longer pass packets through the tapped method."""
+    """The tapped method still receives all packets of aiortc and aioice."""
     handled: list[int] = []
     clock = SystemClock()
     peer = Peer()

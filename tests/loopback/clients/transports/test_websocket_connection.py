@@ -257,7 +257,7 @@ async def test_the_close_reason_is_read_after_a_failed_write() -> None:
 
 @contextlib.contextmanager
 def sending_thread(tls: ssl.SSLContext | None) -> Iterator[tuple[int, list[int]]]:
-    """Serve one client from a thread: one message after 50 ms. Yield the port and when it was sent."""
+    """Serve one client from a thread: one message after 50 ms. Yield the port and the send time."""
     sent_ns: list[int] = []
 
     def serve_one() -> None:

@@ -81,7 +81,7 @@ async def refusal(to: Dial, timeout_s: float = 5.0) -> ConnectError:
 
 
 async def burst(messages: int, handling_s: float) -> tuple[list[int], int, int]:
-    """Return the stamps of a burst, when its first message was returned, and when all were handled."""
+    """Return a burst's stamps, the time of its first message's return, and the time all were handled."""
 
     async def shoot(connection: ServerConnection) -> None:
         frame = b"\x81\x7e\x04\x00" + b"x" * 1024

@@ -28,7 +28,7 @@ ADVBENCH = "advbench/test-00000-of-00001.parquet"
 
 
 class Hasty(SystemClock):
-    """Waits for nothing."""
+    """A clock that does not wait."""
 
     async def sleep_until(self, at_ns: int) -> None:
         return

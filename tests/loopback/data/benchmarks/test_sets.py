@@ -1,4 +1,4 @@
-"""Every benchmark, in its exact layout, over the built-in endpoint to its scores with intervals."""
+"""Run and score every benchmark, in its exact layout, with the built-in endpoint."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def invoke(*arguments: object) -> str:
 
 @pytest.fixture
 def added(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A benchmark with the published layout, added by its name."""
+    """Add a benchmark with the published layout by its name."""
     name = str(request.param)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

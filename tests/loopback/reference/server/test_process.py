@@ -1,4 +1,4 @@
-"""The reference endpoint in a process of its own, and its command."""
+"""The reference endpoint in a separate process, and its command."""
 
 import asyncio
 import contextlib
@@ -88,7 +88,7 @@ async def test_a_killed_endpoint_is_restarted_at_its_address(tmp_path: Path) -> 
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """Listen at an address as soon as the process that did has ended."""
+    """Listen at an address as soon as its previous listener has ended."""
     while True:
         with contextlib.suppress(OSError):
             return socket.create_server((host, port))

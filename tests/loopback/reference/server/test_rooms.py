@@ -1,4 +1,4 @@
-"""The reference endpoint's LiveKit rooms: who is admitted, and what the agent does."""
+"""The reference endpoint's LiveKit rooms: admission, and the agent's behaviour."""
 
 import asyncio
 import base64
@@ -42,7 +42,7 @@ class Client:
     """A participant that sends no audio.
 
     Args:
-        dialect: Its dialect, which subscribes to the agent.
+        dialect: The dialect, which subscribes to the agent.
         transport: Its connection.
     """
 

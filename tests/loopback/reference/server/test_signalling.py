@@ -24,7 +24,7 @@ from tests.support.serving import reference
 SESSION = {"type": "realtime", "instructions": "Be brief."}
 MANUAL = {"type": "realtime", "audio": {"input": {"turn_detection": None}}}
 TONE = 5_000
-"""What nothing but the reply's tone exceeds."""
+"""A level that only the reply's tone exceeds."""
 
 
 class Served:

@@ -76,7 +76,7 @@ TOY = JudgeSpec(
 
 
 class Shelf:
-    """Keeps answers in memory."""
+    """A cache of answers in memory."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Mapping[str, Any]] = {}
@@ -142,7 +142,7 @@ def kindness(value: int) -> Answer:
 
 @dataclass
 class Server:
-    """Gives the scripted responses in order, then good ones."""
+    """A server that sends the scripted responses in order, then valid ones."""
 
     answers: list[Answer] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)

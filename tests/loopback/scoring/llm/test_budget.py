@@ -73,7 +73,7 @@ async def test_calls_stop_at_the_budget(server: Server, concurrency: int) -> Non
 
 
 async def test_calls_at_once_do_not_overshoot_together(server: Server) -> None:
-    """If a limit depends on answer length, the first call runs alone; the others reserve what it used."""
+    """If a limit depends on the answer's length, the first call runs alone; others reserve what it used."""
     server.hold = asyncio.Event()
     budget = Budget(max_tokens=3_000)
     async with driver(server, budget=budget, concurrency=8) as llm:

@@ -246,7 +246,7 @@ async def test_refusing_an_unsent_parameter_is_an_error(server: Server) -> None:
 
 
 async def test_geminis_errors_are_understood(server: Server) -> None:
-    """Its OpenAI-compatible address answers with a list and gives the retry delay in the body."""
+    """Gemini's OpenAI-compatible address answers with a list, with the retry delay in the body."""
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}]
     body = [{"error": {"code": 429, "message": "Resource has been exhausted", "details": details}}]
     clock = SkippingClock()
