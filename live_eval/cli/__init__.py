@@ -37,7 +37,7 @@ GROUPS = {
         "doctor": "Test whether an endpoint hears the user.",
         "calibrate": "Measure live-eval's own timing error against known times.",
     },
-    "Look": {
+    "Inspect": {
         "show": "Print the summary of a run.",
         "report": "Write a report on runs as HTML, Markdown, CSV or JSON.",
         "studio": "View runs, listen to them and compare them in the browser.",
@@ -118,8 +118,17 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 def cli() -> None:
     """Run spoken conversations with realtime speech models, time them, and score the replies.
 
-    RUN is a run folder; @1 or latest selects the newest run in recordings/, @2 the second newest. Durations
-    are written as 15, 15s, 500ms or 10m.
+    `live-eval COMMAND --help` shows the command's flags, with examples. RUN is a run folder; @1 or latest
+    selects the newest run in recordings/, @2 the second newest. Durations are written as 15, 15s, 500ms or
+    10m.
+
+    Examples:
+
+    \b
+      live-eval run reference
+      live-eval run openai --data PATH/TO/EchoMind --limit 20
+      live-eval show latest
+      live-eval studio
 
     Exit status: 0 success; 1 error on this machine; 2 wrong usage or missing requirements; 3 turns or
     judgements failed; 4 an assertion failed; 130 interrupted.

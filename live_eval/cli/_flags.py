@@ -139,14 +139,8 @@ def campaign_options(
         if isinstance(option := shared[key], click.Option):
             option.help = f"{text}  [{key}]"
     return [
-        Option(
-            ["--drift-turns", "sentinel_turns"],
-            aliases=("--sentinel-turns",),
-            type=click.IntRange(0),
-            default=drift_turns,
-            show_default=True,
-            help="Number of turns in each drift check (start, middle and end); 0 disables the checks.",
-        ),
+        # a campaign's warm sessions, drift checks and stimuli have no earlier turns
+        *(option for key, option in shared.items() if key not in (*excluded, "turns.history")),
         click.Option(
             ["--out"],
             type=click.Path(path_type=Path, file_okay=False),
@@ -158,8 +152,14 @@ def campaign_options(
             help="Continue the campaign in --out (latest: the newest); completed runs are kept.",
         ),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON with stable keys."),
-        # a campaign's warm sessions, drift checks and stimuli have no earlier turns
-        *(option for key, option in shared.items() if key not in (*excluded, "turns.history")),
+        Option(
+            ["--drift-turns", "sentinel_turns"],
+            aliases=("--sentinel-turns",),
+            type=click.IntRange(0),
+            default=drift_turns,
+            show_default=True,
+            help="Number of turns in each drift check (start, middle and end); 0 disables the checks.",
+        ),
     ]
 
 

@@ -84,6 +84,12 @@ def command(
     Win rates and Bradley–Terry ratings have intervals over scripts. Ratings from human votes are printed
     separately, next to the judge's or, with --no-judge, alone.
 
+    Examples:
+
+    \b
+      live-eval arena RUN RUN
+      live-eval arena RUN RUN --votes votes.csv --no-judge
+
     Exit status: 0; 3 if the judge failed on a pair; 2 if the judge cannot run here, or for wrong usage.
     """
     from live_eval import registry

@@ -42,17 +42,6 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("judge")
 @click.argument("run", type=_options.RUN, required=False)
 @click.option(
-    "--data",
-    metavar="NAME",
-    help="Instead of a run, use published replies with people's ratings: vstyle (data add vstyle --path).",
-)
-@click.option(
-    "--parts",
-    metavar="A,B,…",
-    help="Run only these parts: consistency, order, sensitivity, agreement, against. Default: all that "
-    "apply.",
-)
-@click.option(
     "--repeats", type=click.IntRange(2, 100), default=3, show_default=True, help="Judgements per turn."
 )
 @click.option(
@@ -63,7 +52,6 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Maximum number of turns to use, spread evenly over scripts (with --data, drawn at random); "
     "0 for all.",
 )
-@_options.seed_option
 @click.option("--labels", type=_FILE, metavar="FILE", help="CSV file of human scores: turn_id, score, …")
 @click.option(
     "--against", metavar="JUDGE", help="Another judge to compare with; it must have scored the run."
@@ -74,6 +62,18 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="RUN",
     help="For pairwise judges: compare with this run of the same cases instead of the reference replies.",
 )
+@click.option(
+    "--data",
+    metavar="NAME",
+    help="Instead of a run, use published replies with people's ratings: vstyle (data add vstyle --path).",
+)
+@click.option(
+    "--parts",
+    metavar="A,B,…",
+    help="Run only these parts: consistency, order, sensitivity, agreement, against. Default: all that "
+    "apply.",
+)
+@_options.seed_option
 @click.option(
     "--again", is_flag=True, help="Repeat model calls instead of reusing results from earlier audits."
 )
@@ -101,6 +101,12 @@ def command(
     with people (agreement, with --labels) and with another judge (against, with --against). The result is
     stored with the scores and shown in reports. With --data, only agreement with people is measured, and the
     result is only printed.
+
+    Examples:
+
+    \b
+      live-eval audit dnsmos latest
+      live-eval audit rubric latest --labels people.csv --against ves
 
     Exit status: 0; 3 if the judge failed on a turn; 2 if it cannot run here, or for wrong usage.
     """

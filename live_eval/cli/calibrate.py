@@ -73,6 +73,12 @@ def command(
     transport's default client. Later runs on this machine report the stored error and its date, for the same
     transport and number of processes at the nearest load.
 
+    Examples:
+
+    \b
+      live-eval calibrate --concurrency 16
+      live-eval calibrate --transport webrtc
+
     Exit status: 0 if every turn was compared, 3 if some failed.
     """
     from live_eval.calibrate import CalibrationPlan, calibrate, client_for

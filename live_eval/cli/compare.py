@@ -58,6 +58,12 @@ def command(
     permutation test over scripts, Holm-corrected over all metrics of all runs. If runs differ only in the
     prompt, the best prompt is reported too.
 
+    Examples:
+
+    \b
+      live-eval compare RUN RUN
+      live-eval compare RUN RUN --metric C4 --metric voice_to_voice
+
     Exit status: 0; 2 if the runs cannot be compared.
     """
     from live_eval.analysis.comparison.prompts import prompt_sensitivity

@@ -36,6 +36,12 @@ def command(run: Path, by_words: bool | None, seed: int, as_json: bool) -> None:
 
     RUN must contain each script in several styles, and each recording at least twice (--repeat 2).
     Differences between styles are compared with differences between repeats.
+
+    Examples:
+
+    \b
+      live-eval run openai --repeat 3 --prompt no
+      live-eval cue-sensitivity latest
     """
     found, missing = measured_sensitivity(run, by_words=by_words, seed=seed)
     if missing:

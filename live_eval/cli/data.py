@@ -14,7 +14,14 @@ __all__ = ["command"]
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Inspect data sets, and add other benchmarks."""
+    """Inspect data sets, and add other benchmarks.
+
+    Examples:
+
+    \b
+      live-eval data check PATH/TO/EchoMind
+      live-eval data add voicebench/openbookqa
+    """
 
 
 @command.command("check")
@@ -60,6 +67,12 @@ def _check(
     PATH is EchoMind's root folder, its data_synthesis or data_human, a manifest (JSONL, CSV, TSV), a folder
     of recordings, a benchmark from `live-eval data list`, or the name sample or sample-dialogues.
 
+    Examples:
+
+    \b
+      live-eval data check PATH/TO/EchoMind
+      live-eval data check mine.jsonl --map text=script.en
+
     Exit status: 0 if every file can be read, 3 if not or if a benchmark's files differ from those that were
     added, 2 if PATH is not a data set.
     """
@@ -71,7 +84,13 @@ def _check(
 @command.command("list")
 @_options.json_option
 def _list(as_json: bool) -> None:
-    """List the other benchmarks that live-eval reads, with licences, and show which are on this machine."""
+    """List the other benchmarks that live-eval reads, with licences, and show which are on this machine.
+
+    Examples:
+
+    \b
+      live-eval data list
+    """
     from live_eval.cli._data_command import list_command
 
     list_command(as_json)
@@ -101,6 +120,12 @@ def _add(name: str, path: Path | None, again: bool, noncommercial: bool) -> None
     NAME is a name from `live-eval data list`. The files are downloaded at a pinned revision and stay in their
     published layout; nothing is converted. Interrupted downloads resume. HF_ENDPOINT replaces
     https://huggingface.co; a token in HF_TOKEN is sent only there.
+
+    Examples:
+
+    \b
+      live-eval data add voicebench/openbookqa
+      live-eval data add sd-eval --path FOLDER --noncommercial
     """
     from live_eval.cli._data_command import add_command
 

@@ -59,6 +59,12 @@ def command(
     and prints the share of correct answers with its interval. Other options, such as --base-url and --model,
     are those of `live-eval run`.
 
+    Examples:
+
+    \b
+      live-eval data add big-bench-audio
+      live-eval doctor openai
+
     Exit status: 0 if the endpoint hears the user, 3 if it does not or if that is unclear, 2 for wrong usage.
     """
     from live_eval.analysis.audio_path import check_audio_path

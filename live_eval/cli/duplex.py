@@ -43,6 +43,11 @@ def _compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two campaigns, paired by trial.
 
     FIRST and SECOND are folders of duplex campaigns. Differences are SECOND minus FIRST.
+
+    Examples:
+
+    \b
+      live-eval duplex compare recordings/before recordings/after
     """
     from live_eval.cli._duplex_command import compare_command
 
@@ -84,6 +89,13 @@ _measure = Command(
 
     `live-eval duplex ENDPOINT` is short for this command. `live-eval duplex compare` compares two campaigns.
 
+    Examples:
+
+    \b
+      live-eval duplex openai --probe barge-in
+      live-eval duplex openai --assert 'barge_in.passed >= 90%'
+      live-eval duplex compare recordings/before recordings/after
+
     Exit status: 0; 4 if an assertion failed; 3 if sessions failed; 2 for wrong usage.""",
 )
 
@@ -93,5 +105,11 @@ command = CommandGroup(
     commands=[_measure, _compare],
     help="""Measure how an endpoint takes turns, or compare two measurements.
 
-    `live-eval duplex ENDPOINT` is short for `live-eval duplex measure ENDPOINT`.""",
+    `live-eval duplex ENDPOINT` is short for `live-eval duplex measure ENDPOINT`.
+
+    Examples:
+
+    \b
+      live-eval duplex openai --probe barge-in
+      live-eval duplex compare recordings/before recordings/after""",
 )

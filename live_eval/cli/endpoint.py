@@ -210,6 +210,12 @@ def command(
     twilio                              ws://127.0.0.1:8765/media-stream
 
     Once ready, it prints one line of JSON with the port and these addresses.
+
+    Examples:
+
+    \b
+      live-eval endpoint --delay-ms 200
+      live-eval endpoint --fault reset:1.2s@share=10%
     """
     if as_json and not list_faults:
         raise UsageError("--json requires --list-faults")

@@ -58,6 +58,12 @@ def command(name: str | None, as_json: bool) -> None:
     """List endpoints, or show one in detail.
 
     The --base-url flag of `run` replaces the default URL, and is required if there is none.
+
+    Examples:
+
+    \b
+      live-eval endpoints
+      live-eval endpoints openai
     """
     from live_eval.registry import CLIENTS, client, find_plugins
 

@@ -33,6 +33,12 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     milliseconds, marks, scores (or reasons why they are missing), texts, responses and judgements. jsonl and
     csv are text, parquet is one table, hf is a folder with audio for Hugging Face's datasets.load_dataset,
     and inspect is a log for inspect_ai and its viewer (.eval or .json).
+
+    Examples:
+
+    \b
+      live-eval export latest -o turns.csv
+      live-eval export latest --format hf -o my-dataset
     """
     from live_eval.analysis.summary.run_summary import unfinished
     from live_eval.export.arrow import write_parquet

@@ -42,6 +42,13 @@ def command(
 
     With --to, the proxy impairs any client of that HTTP or WebSocket endpoint: give the client the printed
     URL instead of the endpoint's. Ctrl-C stops the proxy.
+
+    Examples:
+
+    \b
+      live-eval impair --list
+      live-eval impair loss=5%,burst=3
+      live-eval impair delay=100ms,jitter=20ms --to https://api.openai.com
     """
     if lists == bool(specs):
         raise UsageError("expected either --list or impairments")

@@ -40,7 +40,14 @@ _DETAILS = {
 @click.argument("name", required=False)
 @_options.json_option
 def command(name: str | None, as_json: bool) -> None:
-    """List judges and whether they run here, or show one in detail."""
+    """List judges and whether they run here, or show one in detail.
+
+    Examples:
+
+    \b
+      live-eval judges
+      live-eval judges dnsmos
+    """
     from live_eval.registry import JUDGES, find_plugins, judge
 
     if name is not None:

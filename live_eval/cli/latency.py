@@ -55,12 +55,6 @@ command = Command(
             "An open loop also measures latencies from the intended start.",
         ),
         click.Option(
-            ["--processes", "turns__processes"],
-            type=click.IntRange(0, 64),
-            help="Number of processes that run the sessions; 0 for the main process. Default: "
-            "depends on the number of sessions and cores.",
-        ),
-        click.Option(
             ["--input-s"],
             default="",
             metavar="DURATION,…",
@@ -86,18 +80,24 @@ command = Command(
             "with each detector. The other conditions use only the first detector.",
         ),
         click.Option(
-            ["--uncertain"],
-            is_flag=True,
-            help="Also run recordings whose end of speech is uncertain; their turns have no latency.",
-        ),
-        click.Option(
             ["--assert", "asserts"],
             multiple=True,
             metavar="EXPRESSION",
             help="Check a metric of each condition, such as 'voice_to_voice.p95 < 1200ms'; repeatable.",
         ),
-        price_option("the cost of a minute"),
         *campaign_options(_OWN, drift_turns=8),
+        click.Option(
+            ["--uncertain"],
+            is_flag=True,
+            help="Also run recordings whose end of speech is uncertain; their turns have no latency.",
+        ),
+        price_option("the cost of a minute"),
+        click.Option(
+            ["--processes", "turns__processes"],
+            type=click.IntRange(0, 64),
+            help="Number of processes that run the sessions; 0 for the main process. Default: "
+            "depends on the number of sessions and cores.",
+        ),
     ],
     help="""Measure an endpoint's latency under controlled load.
 
@@ -105,6 +105,12 @@ command = Command(
     combination is a condition, and each condition is stored as an ordinary run in the campaign folder. Failed
     turns are counted and not retried. If this machine cannot sustain the load, the command stops and reports
     the load reached.
+
+    Examples:
+
+    \b
+      live-eval latency openai --turns 60 --concurrency 1,4,16
+      live-eval latency openai --assert 'voice_to_voice.p95 < 1200ms'
 
     Exit status: 0; 4 if an assertion failed; 3 if turns failed or the load was not reached; 2 for
     wrong usage; 130 if interrupted.""",

@@ -43,6 +43,12 @@ def command(
     output has three tables (understanding and reasoning; the speech of responses; their text) with your runs,
     their intervals and the published rows, and breakdowns by question type and by attribute. Without --out
     and --format, the tables are also printed.
+
+    Examples:
+
+    \b
+      live-eval leaderboard latest
+      live-eval leaderboard RUN RUN -o tables.tex
     """
     from live_eval.report.leaderboard import build_benchmark_board, build_board, render
 

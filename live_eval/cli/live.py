@@ -59,14 +59,24 @@ command = Command(
     callback=_live,
     params=[
         click.Argument(["endpoints"], nargs=-1, metavar="[ENDPOINT]..."),
-        click.Option(["--list-devices", "lists"], is_flag=True, help="List audio devices, and exit."),
+        click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(
-            ["--loopback-test"],
+            ["--score"],
             is_flag=True,
-            help="Measure the delay of the audio devices with chirps, store it for later runs, and exit.",
+            help="Score each reply after it ends, without delaying the next one, using judges that need "
+            "neither torch nor anything besides the reply; --judges selects others.",
         ),
-        click.Option(["--microphone"], metavar="NAME", help="Number or partial name of the input device."),
-        click.Option(["--loudspeaker"], metavar="NAME", help="Number or partial name of the output device."),
+        click.Option(
+            ["--judges", "judges__names"],
+            metavar="A,B,…",
+            help="Score each turn with these judges of `live-eval judges`, in a low-priority process.",
+        ),
+        click.Option(
+            ["--out"],
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Run folder. Default: a new one in recordings/.",
+        ),
+        *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
         click.Option(
             ["--from", "data"],
             metavar="DATA",
@@ -88,30 +98,20 @@ command = Command(
             metavar="NAME",
             help="Name of the performer, who has agreed to be recorded. Default: ask.",
         ),
-        click.Option(["--half-duplex"], is_flag=True, help="Mute the microphone during replies."),
         click.Option(
             ["--blind"],
             is_flag=True,
             help="With several endpoints, shuffle them and show letters instead of names until the end.",
         ),
+        click.Option(["--microphone"], metavar="NAME", help="Number or partial name of the input device."),
+        click.Option(["--loudspeaker"], metavar="NAME", help="Number or partial name of the output device."),
+        click.Option(["--list-devices", "lists"], is_flag=True, help="List audio devices, and exit."),
         click.Option(
-            ["--score"],
+            ["--loopback-test"],
             is_flag=True,
-            help="Score each reply after it ends, without delaying the next one, using judges that need "
-            "neither torch nor anything besides the reply; --judges selects others.",
+            help="Measure the delay of the audio devices with chirps, store it for later runs, and exit.",
         ),
         click.Option(["--plain"], is_flag=True, help="Print plain lines, as without a terminal."),
-        click.Option(
-            ["--out"],
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Run folder. Default: a new one in recordings/.",
-        ),
-        click.Option(
-            ["--judges", "judges__names"],
-            metavar="A,B,…",
-            help="Score each turn with these judges of `live-eval judges`, in a low-priority process.",
-        ),
-        *(option for table in _KEYS for option in table_options(table) if _offered(table, option)),
     ],
     help="""Talk to ENDPOINT with a microphone and loudspeakers, or to two to four endpoints at once.
 
@@ -120,6 +120,13 @@ command = Command(
     half-duplex; r reconnects; q quits. With several endpoints (or run files), 1 to 4 choose which one you
     hear, 0 plays all in turn, and v followed by a number votes (v0: tie). Needs the extra `mic` and
     PortAudio.
+
+    Examples:
+
+    \b
+      live-eval live reference
+      live-eval live openai gemini-live --half-duplex
+      live-eval live --loopback-test
 
     Exit status: 0; 2 if a device or the endpoint failed.""",
 )

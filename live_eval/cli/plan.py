@@ -65,6 +65,11 @@ def command(
     With two runs, the variance of their difference is estimated from its spread over scripts. With one run,
     the correlation between runs is assumed; repetitions give a lower bound on the variance.
 
+    Examples:
+
+    \b
+      live-eval plan --detect 0.2 --metric C4 --from RUN --and RUN
+
     Exit status: 0; 2 if the runs do not allow an estimate.
     """
     from live_eval.analysis.comparison.series import read_runs

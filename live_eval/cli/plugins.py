@@ -14,7 +14,13 @@ __all__ = ["command"]
 @click.command(cls=Command)
 @json_option
 def command(as_json: bool) -> None:
-    """List plugins, and report broken ones."""
+    """List plugins, and report broken ones.
+
+    Examples:
+
+    \b
+      live-eval plugins
+    """
     from live_eval.registry import CLIENTS, JUDGES, find_plugins, package_clashes
 
     rows = [

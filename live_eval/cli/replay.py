@@ -32,6 +32,12 @@ def command(run: Path, turn_id: str | None, endpoint: str | None, as_json: bool)
     through the same dialect at the recorded times, without network or key. The messages sent, the events, and
     the turn's responses, transcripts, failure and latencies are compared with the stored ones.
 
+    Examples:
+
+    \b
+      live-eval run openai --limit 2 --record-wire
+      live-eval replay latest
+
     Exit status: 0 if all are equal, 3 if something differs.
     """
     from live_eval.cassettes.replay import replay_file, replay_run

@@ -60,6 +60,13 @@ def command(
     For a latency campaign, latency.html is written, and report.html for each of its runs. For a duplex
     campaign, duplex.html is written; for two duplex campaigns, a page that compares them. With --format md, a
     campaign's assertions and values are printed.
+
+    Examples:
+
+    \b
+      live-eval report latest
+      live-eval report RUN RUN
+      live-eval report latest --format md
     """
     from live_eval.campaigns.documents import DUPLEX_CAMPAIGN, LATENCY_CAMPAIGN
     from live_eval.cli._progress import Bars

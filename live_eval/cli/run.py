@@ -49,12 +49,18 @@ command = Command(
     ],
     help="""Run conversations with an endpoint and score them.
 
-    Streams the recordings of a data set to an endpoint at the pace of speech, captures the spoken replies
-    with their timing, runs the judges and writes a report. ENDPOINT is one of `live-eval endpoints`. RUNFILE
-    is a TOML file. The brackets after a flag contain its key in this file; flags override the file.
+    Streams recordings to ENDPOINT (see `live-eval endpoints`) at the pace of speech, captures the spoken
+    replies with their timing, runs the judges and writes a report. RUNFILE is a TOML file; the brackets after
+    a flag contain its key in this file, and flags override it.
 
-    Judges that you name must be able to run here. Without --judges, all default judges that can run here are
-    used.
+    Without --judges, all default judges that can run here are used. Judges that you name must be able to run.
+
+    Examples:
+
+    \b
+      live-eval run reference
+      live-eval run openai --data PATH/TO/EchoMind --limit 20
+      live-eval run my.toml --out recordings/friday --resume
 
     Exit status: 0 if every turn was captured, 4 if an assertion failed, 3 if some turns or a judge of
     --judges or --preset failed, 2 for wrong usage.""",

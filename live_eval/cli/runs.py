@@ -29,7 +29,15 @@ _folders = click.argument("folders", nargs=-1, type=_FOLDER)
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """List recorded runs, clean up after killed ones, and delete runs."""
+    """List recorded runs, clean up after killed ones, and delete runs.
+
+    Examples:
+
+    \b
+      live-eval runs list
+      live-eval runs gc --dry-run
+      live-eval runs delete RUN
+    """
 
 
 @command.command("list")
@@ -39,6 +47,11 @@ def _list(folders: tuple[Path, ...], as_json: bool) -> None:
     """List runs and campaigns.
 
     FOLDERS are runs, campaigns, or folders of them; recordings/ by default.
+
+    Examples:
+
+    \b
+      live-eval runs list
     """
     from live_eval.cli._listing import NONE, output_console, plain_table, print_table
 
@@ -74,6 +87,11 @@ def _delete(runs: tuple[Path, ...], yes: bool) -> None:
     Also deletes the cached speech boundaries of recordings that no other run in the same folder uses.
     Damaged runs can be deleted too. Files that live-eval did not write are kept. A run in progress cannot be
     deleted.
+
+    Examples:
+
+    \b
+      live-eval runs delete @1 @2
     """
     chosen = [each for run in runs for each in [_one(run)]]
     for each in chosen:
@@ -103,6 +121,11 @@ def _gc(folders: tuple[Path, ...], dry_run: bool, as_json: bool) -> None:
     """Remove leftovers of killed processes: audio without a turn, temporary files, stale locks.
 
     Runs in progress are skipped. FOLDERS have the same meaning as for `runs list`.
+
+    Examples:
+
+    \b
+      live-eval runs gc --dry-run
 
     Exit status: 0; 3 if a run cannot be read or cleaned up.
     """

@@ -46,6 +46,12 @@ def command(run: Path, again: bool, as_json: bool, cluster__ray: str | None, **f
     version are kept, and missing ones are retried. Judges named with --judges must be able to run here; if
     another judge cannot run, the reason is printed and its scores remain missing.
 
+    Examples:
+
+    \b
+      live-eval score latest --judges nisqa,prosody
+      live-eval score latest --judges rubric --llm-model gpt-4o-mini
+
     Exit status: 0; 3 if a judge failed on a turn or a named judge could not run; 2 for wrong usage.
     """
     from live_eval import registry

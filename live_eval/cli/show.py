@@ -33,6 +33,12 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
     """Print the summary of a run.
 
     RUN is the run folder. The summary of an incomplete run covers the recorded turns.
+
+    Examples:
+
+    \b
+      live-eval show latest
+      live-eval show recordings/friday --json
     """
     from live_eval.analysis.summary.run_summary import summarise
     from live_eval.recording import RunReader, ScoreReader

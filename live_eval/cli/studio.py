@@ -25,17 +25,32 @@ __all__ = ["command"]
 @click.command(cls=Command)
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8770,
-    show_default=True,
-    help="Port; 0 picks a free one.",
+    "--data",
+    multiple=True,
+    metavar="PATH",
+    help="Data set that new runs may use, and whose recordings listening tests may play as reference "
+    "replies: a path, or the name of a benchmark; repeatable. The sample is always available.",
+)
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="NAME=URL",
+    help="Address of an endpoint for Talk and new runs, instead of its default; repeatable. Pages cannot "
+    "set addresses.",
 )
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     help="Address to bind; 0.0.0.0 serves phones and other devices on the network.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8770,
+    show_default=True,
+    help="Port; 0 picks a free one.",
 )
 @click.option(
     "--tls/--no-tls",
@@ -53,21 +68,6 @@ __all__ = ["command"]
     "--certificate-key",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="PEM file with the certificate's private key, if --certificate does not contain it.",
-)
-@click.option(
-    "--endpoint",
-    "endpoints",
-    multiple=True,
-    metavar="NAME=URL",
-    help="Address of an endpoint for Talk and new runs, instead of its default; repeatable. Pages cannot "
-    "set addresses.",
-)
-@click.option(
-    "--data",
-    multiple=True,
-    metavar="PATH",
-    help="Data set that new runs may use, and whose recordings listening tests may play as reference "
-    "replies: a path, or the name of a benchmark; repeatable. The sample is always available.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 def command(
@@ -90,6 +90,12 @@ def command(
     No request leaves the machine. Ctrl-C stops the server.
 
     With --host 0.0.0.0, a terminal also shows the link as a QR code for phones.
+
+    Examples:
+
+    \b
+      live-eval studio
+      live-eval studio recordings --endpoint vllm-omni=ws://127.0.0.1:8000/v1
     """
     import webbrowser
     from urllib.parse import urlencode

@@ -41,7 +41,14 @@ _COLUMNS = {
 
 @click.group(cls=CommandGroup)
 def command() -> None:
-    """Download and list model weights for judges."""
+    """Download and list model weights for judges.
+
+    Examples:
+
+    \b
+      live-eval weights list
+      live-eval weights fetch nisqa
+    """
 
 
 @command.command("list")
@@ -49,6 +56,11 @@ def command() -> None:
 @click.option("--check", "checked", is_flag=True, help="Read the files and verify their hashes.")
 def _list(as_json: bool, checked: bool) -> None:
     """List the weights that judges use, and whether they are installed.
+
+    Examples:
+
+    \b
+      live-eval weights list --check
 
     Exit status with --check: 1 if a file does not match its hash.
     """
@@ -71,6 +83,11 @@ def _fetch(names: tuple[str, ...], again: bool) -> None:
 
     Interrupted downloads resume. HF_ENDPOINT replaces https://huggingface.co; a token in HF_TOKEN is
     sent only there.
+
+    Examples:
+
+    \b
+      live-eval weights fetch nisqa
     """
     from live_eval.weights.fetching import published_at
 
@@ -90,6 +107,11 @@ def _add(name: str, path: Path) -> None:
 
     PATH is the weights file, or the folder that contains all weights files. Nothing is copied. Weights
     without a known hash are verified by loading them with a judge.
+
+    Examples:
+
+    \b
+      live-eval weights add nisqa ~/Downloads/nisqa.tar
     """
     spec = _named(name)
     found = weights_at(path, spec)
@@ -101,7 +123,13 @@ def _add(name: str, path: Path) -> None:
 @command.command("path")
 @click.argument("name", required=False)
 def _path(name: str | None) -> None:
-    """Print the folder of all weights, or the path of NAME."""
+    """Print the folder of all weights, or the path of NAME.
+
+    Examples:
+
+    \b
+      live-eval weights path nisqa
+    """
     click.echo(weights_folder() if name is None else find_weights(_named(name)).path)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,26 @@ def test_commands_run_as_written(page: Path) -> None:
         assert flags.issuperset(_FLAG.findall(code)), code
         if code.startswith("live-eval "):
             check([word for word in code.split()[1:] if word != "--help"], whole=False)
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    """Yield a group and all commands below it."""
+    yield group
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from commands(command) if isinstance(command, click.Group) else [command]
+
+
+def test_help_has_examples_that_run_as_written() -> None:
+    for command in commands(cli):
+        _, _, examples = inspect.cleandoc(command.help or "").partition("Examples:\n")
+        lines = [line for line in examples.splitlines() if line.startswith("  live-eval ")]
+        assert lines, command.name
+        for line in lines:
+            for arguments in calls(line):
+                check(arguments, whole=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
