@@ -1,4 +1,4 @@
-"""A run of every sort of turn, for what reads runs."""
+"""A run with every kind of turn, for tests that read runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MANIFEST: dict[str, Any] = {
 
 
 def plan(number: int) -> TurnPlan:
-    """The plan of turn `number`: 24 in all, of which 2 fail, 3 are uncertain and 1 is flagged."""
+    """Return the plan of turn `number` of 24, of which 2 fail, 3 are uncertain and 1 is flagged."""
     usual = TurnPlan(
         endpointing_ms=200.0 + number, first_byte_ms=400.0 + 10 * number, reply_text=f"I hear you, {number}."
     )
@@ -81,7 +81,7 @@ def write_run(
     finished: bool = True,
     manifest: Mapping[str, Any] = MANIFEST,
 ) -> Path:
-    """Write the run; `slower_ms` moves every first byte."""
+    """Write the run; `slower_ms` delays every first byte."""
     with RunWriter.create(path, manifest) as run:
         passing = Failure(FailureKind.RATE_LIMITED, "429")
         run.attempt_failed(spoken_turn(a_case(0), TurnPlan(first_byte_ms=None, failure=passing)))
@@ -113,11 +113,11 @@ def write_run(
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run with 24 turns of every sort, scored."""
+    """A finished and scored run of 24 turns, with every kind of turn."""
     return write_run(tmp_path_factory.mktemp("runs") / "first")
 
 
 @pytest.fixture(scope="session")
 def slower_run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, 100 ms slower."""
+    """The same run, 100 ms slower."""
     return write_run(tmp_path_factory.mktemp("runs") / "second", slower_ms=100)

@@ -27,7 +27,7 @@ class Left(NamedTuple):
 
 
 async def leave(clock: FakeClock, pacer: Pacer, *, speech: bool) -> Left:
-    """Let a frame leave as a session does."""
+    """Send a frame like a session."""
     tick = pacer.next(speech=speech)
     at_ns = await clock.run_at(tick.deadline_ns, clock.now_ns)
     return Left(tick.deadline_ns, tick.skipped, pacer.left(tick, at_ns, speech=speech))
@@ -134,7 +134,7 @@ def test_system_clock_does_not_wake_early(new_event_loop: Callable[[], asyncio.A
 
     async def sleeps() -> list[int]:
         await clock.sleep_until(clock.now_ns() - 1_000_000_000)  # past: returns
-        # What uvloop rounds down to a millisecond, at different phases of the millisecond it counts in.
+        # Delays that uvloop rounds down to a millisecond, at different phases of its millisecond clock.
         return await asyncio.gather(*(early_ns(1_000_000 + 50_000 * step) for step in range(60)))
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

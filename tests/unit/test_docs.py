@@ -25,11 +25,11 @@ _FLAG = re.compile(r"(?<!\S)--[a-z][\w-]*")
 
 
 def check(arguments: list[str], *, whole: bool) -> None:
-    """Parse arguments as the command line would, but for whether files exist.
+    """Parse arguments like the command line, without checking that files exist.
 
     Args:
-        arguments: What follows ``live-eval``.
-        whole: Whether nothing that is required may be missing.
+        arguments: Arguments after ``live-eval``.
+        whole: Whether required arguments must be present.
     """
     command: click.Command = cli
     name = "live-eval"
@@ -132,7 +132,7 @@ def test_the_reference_shows_what_each_endpoint_was_tried_with() -> None:
 
 
 def test_programs_that_clients_were_tried_with_are_in_the_tests() -> None:
-    """The tests pin each, at its version, unless it was tried by hand."""
+    """Each program is pinned in the tests at its version, unless it was tried by hand."""
     strangers = ROOT / "tests/e2e/strangers"
     pins = [ROOT / "requirements-dev.lock", strangers / "package.json", *strangers.glob("requirements-*.txt")]
     pinned = re.findall(

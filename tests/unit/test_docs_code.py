@@ -44,7 +44,7 @@ FIRST = {
     *("recordings/demo", "recordings/first", "recordings/basic", "recordings/clean"),
 }
 SECOND = {"B", "webrtc", "recordings/enhance", "recordings/lossy", "pair-gemini-live"}
-"""The names that pages give to recorded runs; the second ones are compared with the first."""
+"""The names of recorded runs in the pages; the second ones are compared with the first."""
 OFFLINE = (
     "compare",
     "endpoints",
@@ -64,7 +64,7 @@ ELSEWHERE = {
     "leaderboard 'recordings/paper-*' -o tables.md": "the shell expands the pattern",
     "impair delay=100ms,jitter=20ms,down.bandwidth=256kbps --to https://api.openai.com": "never ends",
 }
-"""Commands of these that are tested elsewhere, or not."""
+"""Offline commands that are tested elsewhere or not at all."""
 
 
 def documented_commands() -> Iterator[list[str]]:
@@ -82,7 +82,7 @@ def documented_commands() -> Iterator[list[str]]:
 def workplace(
     tmp_path: Path, run_folder: Path, slower_run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A working folder with the runs that the pages name."""
+    """A working folder with the runs named in the pages."""
     for name in FIRST | SECOND:
         folder = tmp_path / name
         shutil.copytree(slower_run_folder if name in SECOND else run_folder, folder)
@@ -111,7 +111,7 @@ UNPLANNED = {
     "recordings/2026-11-28T10-00-00Z-reference-live-takes",  # a conversation records it first
     "voicebench/openbookqa",  # the data set is downloaded first
 }
-"""Words of documented runs that are not planned here."""
+"""Arguments of documented runs that are not planned here."""
 
 
 def documented_runs() -> Iterator[Any]:
@@ -130,7 +130,7 @@ def documented_runs() -> Iterator[Any]:
 def test_documented_runs_are_planned(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An estimate contacts nothing, but makes the whole plan: names, values and data are checked."""
+    """An estimate makes no request but builds the complete plan, which checks names, values and data."""
     endpoint = words[1]
     specs = {spec.name: spec for spec in SPECS.values()}
     if endpoint in specs.keys() - {spec.name for spec in find_plugins(CLIENTS)}:
@@ -229,7 +229,7 @@ def test_the_sample_of_a_duplex_campaign_is_what_its_command_prints(
 
 
 def turns_of(trial: Trial) -> list[TurnRecord]:
-    """Return turns that a trial could have, with an outcome that passes."""
+    """Return plausible turns of a trial, with an outcome that passes."""
     match trial.probe:
         case "pause":
             gap_ms = int(trial.condition.removesuffix(" ms"))
@@ -262,7 +262,7 @@ def test_the_examples_are_checked_as_they_say(name: str, monkeypatch: pytest.Mon
 
 
 ELSEWHERE_RUN = {"export.md", "pytest.md"}
-"""Pages whose Python is run in tests/loopback and tests/e2e, at least in part."""
+"""Pages whose Python code is run at least partly in tests/loopback and tests/e2e."""
 
 
 def test_no_python_block_is_left_out() -> None:
@@ -308,7 +308,7 @@ def test_manifests_are_valid(page: Path, tmp_path: Path) -> None:
 
 
 def is_part_of(some: Any, whole: Any) -> bool:
-    """Return whether `some` is `whole`, but for fields that are left out."""
+    """Return whether `some` equals `whole`, except for omitted fields."""
     if isinstance(some, dict) and isinstance(whole, dict):
         return all(key in whole and is_part_of(value, whole[key]) for key, value in some.items())
     return bool(some == whole)

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def importable(name: str) -> list[ModuleType]:
-    """The module, unless its packages need another Python."""
+    """Return a list with the module; it is empty if the module's packages need another Python version."""
     try:
         return [importlib.import_module(name)]
     except PluginError:
@@ -46,7 +46,7 @@ MODULES = [
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_exported_names_exist_and_are_listed_once(module: ModuleType) -> None:
     names = list(getattr(module, "__all__", ()))
-    assert len(set(names)) == len(names)  # that they are sorted is ruff's to check
+    assert len(set(names)) == len(names)  # ruff checks that they are sorted
     assert [name for name in names if not hasattr(module, name)] == []
 
 
@@ -160,7 +160,7 @@ def test_every_documented_command_is_there() -> None:
 
 
 def options_of(command: click.Command) -> set[str]:
-    """The options of a command and of those below it."""
+    """Yield the options of a command and its subcommands."""
     below = command.commands.values() if isinstance(command, click.Group) else ()
     own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
     return own.union({"--help", "--help-all"}, *(options_of(each) for each in below))
@@ -244,14 +244,14 @@ NAMESAKES = {
 
 @pytest.mark.parametrize("group", NAMESAKES)
 def test_the_harness_names_no_plugin(group: str) -> None:
-    """Neither the name of a client or judge, nor that of one of its scores, stands in a string."""
+    """No string contains the name of a client, a judge or a score."""
     names = {plugin.name for plugin in find_plugins(group)}
     written = re.compile(rf"""["'}}](?:{"|".join(map(re.escape, names))})["'.]""")
     named = {
         (path.relative_to(ROOT).as_posix(), node.value)
         for path in (ROOT / "live_eval").rglob("*.py")
         if path.relative_to(ROOT).parts[1] not in ("clients", "judges", "reference")
-        if written.search(path.read_text("utf-8"))  # walking the tree of every file takes seconds
+        if written.search(path.read_text("utf-8"))  # walking every file's syntax tree takes seconds
         for node in nodes(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)

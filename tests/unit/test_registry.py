@@ -99,7 +99,7 @@ def test_the_machine_check_of_a_judge_is_included(monkeypatch: pytest.MonkeyPatc
     )
     assert registry.missing_requirements(checked) is None
     assert registry.missing_requirements(checked, {"corpus": "large"}) == "no large"
-    # Its code may need the packages, so it is not asked without them.
+    # Its code may need the packages, so it is not called without them.
     assert "no large" not in (
         registry.missing_requirements(replace(checked, packages=JUDGE.packages), {"corpus": "large"}) or ""
     )

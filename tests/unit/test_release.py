@@ -47,7 +47,7 @@ def requirements(*extras: str) -> list[Requirement]:
 
 
 def locked(python: str) -> dict[str, str]:
-    """Return the versions that the lock has for a Python."""
+    """Return the locked versions for a Python version."""
     environment = {"python_version": python, "python_full_version": f"{python}.0"}
     lines = re.findall(
         r"^(\S+==[^\\\n]+?) *\\?$", (ROOT / "requirements-dev.lock").read_text("utf-8"), re.MULTILINE

@@ -24,7 +24,7 @@ RATE = 24_000
 
 
 def tone(ms: int, level_dbfs: float = -20.0, rate_hz: int = RATE) -> NDArray[np.int16]:
-    """A 400 Hz sine whose root mean square lies at `level_dbfs`."""
+    """Return a 400 Hz sine with an RMS of `level_dbfs`."""
     n = ms * rate_hz // 1000
     wave = np.sin(2 * np.pi * 400 * (np.arange(n) + 1) / rate_hz)
     return np.asarray(np.rint(wave * 32768 * np.sqrt(2) * 10 ** (level_dbfs / 20)), np.int16)
@@ -35,7 +35,7 @@ def silence(ms: int, rate_hz: int = RATE) -> NDArray[np.int16]:
 
 
 def response(*chunks: tuple[int, int], rate_hz: int = RATE, **marks: object) -> ResponseRecord:
-    """A response of chunks given as (arrival in ms, length in ms)."""
+    """Return a response with chunks given as (arrival in ms, length in ms)."""
     return ResponseRecord(
         response_id="r",
         status=ResponseStatus.COMPLETED,
@@ -244,7 +244,7 @@ def test_lag_counts_the_end_of_speech_and_the_loop_until_the_reply_is_heard() ->
     due = np.array([500, 900, 1_000], np.int64) * MS
     sent = due + np.array([90, 3, 7], np.int64) * MS  # the first is long before the end of speech
     probes = np.array([1_100, 1_500, 1_700], np.int64) * MS
-    lags = np.array([2, 25, 99], np.int64) * MS  # the last comes after the reply is heard
+    lags = np.array([2, 25, 99], np.int64) * MS  # the last is after the reply is heard
     timing = measure(
         trace(frame_deadline_ns=due, frame_sent_ns=sent, probe_at_ns=probes, probe_lag_ns=lags), [tone(100)]
     )
@@ -273,7 +273,7 @@ def test_lag_counts_the_whole_frame_that_holds_the_end_of_speech_and_those_until
         sent = due + np.array(late, np.int64) * MS  # the last is due after the response began
         timing = measure(trace(frame_deadline_ns=due, frame_sent_ns=sent), [tone(100)])
         assert timing.lag_ns == lag_ms * MS
-    early = response((930, 100), created_ns=920 * MS)  # before the frame that holds the end was due
+    early = response((930, 100), created_ns=920 * MS)  # before the frame that contains the end was due
     sent = due + np.array([0, 30, 99, 0], np.int64) * MS
     timing = measure(trace(frame_deadline_ns=due, frame_sent_ns=sent, responses=(early,)), [tone(100)])
     assert timing.lag_ns == 30 * MS
@@ -302,14 +302,14 @@ def test_a_greeting_that_the_user_spoke_over_yields_to_what_follows() -> None:
 
 
 def test_silence_that_arrives_late_does_not_shift_an_onset() -> None:
-    """20 ms each: 60 ms of silence, the second 15 ms late, then sound, a pause that stalls, sound again."""
+    """Chunks of 20 ms: 60 ms of silence, the second chunk 15 ms late, a tone, a stall, another tone."""
     arrivals = [1_500, 1_535, 1_540, 1_560, 1_580, 1_600, 1_620, 1_640, 1_660, 1_680, 1_699, 1_700, 1_720]
     sounding = {3, 4, 12}
     pcm = np.concatenate([tone(20) if at in sounding else silence(20) for at in range(len(arrivals))])
     marks = response(*((at, 20) for at in arrivals))
     late = measure(trace(responses=(marks,)), [pcm])
     assert late.voice_to_voice.ns is not None
-    assert late.voice_to_voice.ns // MS == 575  # messages may come ahead of their time: nothing is dropped
+    assert late.voice_to_voice.ns // MS == 575  # messages may arrive ahead of playout, so nothing is dropped
     for paced in (
         trace(responses=(marks,), continuous=True),
         trace(responses=(replace(marks, first_audio_ns=1_560 * MS),)),
@@ -358,7 +358,7 @@ def test_a_barge_in_does_not_make_a_premature_response_the_answer(status: Respon
     )
     timing = measure(spoken_over, audio)
     assert (timing.headline, timing.premature, timing.first_byte.ns) == (2, 2, 600 * MS)
-    # Nobody spoke over it, and nothing followed: the one that was cut off after the end of speech.
+    # It was not interrupted, and nothing followed: the answer is the one cut off after the end of speech.
     timing = measure(replace(spoken_over, responses=(premature, answer), barge_in_ns=None), audio[::2])
     assert (timing.headline, timing.first_byte.ns) == (1, 600 * MS)
 

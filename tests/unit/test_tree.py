@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("unit", "loopback", "conformance", "e2e")
 PLACES = (("live_eval", ""), ("clients", "clients/"), ("judges", "judges/"))
 
-# The test files of modules without a file of their own name, as "ROOM/ MODULE MODULE". A test file must
+# The test files of modules without a test file of the same name, as "ROOM/ MODULE MODULE". A test file must
 # import its modules, or reach them by the imports of a room; end-to-end tests run the program instead. Add a
 # module only if its tests cannot have its name.
 COVERED = {
@@ -86,7 +86,7 @@ COVERED = {
     "unit/test_timing.py": "/ playout types",
 }
 
-# Unit tests of a subject that several modules share.
+# Unit tests of subjects that several modules share.
 SUBJECTS = {
     "unit/analysis/statistics/test_order.py",
     "unit/cli/test_exit.py",
@@ -122,7 +122,7 @@ PRIVATE_IMPORTS = {
     ("conformance/test_dialects.py", "clients/dialects/_pipecat_frames"),  # audio inside protobuf messages
     ("loopback/scoring/test_judge_processes.py", "cli/_stored_settings"),  # the jobs that a command stores
     ("unit/campaigns/latency/test_summary.py", "cli/_latency_command"),  # what a campaign prints
-    ("unit/run/test_redacted_settings.py", "cli/_flags"),  # every flag of a run may hold a secret
+    ("unit/run/test_redacted_settings.py", "cli/_flags"),  # every flag of a run may contain a secret
     ("unit/run/test_redacted_settings.py", "cli/_stored_settings"),
     ("unit/test_docs.py", "cli/_assertions"),  # the values of --assert
     ("unit/test_docs.py", "cli/_help"),  # the groups of commands
@@ -131,7 +131,7 @@ PRIVATE_IMPORTS = {
 
 
 def module_files() -> dict[str, Path]:
-    """The files of all modules but packages, by their path below `live_eval` without suffix."""
+    """Return the files of all modules except packages, by their path below `live_eval` without suffix."""
     return {
         prefix + path.relative_to(ROOT / place).with_suffix("").as_posix(): path
         for place, prefix in PLACES
@@ -154,20 +154,20 @@ TESTS = {
 
 
 def mirrored(module: str) -> set[str]:
-    """The test files of a module's own name; the name of a private module loses its underscore."""
+    """Return the test files with a module's name; a private module's name loses its underscore."""
     room, _, name = module.rpartition("/")
     return {"/".join(filter(None, (kind, room, f"test_{name.lstrip('_')}.py"))) for kind in KINDS}
 
 
 def only_declares(path: Path) -> bool:
-    """Whether no function of a module has a statement other than its docstring and one return."""
+    """Return whether no function of a module has more than a docstring and one statement."""
     functions = [node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return all(len(node.body) - (ast.get_docstring(node) is not None) <= 1 for node in functions)
 
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """The modules and packages that a file imports, also through the names that a package exports."""
+    """Return the modules and packages that a file imports, also through names exported by packages."""
     found = set[str]()
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -183,7 +183,7 @@ def imports(path: Path) -> frozenset[str]:
 
 
 def exporter(package: str, name: str) -> str:
-    """The module from which a package imports a name that it exports."""
+    """Return the module from which a package imports a name that it exports."""
     path = PACKAGES.get(package.removeprefix("live_eval.").replace(".", "/"))
     for node in parsed(path).body if path else ():
         if not isinstance(node, ast.ImportFrom) or node.module in (None, package):
@@ -194,7 +194,7 @@ def exporter(package: str, name: str) -> str:
 
 
 def reached(test: str) -> set[str]:
-    """The modules that a test file imports, those that they import, and so on within each of their rooms."""
+    """Return the modules that a test file imports, directly or through imports within their rooms."""
     found, new = set[str](), {(name, "") for name in imports(TESTS[test])}
     while new:
         found |= {name for name, _ in new}
@@ -219,7 +219,7 @@ def is_exempt(module: str) -> bool:
 
 
 def covered() -> dict[str, set[str]]:
-    """The modules of each test file in `COVERED`."""
+    """Return the modules of each test file in `COVERED`."""
     found: dict[str, set[str]] = {test: set() for test in COVERED}
     for test, words in COVERED.items():
         room = ""
@@ -264,7 +264,7 @@ IMPORTED = re.compile(r"^ *from (live_eval[\w.]*) import (\([^)]*\)|.*)", re.MUL
 
 
 def private_modules(path: Path) -> set[str]:
-    """The private modules that a file imports by their own names."""
+    """Return the private modules that a file imports directly."""
     names = {
         name
         for package, imported in IMPORTED.findall(path.read_text())

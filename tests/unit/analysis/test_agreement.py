@@ -26,7 +26,7 @@ def ratings_with_gaps(units: int, raters: int, choices: int) -> NDArray[np.float
 
 
 def nltk_alpha(table: NDArray[np.float64], level: Level) -> float:
-    """Return alpha as nltk computes it, with the distances written out as Krippendorff does."""
+    """Return alpha computed by nltk, with Krippendorff's distances written out."""
     pairable = table[(~np.isnan(table)).sum(axis=1) >= 2]
     values, counts = np.unique(pairable[~np.isnan(pairable)], return_counts=True)
     frequency = dict(zip(values.tolist(), counts.tolist(), strict=True))
@@ -60,7 +60,7 @@ class TestCorrelations:
 
     @pytest.mark.slow
     def test_a_resample_counts_like_its_values_repeated(self) -> None:
-        # The interval is the percentile one of a plain bootstrap, made here in the slow way.
+        # The interval is the percentile interval of a plain bootstrap, computed here slowly.
         random = np.random.default_rng(1)
         x = random.integers(0, 8, 30).astype(float)
         y = x + random.normal(0, 3, 30)

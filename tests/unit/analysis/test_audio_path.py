@@ -8,7 +8,7 @@ from live_eval.analysis.audio_path import AudioPathVerdict, CategoryCount, check
 
 
 def counts(logic: int, numbers: int, *, items: int = 10) -> dict[str, CategoryCount]:
-    """The same share of correct answers in the three categories with two answers, and a number of counts."""
+    """Return counts with `logic` correct answers in each yes-or-no category, and `numbers` in counting."""
     return {
         **{name: CategoryCount(items, logic, 2) for name in ("formal_fallacies", "navigate", "web_of_lies")},
         "object_counting": CategoryCount(items, numbers, 0),
@@ -20,7 +20,7 @@ def counts(logic: int, numbers: int, *, items: int = 10) -> dict[str, CategoryCo
     [
         (10, 10, AudioPathVerdict.HEARS),
         (8, 6, AudioPathVerdict.HEARS),
-        (5, 5, AudioPathVerdict.HEARS),  # guesses at logic, but counts
+        (5, 5, AudioPathVerdict.HEARS),  # guesses in logic, but counts correctly
         (5, 0, AudioPathVerdict.DOES_NOT_HEAR),
         (3, 0, AudioPathVerdict.DOES_NOT_HEAR),
         (0, 0, AudioPathVerdict.DOES_NOT_HEAR),

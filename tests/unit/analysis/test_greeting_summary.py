@@ -16,7 +16,7 @@ MS = 1_000_000
 
 
 def greeted(begins_ms: int, length_ms: int) -> TurnRecord:
-    """A turn before which the endpoint speaks: so long before the user's onset, and for so long."""
+    """Return a turn with a greeting: its lead over the user's onset, and its length."""
     turn = spoken_turn(a_case(1), TurnPlan(first_byte_ms=500.0))
     assert turn.trace.onset_ns is not None
     at_ns = turn.trace.onset_ns - begins_ms * MS

@@ -1,4 +1,4 @@
-"""How many scripts a difference takes: against published tables, by simulation, and from runs."""
+"""The number of scripts that a difference requires: published tables, simulation, and runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from live_eval.types import Task
 
 @pytest.mark.parametrize(
     ("effect", "power", "expected"),
-    # Cohen's d_z, two-sided at 0.05, as G*Power gives it for the paired t test.
+    # Cohen's d_z, two-sided at 0.05, from G*Power's paired t test.
     [(0.2, 0.8, 199), (0.5, 0.8, 34), (0.5, 0.95, 54), (0.8, 0.8, 15)],
 )
 def test_sample_sizes_agree_with_published_tables(effect: float, power: float, expected: int) -> None:
@@ -76,7 +76,7 @@ def test_the_sign_flip_test_has_the_power_that_was_planned() -> None:
 def made_run(
     name: str, seed: int, *, scripts: int = 400, repeats: int = 1, noise: float = 1.0, lack: float = 0.0
 ) -> ComparedRun:
-    """Scripts of variance 1 that two variants share, and noise of its own in each turn."""
+    """Scripts with variance 1, shared by two variants, and independent noise in each turn."""
     easy = np.random.default_rng(0).normal(size=scripts)
     random = np.random.default_rng(seed)
     values: dict[TurnKey, float | None] = {
@@ -166,7 +166,7 @@ def test_one_run_with_repetitions_gives_a_lower_bound() -> None:
     plan = plan_sample([made_run("a", 1, repeats=3)], "C4", Aim(detect=0.2))
     none, half, repetitions = plan.bases
     assert repetitions.basis == "repetitions"
-    # Of a script's mean over two variants and three repetitions 1/6 is chance, beside the 1 of the script.
+    # The mean over two variants and three repetitions has a variance of 1/6 in addition to the script's 1.
     assert repetitions.spread.value == pytest.approx(math.sqrt(2 / 6), rel=0.1)
     assert repetitions.rho == pytest.approx(1 / (1 + 1 / 6), abs=0.03)
     assert (half.rho, none.rho) == (0.5, 0.0)

@@ -1,4 +1,4 @@
-"""The tasks of a run and how its levels go together: each figure against one that is computed by hand."""
+"""The tasks of a run and the relations between its levels, compared with values computed by hand."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def summary_of(path: Path, turns: Sequence[tuple[Case, str, Judgement]]) -> RunS
 
 
 def right(number: int, place: int) -> bool:
-    """Of a script's three questions the first ones are right, the more the better its reply."""
+    """Return whether a question is answered correctly: scripts with better replies have more such answers."""
     return bool(SKILL[number] > 3 * (place + 1) - 1)
 
 
@@ -198,7 +198,7 @@ def test_a_question_whose_turn_failed_is_wrong_in_every_output(tmp_path: Path) -
     [figures] = summary.tasks
     assert (figures.turns, figures.captured) == (3, 1)
     [everything, _] = figures.questions
-    # What the data lacks is asked of nobody.
+    # No judge is called for missing data.
     assert (everything.asked, everything.accuracy.n, everything.failed) == (3, 2, 1)
     assert (everything.accuracy.value, everything.of_answered) == (50.0, 100.0)
     assert everything.unparsed_share == 0.0
@@ -209,7 +209,7 @@ def test_a_question_whose_turn_failed_is_wrong_in_every_output(tmp_path: Path) -
 
 
 def unanswered_run(path: Path) -> Path:
-    """A run whose every question failed at the endpoint."""
+    """A run in which every question failed at the endpoint."""
     with RunWriter.create(path, {}) as run:
         for number in range(SCRIPTS):
             failure = Failure(FailureKind.NO_RESPONSE, "none came")
@@ -351,7 +351,7 @@ def test_replies_are_compared_by_whether_the_cue_was_recognised(tmp_path: Path) 
     for number in range(scripts):
         known = number < SCRIPTS
         turns.append((case(Task.UNDERSTANDING, number), "mcq", answered(known)))
-        # A question about something else than the cue has no part in it.
+        # Questions that are not about the cue are excluded.
         kind = "speech emotion"
         turns.append((case(Task.UNDERSTANDING, number, place=1, kind=kind), "mcq", answered(not known)))
         turns.append((case(Task.CONVERSATION, number), "rubric", rubric(C4[number % SCRIPTS] + 0.3 * known)))

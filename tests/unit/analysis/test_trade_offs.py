@@ -1,4 +1,4 @@
-"""Scores against latency: what is on the front, and which runs may stand next to each other."""
+"""Scores against latency: the Pareto front, and comparable runs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_each_score_with_a_direction_is_compared_with_latency(
     runs: list[tuple[ComparedRun, RunSummary]],
 ) -> None:
     found = {each.name: each for each in trade_offs(runs)}
-    assert list(found) == ["bleu", "dnsmos.ovrl", "dnsmos.sig"]  # nothing was scored by ves
+    assert list(found) == ["bleu", "dnsmos.ovrl", "dnsmos.sig"]  # no turn was scored by ves
     sig = found["dnsmos.sig"]
     assert sig.notes == ()
     first, second = sig.runs
     assert (first.run, second.run) == (0, 1)
     assert first.latency == runs[0][1].latencies["voice_to_voice"].measured["p50"]
     assert first.score == runs[0][1].scores["dnsmos.sig"].mean
-    # The second is slower, and heard as worse.
+    # The second is slower and rated worse.
     assert (first.on_front, second.on_front) == (True, False)
 
 

@@ -37,7 +37,7 @@ def wav_bytes(
     rate_hz: int = RATE_HZ,
     behind: bytes = b"",
 ) -> bytes:
-    """Return a 16-bit mono WAV whose header may state any sizes."""
+    """Return a 16-bit mono WAV with arbitrary sizes in its header."""
     size = len(data) if stated is None else stated
     form = struct.pack("<IHHIIHH", 16, 1, 1, rate_hz, 2 * rate_hz, 2, 16)
     body = b"WAVEfmt " + form + b"data" + struct.pack("<I", size) + data + behind
@@ -193,7 +193,7 @@ class TestHeadersThatLie:
     @pytest.mark.parametrize(
         ("total", "notes"),
         [
-            # FLAC from a pipe does not know its length; that is allowed and no oddity.
+            # FLAC from a pipe states no length, which is valid and not an anomaly.
             (0, ()),
             (2**36 - 1, ("the header states 68719476735 samples but the file contains 12000",)),
         ],

@@ -135,7 +135,7 @@ def test_the_length_of_a_packet_follows_from_its_first_bytes() -> None:
     "packet", [bytes([3 << 3 | 3, 63]) + bytes(63), bytes([3 << 3 | 3, 0]), bytes([3 << 3 | 3])]
 )
 def test_an_invalid_packet_has_the_samples_of_a_frame(packet: bytes) -> None:
-    """63 frames of 60 ms, no frame, or an unknown number: a packet without samples would not be decoded."""
+    """63 frames of 60 ms, no frame, or an unknown number: a packet with no samples would not be decoded."""
     assert samples_in(packet, OPUS) == 2_880
     with pytest.raises(AudioError, match="expected an Opus packet"):
         Decoder(OPUS).decode(packet)

@@ -1,4 +1,4 @@
-"""Peaks against their definition, one piece at a time."""
+"""Peaks compared with their definition, step by step."""
 
 import math
 

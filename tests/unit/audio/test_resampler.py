@@ -1,4 +1,4 @@
-"""Resampling a stream: as soxr does for a whole recording, after the delay."""
+"""Resampling a stream equals soxr's result for the whole recording, after the delay."""
 
 from __future__ import annotations
 

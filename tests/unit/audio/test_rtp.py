@@ -12,7 +12,7 @@ FRAME = 960
 
 
 def packet(number: int, *, at_ms: float | None = None, slot: int | None = None, ssrc: int = 1) -> RtpPacket:
-    """Packet `number` of a stream; its slot on the axis of timestamps may have moved on by idle gaps."""
+    """Return packet `number` of a stream; idle gaps may have advanced its timestamp."""
     at_ns = round((20 * number if at_ms is None else at_ms) * MS)
     timestamp = (number if slot is None else slot) * FRAME % 2**32
     return RtpPacket(at_ns, number % 2**16, timestamp, b"x", OPUS, ssrc)
@@ -43,7 +43,7 @@ def test_an_idle_gap_is_not_a_loss() -> None:
 
 def test_a_packet_without_audio_is_not_lost() -> None:
     track = RtpTrack()
-    assert track.push(packet(0), 0) is None  # nothing to begin with
+    assert track.push(packet(0), 0) is None  # empty at first
     placed = [track.push(packet(number), FRAME if number != 2 else 0) for number in range(1, 4)]
     assert placed == [Placed(0, True), None, Placed(0, True)]
     track.push(packet(5), 0)

@@ -43,7 +43,7 @@ STEPS: tuple[Step, ...] = (
 
 
 def moved(step: Step) -> Step:
-    """Return the step at its time on the machine's clock."""
+    """Return the step with its time on the machine's clock."""
     kind = type(step)
     rest = [getattr(step, name) for name in step.__slots__ if name != "at_ns"]
     return kind(step.at_ns + ORIGIN_NS, *rest)

@@ -55,7 +55,7 @@ GOLDEN = Path(__file__).parents[2] / "conformance" / "golden" / "openai" / "ordi
 
 
 class Words:
-    """A dialect whose messages are words that name its outputs."""
+    """A dialect whose messages are words that name the outputs."""
 
     needs_continuous_input = False
     continuous_media = False
@@ -109,13 +109,13 @@ Script = Sequence[tuple[int, str]]
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The endpoint's messages by milliseconds; one script for each connection."""
+    """Return the endpoint's messages by time in ms; one script per connection."""
 
     scripts: Sequence[Script]
     ends_at_ms: int | None = None
     refuse: ConnectError | None = None
     slow_ms: int = 0
-    """How long it takes to hand over a message."""
+    """Time to pass on a message."""
 
     async def play(self, script: Script, peer: MemoryPeer, clock: FakeClock) -> None:
         for at_ms, word in script:
@@ -186,7 +186,7 @@ def record(
 
 @pytest.fixture
 def words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every client use the dialect of words."""
+    """Make every client use the word dialect."""
     monkeypatch.setattr("live_eval.cassettes.replay.client", lambda _: OPENAI)
     monkeypatch.setattr("live_eval.cassettes.replay.load", lambda _: Words)
 

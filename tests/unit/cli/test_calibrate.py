@@ -1,4 +1,4 @@
-"""What `live-eval calibrate` prints and stores."""
+"""The output and the stored result of `live-eval calibrate`."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.unit.cli.test_json_output import validated
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty turns, each measured 1 ms too late."""
+    """Return sixty turns, each measured 1 ms too late."""
 
     async def calibrate(plan: CalibrationPlan) -> Calibration:
         late_ns = np.full(60, 1_000_000, np.int64)

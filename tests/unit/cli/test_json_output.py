@@ -1,4 +1,4 @@
-"""What every command prints with ``--json``, on a machine that has been calibrated, against its schema."""
+"""The output of every command with ``--json``, on a calibrated machine, compared with its schema."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ELSEWHERE = {
     "run": "tests/unit/cli/test_run.py",
     "latency": "tests/loopback/campaigns/latency/test_campaign.py, against a schema of its own",
 }
-"""Commands that hold conversations, with the test that validates what they print."""
+"""Commands that run conversations, with the tests that validate their output."""
 
 
 DOCUMENT = json.loads(resources.files("live_eval.cli").joinpath("json_output.json").read_text("utf-8"))
@@ -49,7 +49,7 @@ def test_the_schema_is_one() -> None:
 
 
 def validate(printed: Any, command: str) -> None:
-    """Check what a command prints; `jsonschema.validate` would also check the large schema each time."""
+    """Check a command's output; `jsonschema.validate` would also check the large schema each time."""
     assert command in DOCUMENT["$defs"], f"{command} --json has no schema in live_eval/cli/json_output.json"
     jsonschema.Draft202012Validator({**DOCUMENT, "$ref": f"#/$defs/{command}"}).validate(printed)
 
@@ -77,7 +77,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture
 def arguments(runs: list[Path], tmp_path: Path) -> dict[str, list[Sequence[object]]]:
-    """What each command is called with."""
+    """The arguments for each command."""
     votes = tmp_path / "votes.csv"
     rows = [f"id_{number}/target,first,second,second,ann" for number in range(SCRIPTS)]
     votes.write_text("\n".join(["case_id,first,second,winner,rater", *rows, ""]), "utf-8")

@@ -1,4 +1,4 @@
-"""What listing commands print: in a terminal as wide as it is, elsewhere a line for each row."""
+"""The output of listing commands: the terminal's width, or one line per row without a terminal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def runs(*arguments: object, answer: str | None = None) -> Result:
 
 @pytest.fixture
 def died(tmp_path: Path) -> Path:
-    """A run that died, with audio of a turn that was not committed."""
+    """A killed run, with audio of a turn that was not committed."""
     folder = tmp_path / "recordings" / "died"
     writer = RunWriter.create(
         folder, {"turns": 3, "endpoint": {"name": "reference"}, "data": {"name": "mine"}}
@@ -224,7 +224,7 @@ def test_boundaries_of_a_campaign_and_of_its_points_are_forgotten(
 
 
 def a_run_that_played(folder: Path, recordings: Path, *names: str) -> None:
-    """Record a run of failed turns that played these recordings."""
+    """Record a run of failed turns with these recordings."""
     with RunWriter.create(folder, {}) as writer:
         for name in names:
             (recordings / name).write_text(name)

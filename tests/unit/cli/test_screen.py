@@ -24,7 +24,7 @@ CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose manifest names things with control characters."""
+    """A run whose manifest contains names with control characters."""
     endpoint = {**MANIFEST["endpoint"], "name": HOSTILE, "model": HOSTILE, "turn_mode": HOSTILE}
     machine = {"system": HOSTILE, "cores": 2}
     data = {"name": HOSTILE, "cases": 24, "notes": [HOSTILE]}

@@ -33,7 +33,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(config: dict[str, Any], *trusted: str, given: dict[str, Any] | None = None) -> list[str]:
-    """Return what the user is asked to type, as the shell splits it."""
+    """Return the arguments that the user is asked to type."""
     tables = {"judges": {"names": []}} | config
     try:
         stored_settings({"config": tables, "redacted": []}, given or {}, trusted)
@@ -189,7 +189,7 @@ def test_what_is_no_host_cannot_be_trusted() -> None:
 
 def test_every_setting_that_is_a_path_an_address_or_a_key_has_been_decided() -> None:
     decided = {
-        "cluster.ray",  # never taken
+        "cluster.ray",  # never used
         "data.audio_root",
         "data.path",
         "endpoint.base_url",
@@ -200,10 +200,10 @@ def test_every_setting_that_is_a_path_an_address_or_a_key_has_been_decided() -> 
         "judges.llm_key_from",
         "judges.llm_key_variable",
         "judges.options",
-        "judges.recordings",  # never taken
+        "judges.recordings",  # never used
         "impair.specs",
-        "judges.jobs",  # never taken
-        "output.out",  # never taken
+        "judges.jobs",  # never used
+        "output.out",  # never used
         "task.prompt",
     }
     inert = {

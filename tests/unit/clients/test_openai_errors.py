@@ -43,7 +43,7 @@ def test_errors_that_end_any_session(error: dict[str, str], kind: FailureKind, r
     endpoint = Endpoint(ready=ready)
     told = problem(endpoint.error(message="no", **error))
     assert (told.kind, told.fatal, told.code) == (kind, True, error.get("code"))
-    assert not endpoint.dialect.closed(1000, "", 0)  # told already
+    assert not endpoint.dialect.closed(1000, "", 0)  # already reported
 
 
 @pytest.mark.parametrize("error", [{"type": "server_error"}, {"code": "unknown_parameter", "param": "x"}, {}])

@@ -1,4 +1,4 @@
-"""Machines of a cluster: names, shares of the work, and what disqualifies one."""
+"""Machines of a cluster: names, shares of the work, and reasons for exclusion."""
 
 from __future__ import annotations
 

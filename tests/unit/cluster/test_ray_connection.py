@@ -15,7 +15,7 @@ from live_eval.redaction import SECRETS
 
 
 def test_an_address_where_nothing_listens_is_named() -> None:
-    with socket.socket() as taken:  # bound, but it does not listen
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(LiveEvalError, match=f"no Ray cluster responds at {address}"), connected(address):
@@ -52,7 +52,7 @@ def test_a_cluster_that_is_gone_is_not_waited_for(tmp_path: Path, monkeypatch: p
 
 
 class _Ray:
-    """A module that looks like Ray and starts nothing."""
+    """A fake Ray module that starts nothing."""
 
     def __init__(self, version: str) -> None:
         self.__version__ = version
@@ -63,12 +63,12 @@ class _Ray:
         raise ConnectionError(f"nothing here: {options['address']}")
 
     def shutdown(self) -> None:
-        """End nothing."""
+        """Do nothing."""
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without a token, and no cluster."""
+    """Use a home folder without a token, and no cluster."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
@@ -77,7 +77,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def joined(address: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the environment in which Ray was started or joined."""
+    """Return the environment variables with which Ray was started or joined."""
     ray = _Ray("2.60.0")
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(LiveEvalError, match="nothing here"), connected(address):

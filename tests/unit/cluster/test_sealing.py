@@ -1,4 +1,4 @@
-"""What passes through Ray can be read by the two sides alone."""
+"""Data that passes through Ray can be read only by the two sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes are calibrated with the load that they get, whichever others drop out."""
+"""Nodes are calibrated with the load that they will carry, even if other nodes drop out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, B, C = (Node(f"1{name}", name, cpus, 0, "10.0.0.1") for name, cpus in (("a", 
 
 
 class Nodes:
-    """Nodes that time so many sessions, and have so many free processors."""
+    """Nodes with a capacity of accurately timed sessions, and a number of free cores."""
 
     def __init__(self, most_sessions: dict[Node, int], processors: dict[Node, int]) -> None:
         self._most = most_sessions
@@ -35,7 +35,7 @@ class Nodes:
 
 
 class Worker:
-    """A worker that takes a processor of a node; one for which none is free does not start."""
+    """A worker that occupies a core of a node; it does not start without a free core."""
 
     process_id = 1
     ended = False

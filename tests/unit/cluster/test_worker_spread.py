@@ -1,4 +1,4 @@
-"""Which node holds how many sessions, after others were refused."""
+"""The number of sessions per node, after some nodes were refused."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class TestCommand:
 
 
 class TestQuestions:
-    """Questions are counted by the paper's types, and what is wrong with one is told with its place."""
+    """Questions are counted by the paper's types, and problems are reported with their location."""
 
     GOOD: ClassVar[dict[str, Any]] = {
         "question_id": "q1",

@@ -109,7 +109,7 @@ def test_transcription_has_a_session_for_each_turn(data: DataSet) -> None:
 
 
 def test_the_bundled_dialogues() -> None:
-    """At least four of three turns; the cue changes midway and every turn has a reply to be held against."""
+    """At least four dialogues of three turns; the cue changes midway; every turn has a reference reply."""
     path = locate(SAMPLE_DIALOGUES)
     report = check(load(path))
     assert report.ok

@@ -44,7 +44,7 @@ def read(root: Path, content: Any, options: DataOptions = ALL) -> DataSet:
 
 
 def problem_of(root: Path, content: Any, options: DataOptions = ALL) -> str:
-    """The problem of the first case that has one."""
+    """Return the problem of the first case with a problem."""
     return next(case.problem for case in read(root, content, options).cases if case.problem is not None)
 
 
@@ -215,7 +215,7 @@ class TestFields:
 
 
 class TestBadEntries:
-    """They stay in the data, with a problem."""
+    """Such cases remain in the data, with a problem."""
 
     @pytest.mark.parametrize(
         "stated",

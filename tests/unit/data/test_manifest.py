@@ -103,7 +103,7 @@ class TestRows:
 
 
 class TestBadRows:
-    """They stay in the data, with a problem."""
+    """Such cases remain in the data, with a problem."""
 
     @pytest.mark.parametrize(
         ("row", "message"),

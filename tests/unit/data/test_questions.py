@@ -1,4 +1,4 @@
-"""Multiple-choice questions: options, keys and types however they are spelled, and what cannot be asked."""
+"""Multiple-choice questions: options, keys and types in any spelling, and unusable questions."""
 
 import json
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_a_folder_does_not_lead_out_of_the_data(tmp_path: Path) -> None:
         assert case.problem is not None
         assert f"the path {folder!r} given as folder is outside" in case.problem
         assert not case.audio_path.is_relative_to(elsewhere)
-    # The folder of another machine does no harm where the recording lies with the others.
+    # A folder name from another machine is ignored if the recording is found next to the others.
     here = "dog/id_7_dog_family_target.wav"
     found = asked(tmp_path / "here", audio_dir=str(elsewhere), audio_name=here)
     assert found.problem is None

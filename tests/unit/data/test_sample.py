@@ -33,7 +33,7 @@ def samples_of(path: Path | None) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def level_db(sound: np.ndarray[Any, np.dtype[np.float32]]) -> float:
-    """RMS of the 10 ms frames above −60 dBFS: what the sample's README calls the level of audible speech."""
+    """Return the RMS of the 10 ms frames above −60 dBFS: the README's level of audible speech."""
     frames = sound[: len(sound) // 240 * 240].reshape(-1, 240)
     power = np.mean(np.square(frames, dtype=np.float64), axis=1)
     return float(10 * np.log10(power[power > 1e-6].mean()))
@@ -105,7 +105,7 @@ def test_backgrounds_are_mixed_with_the_clean_take_at_the_stated_snr(
             background = mix - clean
             snr_db = level_db(clean) - 10 * np.log10(np.mean(np.square(background, dtype=np.float64)))
             assert snr_db == pytest.approx(stated, abs=0.1)
-            # What is left is background alone: nothing of the speech is in it.
+            # The remainder is only background, without any of the speech.
             assert abs(np.corrcoef(background, clean)[0, 1]) < 0.05
     assert mixes >= 3
 
@@ -130,7 +130,7 @@ def test_styles_differ_audibly(sample: DataSet) -> None:
     assert pace("slow pace") < 0.75
     assert gain_db(case_of(sample, "shout")) > 8
     assert gain_db(case_of(sample, "whisper")) < -8
-    # Both end in breath, long after the words would have.
+    # Both end with breath, long after the last word.
     assert pace("sigh") < 0.75
     assert pace("breathless") < 0.75
 
@@ -155,7 +155,7 @@ def test_a_whisper_has_no_pitch(sample: DataSet) -> None:
 
 
 def voicing(case: Case) -> tuple[float, float]:
-    """Median height and pitch (Hz) of the autocorrelation's peak over the louder 40 ms frames."""
+    """Return the median height and pitch (Hz) of the autocorrelation's peak over the louder 40 ms frames."""
     frames = np.lib.stride_tricks.sliding_window_view(samples_of(case.audio_path), 960)[::240]
     power = np.square(frames).mean(axis=1)
     loud = frames[power > np.quantile(power, 0.6)] * np.hanning(960)

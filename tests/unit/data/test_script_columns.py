@@ -1,4 +1,4 @@
-"""The columns that make a dialogue a script: speech, anchor and parts."""
+"""The columns that turn a dialogue into a script: speech, anchor and parts."""
 
 import json
 from pathlib import Path

@@ -9,7 +9,7 @@ from live_eval.types import CoarseDimension
 
 SPEAKER, PARALINGUISTIC, ENVIRONMENT = CoarseDimension
 
-# What METRICS of the benchmark lists under each coarse dimension.
+# The attributes that the benchmark's METRICS lists under each coarse dimension.
 LISTED = {
     SPEAKER: "male, female, child, adult, elderly",
     PARALINGUISTIC: (

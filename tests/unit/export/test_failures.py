@@ -1,4 +1,4 @@
-"""A failed export leaves the output as it was."""
+"""A failed export leaves the output unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def export(run: Path, form: str, output: Path) -> None:
 
 @pytest.fixture
 def files_stay_small() -> Iterator[None]:
-    """No file may grow beyond 4 kB, as if the disk were full."""
+    """Limit files to 4 kB, as if the disk were full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, before[1]))
     try:

@@ -11,7 +11,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Connection:
-    """Stands in for one of aiohttp's, and for its transport."""
+    """A fake of an aiohttp request handler and its transport."""
 
     def __init__(self) -> None:
         self.open = True

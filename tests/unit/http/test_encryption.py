@@ -1,4 +1,4 @@
-"""Certificates of our own servers."""
+"""Certificates of live-eval's servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live_eval.http.encryption import read_certificate, self_signed
 
 
 def presented(server: ssl.SSLContext, name: str) -> bytes:
-    """The certificate, as DER, with which a server answers a client that checks nothing."""
+    """Return the certificate, as DER, that a server sends to a client without verification."""
     client = ssl.create_default_context()
     client.check_hostname = False
     client.verify_mode = ssl.CERT_NONE

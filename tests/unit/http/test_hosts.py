@@ -1,4 +1,4 @@
-"""Which hosts mean this machine."""
+"""Hosts that refer to this machine."""
 
 import pytest
 

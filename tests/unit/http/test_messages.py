@@ -1,4 +1,4 @@
-"""The end of an HTTP message, as h11 sees it too."""
+"""The end of an HTTP message, compared with h11."""
 
 import h11
 import pytest
@@ -44,7 +44,7 @@ def test_a_version_is_not_read_from_a_path() -> None:
 
 
 def ours(line: bytes, data: bytes, step: int) -> tuple[str, int]:
-    """Return how a body ended, and how many bytes it has."""
+    """Return how a body ended, and its size in bytes."""
     length = 0
     try:
         body = Body.after(head(line)) or Body(0)

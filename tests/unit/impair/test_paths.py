@@ -118,7 +118,7 @@ def test_media_is_distinguished_from_reports_messages_and_setup() -> None:
 
 
 def pushed(spec: str, sizes: list[int], every_ms: float = 20, seed: int = 1) -> list[list[tuple[float, int]]]:
-    """Return the pieces of messages that are `every_ms` apart: delivery in ms, and end of each."""
+    """Return the delivery time in ms and the end of each piece of messages sent every `every_ms`."""
     path = StreamPath(parse(spec, seed), "up", 0)
     return [
         [(due_ns / MS, end) for due_ns, end in path.push(size, round(at * every_ms * MS))]

@@ -39,7 +39,7 @@ def test_noise_has_the_configured_ratio_and_continues_in_silence(
     clean: Audio, kind: str, snr_db: int
 ) -> None:
     heard = impaired(clean, f"noise={snr_db}dB,noise_type={kind}")
-    # The sum may be turned down as a whole: the clean part is found by projection.
+    # The mix may be attenuated, so the clean part is found by projection.
     x = clean.samples.astype(np.float64)
     y = heard.audio.samples.astype(np.float64)
     assert len(x) == len(y)
@@ -120,7 +120,7 @@ def test_g711_has_the_noise_of_its_quantisation(clean: Audio) -> None:
 def test_a_room_decays_and_keeps_its_direct_sound_first(rt60_ms: float, direct_db: float) -> None:
     response = room_response(RATE_HZ, rt60_ms, direct_db, 1)
     assert rms_db(response[:1]) - 10 * np.log10(np.square(response[1:]).sum()) == pytest.approx(direct_db)
-    # Schroeder's integral falls by 60 dB in RT60; it is read between −5 and −25 dB.
+    # Schroeder's integral falls by 60 dB in RT60, measured between −5 and −25 dB.
     energy = np.cumsum(np.square(response[:0:-1]))[::-1]
     decay_db = 10 * np.log10(energy / energy[0])
     begin, end = (int(np.argmax(decay_db < level)) for level in (-5, -25))

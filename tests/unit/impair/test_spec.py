@@ -1,4 +1,4 @@
-"""How impairments are written, and what is refused."""
+"""The syntax of impairments, and rejected input."""
 
 from __future__ import annotations
 

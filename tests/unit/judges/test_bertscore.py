@@ -55,7 +55,7 @@ def judge() -> BertScore:
 
 
 def theirs(**arguments: Any) -> list[float]:
-    """What the package says of each pair alone, times 100."""
+    """Return the package's score of each pair alone, times 100."""
     with without_remarks():
         from bert_score import BERTScorer
 
@@ -108,7 +108,7 @@ def test_the_benchmarks_model_by_name_is_rescaled(tmp_path: Path, monkeypatch: p
 
 
 def random_bert(folder: Path) -> Path:
-    """Write a folder as the hub has it: small, with the published number of layers and random weights."""
+    """Write a folder with the hub's layout: small, with the published number of layers and random weights."""
     import torch
 
     import_torchaudio()

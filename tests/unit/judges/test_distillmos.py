@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-if importlib.util.find_spec("distillmos") is None:  # which cannot be imported without a torchaudio that can
+if importlib.util.find_spec("distillmos") is None:  # which cannot be imported without a working torchaudio
     pytest.skip("needs the extra `torch`", allow_module_level=True)
 
 import torch
@@ -46,7 +46,7 @@ def test_a_real_reply_gets_the_packages_number(judge: DistillMos, package: Any) 
     theirs = []
     with torch.inference_mode():
         for sound in sounds:
-            # As its README has it.
+            # As in its README.
             resampler = torchaudio.transforms.Resample(sound.rate_hz, RATE_HZ)
             theirs.append(float(package(resampler(torch.from_numpy(sound.samples))[None])))
     judgements = judge.score([replace(ordinary_turn(), reply=sound) for sound in sounds])
@@ -65,7 +65,7 @@ def test_a_reply_at_an_odd_rate_is_rated(judge: DistillMos) -> None:
     )
     assert isinstance(odd, Scored)
     assert isinstance(ordinary, Scored)
-    # By another resampler, which the network hears.
+    # With another resampler, which affects the ratings.
     assert odd.values[""] == pytest.approx(ordinary.values[""], abs=0.3)
 
 

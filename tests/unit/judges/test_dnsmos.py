@@ -1,4 +1,4 @@
-"""DNSMOS against values of the package speechmos, and against its whole network."""
+"""DNSMOS compared with values of the package speechmos, and with its whole network."""
 
 import shutil
 from collections.abc import Callable
@@ -51,7 +51,7 @@ SIGNALS: dict[str, Callable[[], Audio]] = {
     "8 kHz": lambda: hum(4.6, 8_000),
 }
 
-# The numbers of speechmos 0.0.1.1 (with librosa 0.11.0, numpy 2.4.6, onnxruntime 1.31.1): each signal was
+# Values of speechmos 0.0.1.1 (with librosa 0.11.0, numpy 2.4.6, onnxruntime 1.31.1): each signal was
 # written to a WAV file of float32 samples at its rate and given to `speechmos.dnsmos.run(path, 16000)`.
 SPEECHMOS = {
     "repeated": {"ovrl": 2.73943, "sig": 3.17530, "bak": 3.56651, "p808": 2.41702},
@@ -112,7 +112,7 @@ def test_features_of_silence_are_finite() -> None:
 
 
 def uncut(windows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Rate windows with the whole P.835 network, one by one: speech, background, overall as it says them."""
+    """Rate windows with the whole P.835 network, one by one; return its speech, background and overall."""
     session = onnxruntime.InferenceSession(find_weights(P835_FILE), providers=["CPUExecutionProvider"])
     return np.concatenate([session.run(None, {"input_1": window[None]})[0] for window in windows])
 

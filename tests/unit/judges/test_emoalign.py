@@ -1,4 +1,4 @@
-"""EmoAlign: its classifier against funasr with random weights, its arithmetic against known voices."""
+"""EmoAlign: its classifier compared with funasr on random weights, its arithmetic with known voices."""
 
 import logging
 import re
@@ -58,7 +58,7 @@ def rows(model: Emotion2vec, sounds: Sequence[NDArray[np.float32]]) -> list[list
 def funasr_scores(folder: Path) -> list[list[float]]:
     from funasr import AutoModel
 
-    threads = torch.get_num_threads()  # which it would change for all
+    threads = torch.get_num_threads()  # which it would change globally
     model = AutoModel(model=str(folder), disable_update=True, device="cpu", disable_pbar=True, ncpu=threads)
     return [
         model.generate(sound, granularity="utterance", extract_embedding=False)[0]["scores"]
@@ -121,7 +121,7 @@ def test_keeps_the_contract_of_judges(folder: Path) -> None:
 
 
 def test_keeps_the_contract_with_the_cue_as_reference(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classify each recording once: the network is the same with both references, and takes long."""
+    """Classify each recording once: the network is the same with both references, and slow."""
     known: dict[bytes, dict[str, float]] = {}
     classify = Emotion2vec.probabilities
 
@@ -166,7 +166,7 @@ def test_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
     tensors = torch.load(broken / "model.pt", weights_only=True)["model"]
     tensors.pop("d2v_model.blocks.1.attn.qkv.weight")
     torch.save({"model": tensors}, broken / "model.pt")
-    # funasr would classify with attention drawn at random.
+    # funasr would classify with random attention weights.
     with pytest.raises(JudgeError, match=r"found no tensor blocks.1.attn.qkv.weight \[192, 64\]"):
         EmoAlign(weights=str(broken))
     settings = (broken / "config.yaml").read_text("utf-8")
@@ -186,7 +186,7 @@ def test_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
 
 
 class Voices:
-    """A classifier that knows each voice by its length, and counts what it hears."""
+    """A classifier that identifies each voice by its length, and counts its calls."""
 
     labels = LABELS
 
@@ -256,7 +256,7 @@ def test_what_is_no_emotion_matches_nothing(align: EmoAlign) -> None:
     assert scored(of_other).values == pytest.approx(
         {"top1": 0.0, "mass": 40.0, "cosine": 0.7 / np.hypot(0.7, 0.2)}
     )
-    # Nothing of any emotion has no direction.
+    # A zero vector has no direction.
     assert scored(of_unknown).values == {"top1": 0.0, "mass": 0.0}
     assert to_other == Unscored("the reference reply's voice has no emotion that the classifier can name")
 
@@ -305,7 +305,7 @@ def test_references_that_cannot_be_heard(align: EmoAlign) -> None:
 
 def test_against_the_table_by_cue(by_cue: EmoAlign) -> None:
     sad, happy = by_cue.score([turn(2.0, cue="sad"), turn(2.0, cue="happy")])
-    # Neutral fits as the answer to sadness; joy is to be shared. There is no second voice to be like.
+    # A neutral voice fits sadness; joy should be shared. There is no reference voice to match.
     assert scored(sad).values == pytest.approx({"top1": 100.0, "mass": 80.0})
     assert scored(happy).values == pytest.approx({"top1": 0.0, "mass": 0.0})
     assert scored(sad).detail["reference"] == {

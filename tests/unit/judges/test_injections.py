@@ -1,6 +1,6 @@
-"""No material leaves its JSON string in any judge's prompt, and no echo of it is read as a verdict.
+"""No quoted material escapes its JSON string in any judge's prompt, and no echo is read as a verdict.
 
-The parser here knows our format alone: the words of a prompt file and JSON strings in its places.
+The parser here accepts only our format: the text of a prompt file with JSON strings in its placeholders.
 """
 
 import json
@@ -46,7 +46,7 @@ def about(request: Callable[[JudgedTurn], ChatRequest], text: str) -> tuple[str,
 
 
 def material(prompt: str, template: str) -> dict[str, str | None]:
-    """Return what a prompt quotes, by place; fail if anything else differs from the prompt file."""
+    """Return the quoted texts by placeholder; fail if anything else differs from the prompt file."""
     names = PLACE.findall(template)
     words = PLACE.split(template)[::2]
     found = re.fullmatch(STRING.join(map(re.escape, words)), prompt)
@@ -139,7 +139,7 @@ def test_material_stays_in_its_strings_in_a_users_own_prompt(tmp_path: Path, tex
 
 @pytest.mark.parametrize("judge", BUILDERS)
 def test_a_prompt_calls_its_material_no_instruction_before_it_comes(judge: str) -> None:
-    """A weak model may still follow it; ours says so wherever there is material."""
+    """A weak model may still obey it; every prompt with quoted material warns the model."""
     template = BUILDERS[judge][1]
     before = PLACE.split(template)[0]
     assert "JSON string" in before

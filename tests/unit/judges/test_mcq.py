@@ -68,7 +68,7 @@ SOUNDS = (("A", "Happy"), ("B", "Sad"), ("C", "A dog barking"), ("D", "It’s ne
         ("The second clip tells me the answer is B.", "B"),
         ("Not A and not C the answer is B.", "B"),
         ("The answer is, um, B.", "B"),
-        # A letter by itself.
+        # A lone letter.
         ("B", "B"),
         ("b.", "B"),
         ("(B)", "B"),
@@ -85,7 +85,7 @@ SOUNDS = (("A", "Happy"), ("B", "Sad"), ("C", "A dog barking"), ("D", "It’s ne
         ("B is the most likely answer.", "B"),
         ("I hear a sigh, so B is right.", "B"),
         ("A: a yawn. B: a sigh. I'd go with B.", "B"),
-        # Taken back.
+        # Retracted answers.
         ("The answer is B. No wait, the answer is C.", "C"),
         ("The answer is A. Actually, B.", "B"),
         ("B. Sorry, D.", "D"),
@@ -196,7 +196,7 @@ def test_which_letters_are_mentioned_makes_no_difference(phrasing: str) -> None:
         ("The answer is: A, dog barking", "A"),  # as "B, dog barking" is B
         *((f"The answer is: A {mark} sad tone", "A") for mark in ("-", "–", "—", "/")),
         ("The answer is: A (sad tone)", "A"),
-        ("The answer is: A dog.", None),  # an option's text begins so, not the letter
+        ("The answer is: A dog.", None),  # this begins an option's text, so it is not the letter
         ("the answer is a dog", None),
         ("It's a tough one.", None),
         ("I'd say a lot of noise.", None),
@@ -235,7 +235,7 @@ ANSWERS = (
         ("The answer is: A no question", "A"),
         ("The answer is: B no question", "B"),
         ("The answer is: A tired voice", "C"),
-        ("The answer is: A tired", None),  # the text of C begins so
+        ("The answer is: A tired", None),  # the text of C begins like this
     ],
 )
 def test_a_letter_before_its_text_is_no_article(reply: str, letter: str | None) -> None:

@@ -1,4 +1,4 @@
-"""METEOR against nltk's own function, and the search for WordNet."""
+"""METEOR compared with nltk's own function, and the search for WordNet."""
 
 import zipfile
 from dataclasses import replace
@@ -21,7 +21,7 @@ from live_eval.registry import missing_requirements
 from live_eval.testing.judges import ordinary_turn
 from live_eval.weights import FOLDER_VARIABLE, add_weights, weights_at
 
-# A small WordNet: two nouns that are one thing, with its offsets right.
+# A small WordNet: two synonymous nouns, with correct offsets.
 INDEX_NOUN = "car n 1 0 1 1 00000008  \nauto n 1 0 1 1 00000008  \n"
 DATA_NOUN = "  1 so \n00000008 06 n 02 car 0 auto 0 000 | it drives  \n"
 
@@ -36,7 +36,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small_wordnet(folder: Path) -> Path:
-    """Write the files as Debian has them: without lexnames."""
+    """Write the files with Debian's layout: without lexnames."""
     folder.mkdir(parents=True)
     for part in ("noun", "verb", "adj", "adv"):
         (folder / f"index.{part}").write_text(INDEX_NOUN if part == "noun" else "")
@@ -62,7 +62,7 @@ def test_synonyms_count_and_the_number_is_nltks(tmp_path: Path, monkeypatch: pyt
     [typed], [printed] = (judge.score([turn(text, "It's a car.")]) for text in ("It's a car.", "It’s a car."))
     assert typed == printed
     (folder / "lexnames").write_text("".join(meteor._categories()))
-    monkeypatch.setattr(WordNetCorpusReader, "map_wn", lambda _: None)  # asks for a WordNet of nltk's own
+    monkeypatch.setattr(WordNetCorpusReader, "map_wn", lambda _: None)  # requires nltk's own WordNet
     with pytest.warns(UserWarning, match="multilingual"):
         theirs = WordNetCorpusReader(nltk.data.FileSystemPathPointer(str(folder)), None)
     for (reply, reference), judgement in zip(

@@ -1,4 +1,4 @@
-"""NISQA against torchmetrics, which ports the authors' code: numbers, long replies, other weights."""
+"""NISQA compared with torchmetrics, which ports the authors' code: values, long replies, other weights."""
 
 import shutil
 import warnings
@@ -36,7 +36,7 @@ def judge() -> Nisqa:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Audio], list[float]]:
-    """Torchmetrics' own function, which finds the weights in the place where it would download them to."""
+    """Return torchmetrics' own function, with the weights placed in its download folder."""
     from torchmetrics.functional.audio import nisqa
 
     shutil.copyfile(WEIGHTS, tmp_path / "nisqa.tar")
@@ -101,8 +101,8 @@ def test_a_reply_beyond_what_the_network_takes_is_rated_in_pieces(judge: Nisqa) 
 
 @needs_weights
 def test_the_bounds_are_those_of_the_last_layers(judge: Nisqa) -> None:
-    # What is pooled is w · (g ∘ n + b) + c, or a mean of such; n, normalised over d values, has mean 0 and
-    # length √d.
+    # The pooled value is w · (g ∘ n + b) + c, or a mean of such values; n, normalised over d values, has mean
+    # 0 and length √d.
     norm = judge._network.time_dependency.model.layers[-1].norm2
     with torch.inference_mode():
         for output, pool in zip(NISQA.outputs, judge._network.pool_layers, strict=True):

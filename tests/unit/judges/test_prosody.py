@@ -1,4 +1,4 @@
-"""Prosody against signals whose pitch, level, pauses and pace are known."""
+"""Prosody of signals with known pitch, level, pauses and pace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def silence(seconds: float) -> Samples:
 
 
 def voice(seconds: float, hz: float | Callable[[Any], Any], amplitude: float = 0.1) -> Samples:
-    """A voice of nine harmonics, whose pitch is a number or a function of seconds."""
+    """Return a voice of nine harmonics; its pitch is a number or a function of the time in seconds."""
     at = np.arange(round(seconds * RATE_HZ)) / RATE_HZ
     pitch = np.broadcast_to(hz(at) if callable(hz) else hz, at.shape)
     phase = 2 * np.pi * np.cumsum(pitch) / RATE_HZ
@@ -106,7 +106,7 @@ def test_stray_octaves_do_not_move_a_slope(detector: Any) -> None:
     "whisper",
     [
         noise(1.5, 0.05),
-        # Noise in the outline of syllables.
+        # Noise with the envelope of syllables.
         noise(1.5, 0.05)
         * np.maximum(0, np.sin(2 * np.pi * 3 * np.arange(24_000) / RATE_HZ)).astype(np.float32),
         voice(0.1, 200),
@@ -140,7 +140,7 @@ def test_pauses_do_not_lower_the_active_level(detector: Any) -> None:
 
 
 def independent_p56(samples: Samples) -> float:
-    """ITU-T P.56 as its text has it, sample by sample, on thresholds of powers of two."""
+    """Return the level by ITU-T P.56, literally: sample by sample, with thresholds at powers of two."""
     keep = np.exp(-1 / (RATE_HZ * 0.03))
     thresholds = [2.0 ** (power - 15) for power in range(15)]
     active, hung = [0] * 15, [3200] * 15
@@ -304,7 +304,7 @@ def test_a_voice_that_speaks_faster_is_measured_so(judge: Prosody) -> None:
         assert values["pitch_hz"] == pytest.approx(found[1.0]["pitch_hz"], rel=0.06)
 
 
-# How the reply stands to the speaker.
+# The reply relative to the speaker.
 
 
 def turn(reply: Audio, speaker: Audio | None = None) -> JudgedTurn:

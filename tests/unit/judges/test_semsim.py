@@ -1,4 +1,4 @@
-"""SemSim against sentence-transformers, one text at a time."""
+"""SemSim compared with sentence-transformers, one text at a time."""
 
 import importlib.util
 import json
@@ -70,7 +70,7 @@ def test_the_same_words_are_the_same(judge: SemSim) -> None:
 
 
 def random_qwen(folder: Path) -> Path:
-    """Write a folder as the hub has it, small, of bytes for words, with random weights in bfloat16."""
+    """Write a small folder with the hub's layout, bytes as tokens, and random bfloat16 weights."""
     import torch
 
     import_torchaudio()
@@ -137,7 +137,7 @@ def test_the_benchmarks_model_by_name(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("live_eval.judges.semsim.QWEN_EMBEDDING_WEIGHTS", small)
     add_weights(small, folder)
     judge = SemSim(model="qwen3-embedding-0.6b")
-    check_judge(SEMSIM, judge)  # its numbers do not depend on company, though the weights are in bfloat16
+    check_judge(SEMSIM, judge)  # its values do not depend on the batch, although the weights are in bfloat16
 
     with without_remarks():
         from sentence_transformers import SentenceTransformer

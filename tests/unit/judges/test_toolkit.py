@@ -1,4 +1,4 @@
-"""The toolkit is enough to write a judge: the example package uses nothing private and keeps the contract."""
+"""The toolkit suffices to write a judge: the example uses nothing private and meets the contract."""
 
 import ast
 import importlib.util
@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "new-judge"
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[ModuleType]:
-    """The example's module, imported under the name that its entry point gives it."""
+    """Import the example's module under the name in its entry point."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text("utf-8"))
     [entry] = project["project"]["entry-points"]["live_eval.judges"].values()
     name = entry.partition(":")[0]

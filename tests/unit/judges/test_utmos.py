@@ -1,4 +1,4 @@
-"""UTMOS against the package utmos-pytorch, with random weights of the real shape."""
+"""UTMOS compared with the package utmos-pytorch, with random weights of the real shapes."""
 
 import pickle
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ def judge(checkpoint: Path) -> Utmos:
 
 
 def noisy(seconds: float, noise: float, offset: float = 0.0) -> Audio:
-    """A voice in noise, about a constant that microphones have and group norm takes away."""
+    """Return a voice in noise with a constant offset, as from a microphone, which group norm removes."""
     clean = speechlike(seconds, RATE_HZ)
     hiss = np.random.default_rng(5).normal(offset, noise, len(clean.samples))
     return Audio((clean.samples + hiss).astype(np.float32), RATE_HZ)
 
 
-# Odd and even numbers of frames, for the package pads to even ones.
+# Odd and even numbers of frames, because the package pads to even numbers.
 SOUNDS = [noisy(1.2, 0.0), noisy(0.5, 0.1), noisy(1.43, 0.02, offset=0.2), noisy(2.0, 0.3)]
 
 
@@ -66,7 +66,7 @@ def test_gives_the_numbers_of_utmos_pytorch(judge: Utmos, checkpoint: Path) -> N
     expected = [float(theirs.score(torch.tensor(sound.samples))) for sound in SOUNDS]
     assert max(expected) - min(expected) > 0.1, "the weights hear no difference"
     assert mos(judge.score(turns(SOUNDS))) == pytest.approx(expected, abs=1e-5)
-    # All in one batch, so that each but the longest is padded, and the convolutions in several pieces.
+    # All in one batch, so that all except the longest are padded, and convolutions in several pieces.
     assert judge.rate([sound.samples for sound in SOUNDS], most_frames=100) == pytest.approx(
         expected, abs=1e-5
     )
@@ -79,14 +79,14 @@ def test_keeps_the_contract_of_judges(judge: Utmos) -> None:
 
 @pytest.mark.slow
 def test_pieces_of_convolutions_join(judge: Utmos, checkpoint: Path) -> None:
-    """The frames of a recording in pieces are those of it at once, by the package's own layers."""
+    """The frames of a recording processed in pieces equal those of the package's layers at once."""
     ssl = load_network(checkpoint).get_submodule("feature_extractors.0.ssl_model")
     extractor = ssl.get_submodule("feature_extractor")
     blocks = list(extractor.get_submodule("conv_layers").children())
     stack = ConvStack.of(blocks)
     assert (stack.hop, stack.reach, stack.frames(399), stack.frames(400)) == (320, 400, 0, 1)
     audio = torch.tensor(noisy(0.9, 0.1).samples)[None]
-    # Without the first layer's norm, which is over the whole time.
+    # Without the first layer's norm, which covers the whole recording.
     convolution = blocks[0].get_submodule("0")
     layers: list[Layer] = [lambda piece: torch.nn.functional.gelu(convolution(piece)), *blocks[1:]]
     with torch.inference_mode():
@@ -161,7 +161,7 @@ def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
     state = torch.load(checkpoint, weights_only=True)
     embedding = state.pop("output_layers.0.judge_embedding.weight")
     torch.save(state, path)
-    # The package would rate with an embedding drawn at random.
+    # The package would rate with a random embedding.
     with pytest.raises(
         JudgeError, match=r"found no tensor output_layers\.0\.judge_embedding\.weight .* among its"
     ):
@@ -172,7 +172,7 @@ def test_other_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
 
 
 class Executed:
-    """What executes something where a pickle is read without care."""
+    """An object that executes code if it is unpickled carelessly."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark

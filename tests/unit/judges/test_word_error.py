@@ -77,7 +77,7 @@ def test_without_a_rate_there_is_no_number(script: str, language: str) -> None:
 
 
 class Parrot:
-    """A recogniser that always hears the same."""
+    """A recogniser with a constant transcript."""
 
     name = "parrot"
     heard: ClassVar[list[Audio]] = []

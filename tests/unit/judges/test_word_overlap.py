@@ -1,4 +1,4 @@
-"""BLEU and ROUGE-L against independent implementations."""
+"""BLEU and ROUGE-L compared with independent implementations."""
 
 import math
 from collections import Counter
@@ -29,7 +29,7 @@ def score(judge: LocalJudge, reply: str, reference: str = REFERENCE) -> float:
 
 
 def bleu4(reply: list[str], reference: list[str]) -> float:
-    """BLEU-4 by the book (Papineni et al. 2002), with an order without a match counted 0.1."""
+    """Return BLEU-4 by its definition (Papineni et al. 2002), with an order without a match counted 0.1."""
     logs = []
     for n in range(1, 5):
         grams = Counter(tuple(reply[i : i + n]) for i in range(len(reply) - n + 1))
@@ -43,7 +43,7 @@ def bleu4(reply: list[str], reference: list[str]) -> float:
 
 
 def lcs_f(reply: list[str], reference: list[str]) -> float:
-    """F-measure of the longest common subsequence, by the textbook's table."""
+    """Return the F-measure of the longest common subsequence, by the textbook algorithm."""
     table = [[0] * (len(reference) + 1) for _ in range(len(reply) + 1)]
     for i, a in enumerate(reply):
         for j, b in enumerate(reference):
@@ -78,7 +78,7 @@ def test_typography_is_no_difference(judge: LocalJudge) -> None:
 
 
 def test_bleu_of_a_known_pair() -> None:
-    # Of the reply's 5 words 4 are in the reference, of its 4 pairs 3, of its 3 triples 2, of its 2 fours 1.
+    # 4 of the reply's 5 words, 3 of its 4 bigrams, 2 of its 3 trigrams and 1 of its 2 4-grams match.
     expected = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
     assert score(Bleu(), "tea do you want to", "do you want to") == pytest.approx(expected)
 
@@ -103,7 +103,7 @@ def test_stems_count_where_asked_for() -> None:
     ],
 )
 def test_words_are_cut_as_nltk_cuts_them(text: str, tokens: list[str]) -> None:
-    # As nltk.word_tokenize cuts them where Punkt's trained data is installed.
+    # The tokens of nltk.word_tokenize with Punkt's trained data.
     assert word_tokens(text) == tokens
 
 

@@ -14,7 +14,7 @@ def sound(ms: int, dbfs: float) -> NDArray[np.int16]:
 
 
 def changes_ms(*parts: NDArray[np.int16]) -> list[int]:
-    """Return the times at which the voice begins or ceases to be audible, to the end of a block of 7 ms."""
+    """Return the times at which the voice becomes audible or inaudible, each at the end of a 7 ms block."""
     voice, pcm, found = AudibleVoice(), np.concatenate(parts), []
     for end in range(BLOCK, len(pcm), BLOCK):
         before = voice.audible

@@ -1,4 +1,4 @@
-"""Discarding messages of C libraries."""
+"""Suppression of messages from C libraries."""
 
 import ctypes
 import os

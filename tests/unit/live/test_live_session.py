@@ -45,7 +45,7 @@ FAILED = replace(ANSWERED, failure=Failure(FailureKind.STALLED, "stalled"))
 
 
 class Script:
-    """A `Session` that runs a script of the test, and a speaker of three frames."""
+    """A `Session` that runs a test's script, and a speaker with three frames."""
 
     listens = False
     frame_ns = 20 * MS
@@ -71,7 +71,7 @@ class Script:
         return self._said.pop(0) if self._said else None
 
     def hear(self, heard: Heard) -> None:
-        """Hear nothing."""
+        """Ignore reports."""
 
 
 class Live:

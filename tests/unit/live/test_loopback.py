@@ -1,4 +1,4 @@
-"""Measuring the delay of sound cards, in a loop of known delay."""
+"""Measurement of sound card delays, in a loop of known delay."""
 
 import asyncio
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def test_a_chirp_is_found_in_noise() -> None:
 
 
 class Loop(SoundCard):
-    """A loudspeaker that the microphone hears after a known delay; each call takes 1.2 s of fake time."""
+    """An output device that the microphone hears after a known delay; each call takes 1.2 s of fake time."""
 
     def __init__(self, delay_ms: float, gain: float = 0.5) -> None:
         super().__init__(MICROPHONE, LOUDSPEAKER, RATE)

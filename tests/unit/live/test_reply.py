@@ -1,4 +1,4 @@
-"""The reply as it arrives."""
+"""The reply during its arrival."""
 
 import numpy as np
 

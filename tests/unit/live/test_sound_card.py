@@ -1,4 +1,4 @@
-"""What a sound card counts as lost audio."""
+"""Audio that a sound card counts as lost."""
 
 from types import SimpleNamespace
 
@@ -56,7 +56,7 @@ def test_an_underflow_is_a_loss_only_while_audio_plays() -> None:
 
 
 class Unplugged:
-    """PortAudio on a machine whose microphone has gone, although it is still listed."""
+    """PortAudio on a machine whose microphone was removed but is still listed."""
 
     PortAudioError = OSError
 

@@ -1,4 +1,4 @@
-"""The figures of several endpoints."""
+"""The metrics of several endpoints."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Takes of a script: cutting them out of a microphone's audio, and checking them."""
+"""Takes of a script: extraction from a microphone's audio, and checks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Turns as a test sees them."""
+"""The test API for turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials of a probe as a test sees them."""
+"""The test API for trials of a probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored calibrations, and the one that a run uses."""
+"""Stored calibrations, and the choice of a run's calibration."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_the_nearest_load_is_found_the_heavier_first() -> None:
     keep(made(20, transport="webrtc"))
     found = [nearest("websocket", sessions) for sessions in (1, 2, 50, 100)]
     assert [each.sessions for each in found if each is not None] == [1, 50, 50, 50]
-    assert nearest("websocket", 101) is None  # less than half of the load was measured
+    assert nearest("websocket", 101) is None  # less than half of the load was calibrated
     assert nearest("webrtc", 1) == made(20, transport="webrtc")
     assert nearest("http", 1) is None
 

@@ -132,7 +132,7 @@ def content(file: str, change: Callable[[bytes], bytes]) -> Damage:
 
 
 def instead(file: str, make: Callable[[Path, Path], object]) -> Damage:
-    """Replace files by something else."""
+    """Replace files by other objects."""
 
     def damage(run: Path) -> None:
         for path in list(run.glob(file)):
@@ -379,13 +379,13 @@ def damaged(whole: Path, folder: Path, name: str) -> Path:
     """Return a damaged copy of the run."""
     run = folder / "in" / "run"
     shutil.copytree(whole, run)
-    with contextlib.suppress(sqlite3.Error):  # a constraint that holds even so
+    with contextlib.suppress(sqlite3.Error):  # a constraint that is still enforced
         DAMAGES[name](run)
     return run
 
 
 def wrong_end(error: BaseException | None) -> str:
-    """Return how a reader misbehaved; empty if it did not."""
+    """Return a description of a reader's misbehaviour; empty if there is none."""
     if error is None or isinstance(error, SystemExit):
         return ""
     if isinstance(error, LiveEvalError):
@@ -393,7 +393,7 @@ def wrong_end(error: BaseException | None) -> str:
     return repr(error)
 
 
-@pytest.mark.timeout(20)  # a pipe, or a view without end, would hold it forever
+@pytest.mark.timeout(20)  # a pipe or an endless view would block it forever
 @pytest.mark.parametrize("part", range(PARTS))
 def test_damage_ends_in_a_one_line_error(whole: Path, tmp_path: Path, part: int) -> None:
     ends: dict[str, str] = {}

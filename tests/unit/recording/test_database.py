@@ -28,7 +28,7 @@ CHILDREN, LEVELS = 200, 16
 
 
 def tangled(database: Path, table: str) -> None:
-    """Let the root page of a table refer to one page 200 times, that page to another, 16 times over."""
+    """Make each page of a table refer 200 times to the next one, 16 levels deep."""
     with closing(sqlite3.connect(database)) as db:
         [root] = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     pages = bytearray(database.read_bytes())
@@ -51,7 +51,7 @@ def tangled(database: Path, table: str) -> None:
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """The size and the time of the last change of everything in a folder."""
+    """Return the size and modification time of everything in a folder."""
     return {
         str(path.relative_to(folder)): (path.lstat().st_size, path.lstat().st_mtime_ns)
         for path in [folder, *folder.rglob("*")]

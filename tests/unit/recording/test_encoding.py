@@ -1,4 +1,4 @@
-"""Cases as they are stored with a run."""
+"""Cases as stored in a run."""
 
 import json
 from pathlib import Path

@@ -35,7 +35,7 @@ OPENERS = METHODS.union(*FUNCTIONS.values())
 CALLED = [*METHODS, *(rf"{owner}\.{name}" for owner, names in FUNCTIONS.items() for name in names)]
 WORDS = re.compile(rf"\b({'|'.join(CALLED)})\b")
 NO_FILES = {"self", "self._actor", "self._connection", "self._seal", "webbrowser"}
-"""What has a method or an attribute `open`, and is no file."""
+"""Objects with a method or an attribute `open` that are not files."""
 ALLOWED = {
     "audio/audio_files.py _Stream": "takes a descriptor of open_regular",
     "audio/audio_files.py _opened": "names a type",
@@ -82,16 +82,16 @@ ALLOWED = {
     "web/__init__.py _module": "a file of the package",
     "weights/fetching.py Download._receive": "in the user's folder of weights",
 }
-"""Functions that open files in another way than through `live_eval.files`, and why they may."""
+"""Functions that may open files without `live_eval.files`, with reasons."""
 
 
 def opened_in(tree: ast.AST) -> list[str]:
-    """Return each function (``Class.function``) of a module that opens a file by itself.
+    """Return each function (``Class.function``) of a module that opens a file directly.
 
-    Files that `atomic_write` yields, calls with `private_opener`, and data in memory are none.
+    This excludes files from `atomic_write`, calls with `private_opener`, and data in memory.
     """
 
-    found: list[str] = []  # collected, because nested generators cost time for each level of the tree
+    found: list[str] = []  # collected in a list, because nested generators are slow in deep trees
 
     def visit(node: ast.AST, name: str, safe: set[str]) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -120,7 +120,7 @@ def opened_in(tree: ast.AST) -> list[str]:
 
 
 def opens(called: ast.expr) -> bool:
-    """Whether a call of this expression may open a file, by its name."""
+    """Return whether a call of this expression may open a file, according to its name."""
     match called:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in OPENERS
@@ -146,7 +146,7 @@ def test_no_other_function_opens_files_by_itself() -> None:
         f"{path.relative_to(ROOT).as_posix()} {name}".strip().removeprefix("live_eval/")
         for package in ("live_eval", "clients", "judges")
         for path in (ROOT / package).rglob("*.py")
-        if WORDS.search(path.read_text())  # walking the tree of every file takes seconds
+        if WORDS.search(path.read_text())  # walking every file's syntax tree takes seconds
         for name in opened_in(parsed(path))
     }
     assert found == set(ALLOWED)
@@ -172,7 +172,7 @@ def test_a_function_that_opens_a_file_is_found(source: str) -> None:
 
 @pytest.fixture
 def diary(tmp_path: Path) -> Path:
-    """A file of the user outside the folder."""
+    """A user's file outside the folder."""
     path = tmp_path / "diary"
     path.write_text("dear diary")
     return path

@@ -65,7 +65,7 @@ def test_audio_of_a_turn_is_a_name_not_a_path(one_turn: Path, name: str) -> None
 
 
 def replaced(kept: Path, path: Path, kind: str) -> None:
-    """Move a file away and put something else in its place."""
+    """Move a file away and create another object in its place."""
     match kind:
         case "link":
             path.symlink_to(kept)
@@ -175,7 +175,7 @@ def test_views_and_virtual_tables_are_refused(one_turn: Path) -> None:
     ],
 )
 def test_a_schema_that_computes_is_refused(one_turn: Path, statement: str) -> None:
-    """SQLite's limit on steps does not hold inside a function."""
+    """SQLite's step limit does not apply inside a function."""
     change(one_turn, statement)
     with pytest.raises(StoreError, match="expected only the tables of a run"):
         RunReader.open(one_turn)

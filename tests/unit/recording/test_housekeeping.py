@@ -40,7 +40,7 @@ def a_turn(name: str, attempt: int = 1, *, fails: bool = False) -> TurnRecord:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of two turns, one of them tried again, with cassettes and scores."""
+    """A run of two turns, one of them retried, with cassettes and scores."""
     folder = tmp_path / "run"
     with RunWriter.create(folder, {"turns": 2}) as writer:
         writer.commit(a_turn("a"))
@@ -59,7 +59,7 @@ def files(folder: Path) -> set[str]:
 
 
 def leave(folder: Path) -> set[str]:
-    """Leave what killed processes leave; return the names."""
+    """Create the leftovers of killed processes; return their names."""
     wire = f"{WIRE_FOLDER}/{cassette_name('b', 3)}"
     audio = [
         f"{AUDIO_FOLDER}/{file_stem('c', 1)}.reply.flac",
@@ -82,7 +82,7 @@ OTHERS = {
 
 
 def plant(run: Path) -> None:
-    """Write files that are not live-eval's, under names like its own."""
+    """Write third-party files with names similar to live-eval's."""
     for name in OTHERS:
         (run / name).write_text("mine")
 

@@ -1,4 +1,4 @@
-"""A run of an earlier version opens and gives the same values as in that version."""
+"""A run of an earlier version can be read and has the same values as in that version."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def output(*arguments: str) -> str:
 
 
 def without_new_keys(found: Any, former: Any) -> Any:
-    """Return what was found without keys that came since."""
+    """Return the values without keys that were added later."""
     match found, former:
         case dict(), dict():
             return {key: without_new_keys(found[key], value) for key, value in former.items() if key in found}
@@ -58,7 +58,7 @@ def test_its_turns_are_timed_again_with_the_definitions_of_today(old_run: Path) 
     # Since version 5 of the definitions, a response that begins before the user is a greeting.
     assert [row.pop("premature") for row in former] == [1, 0]
     assert [row["premature"] for row in rows] == [0, 0]
-    for row in former:  # the reason has been reworded
+    for row in former:  # the reason was reworded
         row["latency_reason"]["transcript"] = row["latency_reason"]["transcript"] and "no reply text"
     assert without_new_keys(rows, former) == former
 

@@ -49,7 +49,7 @@ def test_an_open_reader_does_not_block_the_end(tmp_path: Path, caplog: pytest.Lo
 
 def test_a_database_without_tables_is_reported_as_one_that_is_being_created(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / RUN_FILE)) as db:
-        db.execute("PRAGMA journal_mode = WAL")  # what `RunWriter.create` does first
+        db.execute("PRAGMA journal_mode = WAL")  # the first step of `RunWriter.create`
     with pytest.raises(StoreError, match=f"{RUN_FILE} is empty: it is being created"):
         RunReader.open(tmp_path)
 

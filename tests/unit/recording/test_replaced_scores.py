@@ -63,7 +63,7 @@ assert status == 0, status
 
 @pytest.fixture
 def scored_run(tmp_path: Path) -> Path:
-    """A run of two turns that has ended and was scored."""
+    """Write a finished and scored run of two turns."""
     path = tmp_path / "run"
     with RunWriter.create(path, {}) as run:
         for number in (0, 1):

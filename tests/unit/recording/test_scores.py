@@ -129,7 +129,7 @@ os._exit(9)
 
 
 def killed_while_writing(folder: Path) -> bytes:
-    """Leave a database in a folder with half a transaction; return its journal."""
+    """Create a database with half a transaction in a folder; return its journal."""
     with ScoreStore.open(folder) as store:
         store.put("bleu", "1", "a", Scored({"": 1.0}))
     killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, folder / SCORES_FILE], check=False)

@@ -125,7 +125,7 @@ def test_a_turn_can_be_retimed_with_every_response(tmp_path: Path) -> None:
     record = spoken_turn(a_case(), TurnPlan(cut_off=1, lead_silence_ms=123))
     with RunWriter.create(tmp_path, MANIFEST) as run:
         run.commit(record)
-    # An older definition, with other numbers.
+    # An older definition with other values.
     with sqlite3.connect(tmp_path / RUN_FILE) as db:
         db.execute(
             "UPDATE turns SET timing_version = 0,"
@@ -182,7 +182,7 @@ def test_retiming_may_choose_another_response_as_the_reply(
     record = greeted(Codec(CodecName.PCM16, 24_000), [bytes(4_800)], [bytes(4_800)])
     with RunWriter.create(tmp_path, MANIFEST) as run:
         run.commit(record)
-    with sqlite3.connect(tmp_path / RUN_FILE) as db:  # as it was before
+    with sqlite3.connect(tmp_path / RUN_FILE) as db:  # unchanged
         db.execute("UPDATE responses SET headline = position = 0")
         db.execute("UPDATE turns SET reply_text = 'greeting', timing = json_set(timing, '$.headline', 0)")
     db.close()
@@ -302,7 +302,7 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_resumes_and_its_leftovers_are_removed(tmp_path: Path) -> None:
-    """The process dies (no cleanup at all) with audio in place whose turn was not committed."""
+    """The process is killed without cleanup after storing audio, before committing its turn."""
     script = f"""
 import os, sys
 from pathlib import Path

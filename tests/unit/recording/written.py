@@ -1,4 +1,4 @@
-"""Cases and turns that tests write to runs."""
+"""Create cases and turns for tests that write runs."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_names_of_variables_are_taken_whether_or_not_they_are_set(monkeypatch: p
         "AZURE_KEY_2",
         "_my_key",
     )
-    short = "KEY2025BERL"  # one character less than the parts of a key
+    short = "KEY2025BERL"  # one character shorter than a key's parts
     for name in (*names, short, "my-canary-4711-key", "hf_canaryCANARYcanaryCANARY"):
         assert key_variable(name) == name
 

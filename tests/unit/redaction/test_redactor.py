@@ -1,4 +1,4 @@
-"""Which values are secrets, in which spellings they are found, and what stays unchanged."""
+"""Values that are secrets, their detected spellings, and text that is not changed."""
 
 import base64
 import html

@@ -120,7 +120,7 @@ def test_tables_are_read_without_scripts(page: Page) -> None:
 
 
 def test_the_notes_of_cells_are_shown_by_a_switch(page: Page) -> None:
-    """A tooltip alone is out of reach of keyboard and touch."""
+    """A tooltip alone is not accessible by keyboard or touch."""
     noted = [
         attributes["title"] for tag, attributes in page.elements if tag == "td" and attributes.get("title")
     ]

@@ -19,7 +19,7 @@ CUES = ("happy", "sad", "sigh", "cough")
 
 
 def case(number: int) -> Case:
-    """One of 40 cases: ten of each cue, the cues one after the other."""
+    """Return one of 40 cases: ten of each cue, grouped by cue."""
     name = CUES[number // 10]
     return Case(
         case_id=f"c{number}",
@@ -31,7 +31,7 @@ def case(number: int) -> Case:
 
 
 def written(path: Path, *, delays_ms: Mapping[int, int], failed: int, worst: int) -> RunView:
-    """A run of the 40 cases with VES, whose lowest value is that of one case."""
+    """Write a run of the 40 cases with VES, the lowest for one of them."""
     with RunWriter.create(path, {"endpoint": {"name": "reference"}}) as run:
         for number in range(40):
             plan = TurnPlan(first_byte_ms=delays_ms.get(number, 400), reply_ms=200)

@@ -1,4 +1,4 @@
-"""Compiled templates are used again, and never if they are outdated or damaged."""
+"""Compiled templates are reused unless they are outdated or damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from live_eval.report.compiled_templates import CompiledTemplates
 
 
 class Counting(Environment):
-    """An environment that counts what it compiles."""
+    """An environment that counts compilations."""
 
     compiled = 0
 

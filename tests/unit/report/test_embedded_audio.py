@@ -79,7 +79,7 @@ def test_a_long_turn_that_does_not_fit_is_skipped(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     loud = random.integers(-500, 500, (24_000, 2)).astype(np.int16)
     sounds = {"a": loud, "long": np.zeros((150 * 24_000, 2), np.int16), "b": loud}
-    for key, pcm in sounds.items():  # written at once, 150 s crash libsndfile
+    for key, pcm in sounds.items():  # writing 150 s in one call crashes libsndfile
         soundfile.write(tmp_path / f"{key}.flac", pcm, 24_000)
     files = [(key, tmp_path / f"{key}.flac") for key in sounds]
     assert [clip.key for clip in clips(files, 40_000)] == ["a", "b"]

@@ -25,7 +25,7 @@ def test_every_latency_is_defined() -> None:
 
 
 def test_every_term_of_the_studio_is_defined() -> None:
-    """`term` makes no button for an unknown term."""
+    """`term` creates no button for an unknown term."""
     names = {
         name
         for script in Path(studio.__file__).parent.glob("static/*.js")

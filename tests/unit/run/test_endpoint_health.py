@@ -36,7 +36,7 @@ def test_others_may_dial_as_soon_as_a_probe_is_ready() -> None:
 
 
 class Gate:
-    """An endpoint's health on a clock, and sessions that wait until they may be dialled."""
+    """An endpoint's health over time, and sessions that wait until they may dial."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Gate:
         return self.health.outages[-1] if self.health.given_up else None
 
     async def enter(self) -> int | None:
-        """Dial a session as soon as it may be; return when, or None if no session is dialled any more."""
+        """Wait until a session may dial; return the time, or None if dialling has stopped."""
         while not self.health.given_up:
             now_ns, opens_ns = self.clock.now_ns(), self.health.opens_ns()
             if opens_ns is not None and opens_ns <= now_ns:
@@ -99,7 +99,7 @@ class Endpoint:
         self.said.append((outage.over, outage.seconds))
 
     async def dial(self, takes_s: float = 5.0) -> Health | None:
-        """Hold a session, or find that the endpoint is away."""
+        """Run a session, or report that the endpoint is unreachable."""
         entered_ns = await self.gate.enter()
         if entered_ns is None:
             return None
@@ -109,7 +109,7 @@ class Endpoint:
         return self.gate.report(entered_ns, failure, ready=failure is None)
 
     async def workers(self, number: int, turns: int) -> list[Health | None]:
-        """Let workers hold so many sessions each, one after the other; return what each attempt came to."""
+        """Let each worker run this many sessions in sequence; return the outcome of each attempt."""
         contacts: list[Health | None] = []
 
         async def work() -> None:
@@ -177,7 +177,7 @@ async def test_single_failures_among_others_are_no_outage(failure: Failure) -> N
 
 async def test_sessions_that_an_outage_cuts_off_do_not_count() -> None:
     gate = Endpoint(lambda _: False).gate
-    assert gate.report(9, CLOSED, ready=True) is Health.SUSPECT  # the outage is not known yet
+    assert gate.report(9, CLOSED, ready=True) is Health.SUSPECT  # the outage is not detected yet
     for at_ns in (10, 11, 12):
         gate.report(at_ns, REFUSED)
     assert gate.report(8, STALLED, ready=True) is Health.DOWN

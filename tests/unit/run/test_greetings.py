@@ -1,4 +1,4 @@
-"""A run learns from its first sessions whether the endpoint greets."""
+"""A run determines from its first sessions whether the endpoint greets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_turn(*created_ns: int, onset_ns: int | None = 1_000) -> TurnCapture:
-    """The first turn of a session, with responses that began then."""
+    """Return the first turn of a session, with responses that began at these times."""
     wire = [
         CapturedResponse(
             record=ResponseRecord(response_id=str(at_ns), first_text_ns=at_ns), chunks=(), codec=None
@@ -41,7 +41,7 @@ def test_one_session_without_a_greeting_is_enough() -> None:
     assert known.patience_ns(listens=False) == 0
     known.observe(first_turn(2_000))
     assert known.patience_ns() == 0
-    known.observe(first_turn(500, 2_000))  # now it does
+    known.observe(first_turn(500, 2_000))  # now the endpoint greets
     assert known.patience_ns() == known.patience_ns(listens=False) == WAITS_NS
     known.observe(first_turn(2_000))
     assert known.patience_ns() == WAITS_NS
@@ -58,7 +58,7 @@ def test_what_the_user_asks_for_is_not_learned_away() -> None:
 @pytest.mark.parametrize(
     ("endpoint", "turns", "waits_ns"),
     [
-        ({"name": "reference"}, {}, 0),  # it is launched, and does not greet
+        ({"name": "reference"}, {}, 0),  # live-eval launches it without a greeting
         ({"name": "reference"}, {"greeting": "wait"}, WAITS_NS),
         ({"name": "reference", "base_url": "ws://127.0.0.1:1/v1"}, {}, LISTENS_NS),
         ({"name": "reference", "base_url": "ws://127.0.0.1:1/v1"}, {"greeting": "ignore"}, 0),

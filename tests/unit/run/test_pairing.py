@@ -1,4 +1,4 @@
-"""Sessions that start in several runs at the same moment."""
+"""Sessions that start simultaneously in several runs."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def test_a_session_starts_once_every_run_has_reached_it() -> None:
     await second.start("a")
     await settled()
     assert starting.done()
-    await first.start("a")  # another attempt does not wait
+    await first.start("a")  # retries do not wait
 
 
 async def test_a_run_without_the_session_and_an_ended_run_are_not_awaited() -> None:

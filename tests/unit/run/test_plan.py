@@ -33,7 +33,7 @@ def put_recordings(folder: Path, *names: str) -> None:
 
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
-    """The sample's human part, to be changed."""
+    """A modifiable copy of the sample's human part."""
     return Path(shutil.copytree(sample_path() / "data_human", tmp_path / "data_human"))
 
 

@@ -27,7 +27,7 @@ RATE_LIMITED = Failure(FailureKind.RATE_LIMITED, "slow down")
 
 
 class Endpoint:
-    """An endpoint that serves so many sessions at a time, for 5 s each, and the slots that dial it."""
+    """An endpoint with a session limit and sessions of 5 s, and the slots that dial it."""
 
     def __init__(self, serves: int, *, refusal: Failure = UNAVAILABLE, **asks: Any) -> None:
         self.clock = FakeClock(start_ns=0)
@@ -47,7 +47,7 @@ class Endpoint:
         unusable: Failure | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> list[TurnRecord]:
-        """As `SessionAttempts.run`."""
+        """See `SessionAttempts.run`."""
         dial_ns, failure, ready_ns = self.clock.now_ns(), unusable, None
         if unusable is None:
             self.dialled.append(dial_ns)
@@ -72,7 +72,7 @@ class Endpoint:
         results: Collection[FailureKind] = (),
         **turns: Any,
     ) -> None:
-        """Run so many sessions as a campaign does."""
+        """Run this many sessions like a campaign."""
         table = TurnsTable(**{"retries": 0, **turns})
         said: list[object] = []
         health = EndpointHealth(
@@ -124,7 +124,7 @@ async def test_a_slot_too_many_leaves_the_turns_to_the_other_slots(asks: dict[st
     endpoint = Endpoint(3, **asks)
     await endpoint.run(24)
     assert 1 <= len(endpoint.failed) <= 7
-    assert 30 * S <= endpoint.clock.now_ns() <= 45 * S  # no slot waits once no turn remains
+    assert 30 * S <= endpoint.clock.now_ns() <= 45 * S  # no slot waits when no turn remains
 
 
 @pytest.mark.parametrize("asks", [{}, {"retry_after_s": 4.0}])
@@ -194,7 +194,7 @@ async def test_a_failure_that_the_run_measures_is_not_retried(
 
 
 async def test_a_test_for_an_outage_is_announced() -> None:
-    """The last session fails and is run again; if that succeeds, there was no outage: the failure stands."""
+    """The last session fails and is repeated; on success, there was no outage and the failure is kept."""
 
     class Stumbles(Endpoint):
         async def run_session(self, *given: Any, **more: Any) -> list[TurnRecord]:

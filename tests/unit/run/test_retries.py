@@ -45,7 +45,7 @@ async def test_the_gate_closes_when_less_remains_than_a_turn_uses() -> None:
     gate = RateGate(clock)
     gate.update([RateLimit("tokens", 1000, 900, 30.0)])
     assert gate.closed_s == 0
-    gate.update([RateLimit("tokens", 1000, 300, 30.0)])  # a turn used 600: another does not fit
+    gate.update([RateLimit("tokens", 1000, 300, 30.0)])  # one turn used 600, so another does not fit
     assert gate.closed_s == 30
     await gate.wait()
     assert clock.now_ns() == 30 * S

@@ -8,7 +8,7 @@ from live_eval.testing.fake_clock import FakeClock
 
 
 class Queue:
-    """A queue of sessions that are known by number; sessions dialled before `reached_ns` have been opened."""
+    """A queue of numbered sessions; those dialled before `reached_ns` have been opened."""
 
     def __init__(self, number: int) -> None:
         self.sessions = [DueSession(cast("Any", (at,)), None) for at in range(number)]

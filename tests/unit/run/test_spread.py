@@ -12,7 +12,7 @@ from live_eval.run.spread import default_processes, overload
         (TransportKind.WEBSOCKET, 50, 1),
         (TransportKind.WEBSOCKET, 100, 1),
         (TransportKind.WEBSOCKET, 300, 2),
-        (TransportKind.WEBSOCKET, 1000, 2),  # no more than cores
+        (TransportKind.WEBSOCKET, 1000, 2),  # at most the number of cores
         (TransportKind.WEBRTC, 10, 1),
         (TransportKind.WEBRTC, 40, 2),
     ],

@@ -15,7 +15,7 @@ from live_eval.run.stop_signals import StopSignals, cleaned_up
 
 
 class Now:
-    """Seconds that a test sets."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.s = 100.0
@@ -55,7 +55,7 @@ def test_a_signal_ends_a_command_that_plays_nothing(
 
 
 def test_a_closed_terminal_is_ignored_where_it_was_before() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as with nohup
     try:
         with StopSignals() as stop:
             send(signal.SIGHUP)
@@ -69,7 +69,7 @@ def test_a_gentle_block_goes_on(stop: StopSignals, now: Now) -> None:
         send()
         assert stop.requested
         now.s += 0.9
-        send()  # as `timeout` does: one request
+        send()  # as sent by `timeout`: one request
     send()
     now.s += 0.2
     with pytest.raises(KeyboardInterrupt):
@@ -94,7 +94,7 @@ async def test_the_first_signal_cancels_what_is_played(stop: StopSignals) -> Non
         await asyncio.Event().wait()
         reached.append("end")
     assert not reached
-    await asyncio.sleep(0)  # no cancellation is left over
+    await asyncio.sleep(0)  # no cancellation remains pending
     with stop.cancelling():
         await asyncio.sleep(0)
         reached.append("second block")

@@ -43,7 +43,7 @@ LOOSE = replace(PINNED, name="loose", files=(WeightsFile(name="w", url=""),))
 
 
 class Made:
-    """Remembers how it was constructed."""
+    """A judge that records its constructor arguments."""
 
     def __init__(self, **arguments: str) -> None:
         self.arguments = arguments

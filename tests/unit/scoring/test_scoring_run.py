@@ -43,7 +43,7 @@ from tests.support.records import TurnPlan, spoken_turn, tone
 
 
 class Toy:
-    """Judges by a function that the test sets; remembers what it was given."""
+    """A judge that applies a function set by the test, and records its input."""
 
     batches: list[list[JudgedTurn]]
     judge: Callable[[JudgedTurn], Any]
@@ -59,11 +59,11 @@ class Toy:
 
 
 class Listener(Toy):
-    """A toy that listens."""
+    """A toy judge of audio."""
 
 
 class Reader(Toy):
-    """A toy that reads."""
+    """A toy judge of text."""
 
 
 def letters(turn: JudgedTurn) -> Judgement:
@@ -133,7 +133,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(captured: Path, tmp_path: Path) -> Path:
-    """The same for a test alone; to write one takes its time, since a store syncs."""
+    """A private copy of `run`: copying is faster than writing, since a store syncs."""
     return shutil.copytree(captured, tmp_path / "run")
 
 
@@ -490,7 +490,7 @@ def test_a_model_gets_recordings_of_the_run_and_of_folders_that_the_user_names(
 
 
 class Choosy(Listener):
-    """A toy that may listen to the user's side."""
+    """A toy judge that may use the user's audio."""
 
     def __init__(self, *, speaker_audio: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Devices with clocks that drift and stall."""
+"""Simulate devices with clocks that drift and stall."""
 
 import random
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ class Device:
         self._random = random.Random(3)
 
     def captured_ns(self, sample: float) -> int:
-        """Return when a sample was really captured."""
+        """Return the true capture time of a sample."""
         return self._start_ns + round(sample / self._rate_hz * S)
 
     def arrivals(self, seconds: float, block: int = BLOCK) -> Iterator[tuple[int, int]]:
-        """Yield how many samples had come, and when; blocks come in order."""
+        """Yield the number of samples that had arrived, and the time; blocks arrive in order."""
         last_ns = 0
         for end in range(block, round(seconds * self._rate_hz), block):
             late_ns = round(self._random.uniform(0, 10) * MS)

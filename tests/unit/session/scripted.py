@@ -1,4 +1,4 @@
-"""A speaker for tests that interrupts the reply to its first recording with a second one."""
+"""A test speaker that interrupts the reply to its first recording with a second one."""
 
 from live_eval.session.playback import Utterance
 from live_eval.session.speaker import (

@@ -33,7 +33,7 @@ from tests.unit.session.toy import FRAME, LIMITS, MS, TURN, Endpoint, Heard, Toy
 
 RATE = 24_000
 LOUD = (8_000 * np.sin(2 * np.pi * 200 * np.arange(RATE // 10) / RATE)).astype("<i2").tobytes()
-"""100 ms of sound."""
+"""100 ms of audio."""
 INTERRUPTION = Utterance(
     frames=[bytes([2, 0]) * 480] * 40,
     frame_ns=20 * MS,
@@ -43,7 +43,7 @@ AFTER_NS = 507 * MS
 
 
 class LoudDialect(TalkingDialect):
-    """Its replies can be heard, and it knows ``interrupted a``, ``cancelled a``, ``hears a``."""
+    """A dialect with audible replies and the messages ``interrupted a``, ``cancelled a``, ``hears a``."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         word, _, name = str(message).partition(" ")
@@ -66,7 +66,7 @@ class LoudDialect(TalkingDialect):
 
 
 class StreamDialect(ToyDialect):
-    """Its audio flows on; energy decides what is a reply."""
+    """A dialect with continuous audio, whose replies are detected by energy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class StreamDialect(ToyDialect):
 
 
 async def spoken(heard: Heard, utterance: Utterance) -> None:
-    """Wait until all frames that hold only speech of an utterance have come."""
+    """Wait until all frames that contain only speech of an utterance have arrived."""
     frame = utterance.frames[0]
     await heard.until(
         lambda: (
@@ -96,7 +96,7 @@ async def begun(heard: Heard, utterance: Utterance) -> None:
 
 
 async def yields(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
-    """Send a long answer at once, stop it 250 ms after the first frame of the interruption, answer that."""
+    """Send a long answer in one burst, stop it 250 ms after the interruption's first frame, and answer."""
     peer.send("ready")
     await spoken(heard, TURN)
     for word in ("begin a", "silence a", *["audio a"] * 30):
@@ -112,7 +112,7 @@ async def yields(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
 
 
 async def bursts(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
-    """Send a long answer at once, and its end; it is heard for three seconds."""
+    """Send a long answer and its end in one burst; it is heard for three seconds."""
     peer.send("ready")
     await spoken(heard, TURN)
     for word in ("begin a", *["audio a"] * 30, "end a"):
@@ -123,7 +123,7 @@ async def bursts(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
 
 
 async def streams(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
-    """The same with audio that flows on."""
+    """The same with continuous audio."""
     peer.send("ready")
     loud_until = silent_until = 0
     while True:
@@ -166,7 +166,7 @@ async def test_an_utterance_is_anchored_to_the_audible_reply() -> None:
     audible = next(heard for heard in speaker.heard if isinstance(heard, ReplyAudible))
     first, second = captures[0].trace, captures[1].trace
     (response,) = captures[0].wire
-    # 100 ms of silence come first; then a sine leaves the threshold with its first samples.
+    # It begins with 100 ms of silence; the sine then exceeds the threshold within its first samples.
     assert 0 < audible.at_ns - int(response.record.chunk_arrival_ns[0]) - 100 * MS < MS
     assert second.t0_ns is not None
     assert abs(second.t0_ns - audible.at_ns - AFTER_NS) <= 1_000_000_000 // RATE + 1
@@ -216,7 +216,7 @@ async def test_an_interruption_on_continuous_media() -> None:
 
 
 async def test_the_wait_for_an_endpoint_that_talks_through_the_user_is_bounded() -> None:
-    """Its reply is heard 6 s longer than the user, who waits 2 s after it, and not 60 s."""
+    """The reply ends 6 s after the user's speech; the user waits 2 s after it, not 60 s."""
 
     async def never_stops(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
@@ -262,7 +262,7 @@ async def test_an_interrupted_turn_with_an_error_has_failed(word: str, kind: Fai
 
 
 async def test_speech_after_the_reply_was_heard_is_not_an_interruption() -> None:
-    """The reply is heard for 100 ms; the turn waits 100 ms longer for what is late, and the user speaks."""
+    """The reply is heard for 100 ms; the turn waits another 100 ms for late audio, and the user speaks."""
 
     async def says_little(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
@@ -280,7 +280,7 @@ async def test_speech_after_the_reply_was_heard_is_not_an_interruption() -> None
 
 
 class StoppingDialect(LoudDialect):
-    """Keeps what it is asked to stop."""
+    """A dialect that records which replies it is asked to stop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,7 +292,7 @@ class StoppingDialect(LoudDialect):
 
 
 async def burst_then_answer(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
-    """Send all of the answer but its end at once; then answer the interruption."""
+    """Send the answer without its end in one burst; then answer the interruption."""
     peer.send("ready")
     await spoken(heard, TURN)
     for word in ("begin a", *["audio a"] * 30):
@@ -315,7 +315,7 @@ async def test_in_a_manual_turn_the_reply_is_stopped_at_the_playout_position(end
     assert heard_ms == (at_ns - int(stopped.chunk_arrival_ns[0])) // MS
     assert heard_ms == play(stopped).heard_samples * 1000 // RATE
     assert first.trace.barge_in_ns is not None
-    assert 0 <= at_ns - first.trace.barge_in_ns <= 20 * MS  # once the frame with the onset has been spoken
+    assert 0 <= at_ns - first.trace.barge_in_ns <= 20 * MS  # after the frame with the onset has been spoken
     assert first.timing.barge_in_stop.ns is not None, first.timing.barge_in_stop.reason
     assert 0 <= first.timing.barge_in_stop.ns <= at_ns - first.trace.barge_in_ns
     assert [marks.response_id for marks in second.trace.responses] == ["b"]
@@ -328,7 +328,7 @@ async def test_with_the_endpoints_detector_the_session_does_not_stop_the_reply()
 
 
 class Leaving(Interrupting):
-    """Leaves once they have spoken, and `waits` frames."""
+    """A speaker that leaves `waits` frames after its last utterance."""
 
     def __init__(self, waits: int) -> None:
         super().__init__(TURN, INTERRUPTION, after_ns=60_000 * MS, rate_hz=RATE)

@@ -37,7 +37,7 @@ CHUNK = bytes([1, 0]) * 2400
 
 
 class TalkingDialect(ToyDialect):
-    """Words with the name of a response or an item behind them: ``begin a``, ``audio a``, ``heard i``."""
+    """A dialect with words and the ID of a response or item as messages: ``begin a``, ``heard i``."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         word, _, name = str(message).partition(" ")
@@ -55,7 +55,7 @@ class TalkingDialect(ToyDialect):
 
 @dataclass(slots=True)
 class Stage:
-    """What an endpoint of these tests has at hand."""
+    """Base class of the endpoints in these tests."""
 
     peer: MemoryPeer
     clock: FakeClock
@@ -66,11 +66,11 @@ class Stage:
         await self.clock.sleep_until(self.clock.now_ns() + ms * MS)
 
     async def spoken(self, turns: int) -> None:
-        """Wait until so many turns are spoken."""
+        """Wait until this many turns have been spoken."""
         await self.frames(turns * len(TURN.frames))
 
     async def frames(self, number: int) -> None:
-        """Wait until so many frames of speech are spoken."""
+        """Wait until this many frames of speech have been spoken."""
         await self.heard.until(lambda: self.heard.messages.count(FRAME) >= number)
 
     def say(self, *words: str) -> None:
@@ -79,7 +79,7 @@ class Stage:
             self.peer.send(word)
 
     def reply(self, name: str, chunks: int = 10) -> None:
-        """Send a whole reply of `chunks` times 100 ms at once."""
+        """Send a complete reply of `chunks` times 100 ms in one burst."""
         self.say(f"begin {name}", f"text {name}", *[f"audio {name}"] * chunks, f"end {name}")
 
 
@@ -120,7 +120,7 @@ async def converse(
 
 
 async def answers(stage: Stage) -> None:
-    """Answer each turn 300 ms after it with a second of sound at once."""
+    """Answer each turn after 300 ms with a second of audio in one burst."""
     for turn in range(1, 4):
         await stage.spoken(turn)
         await stage.after(300)
@@ -147,7 +147,7 @@ async def test_the_next_turn_waits_for_the_reply_as_heard_and_a_pause(mode: Turn
     assert [names(capture) for capture in captures] == [["a"], ["b"], ["c"]]
     assert [capture.session_id for capture in captures] == ["session"] * 3
     for before, after in pairwise(captures):
-        heard_ns = before.wire[0].record.chunk_arrival_ns[0] + 1_000 * MS  # all of it came at once
+        heard_ns = before.wire[0].record.chunk_arrival_ns[0] + 1_000 * MS  # it arrived in one burst
         assert heard_ns + PAUSE_NS <= t0(after) <= heard_ns + PAUSE_NS + 60 * MS
         silent = [
             at_ns for at_ns, message in stage.heard if message == bytes(len(FRAME)) and at_ns < t0(after)
@@ -161,7 +161,7 @@ async def test_the_next_turn_waits_for_the_reply_as_heard_and_a_pause(mode: Turn
 
 
 async def test_input_flows_on_its_grid() -> None:
-    """No frame is doubled or missing where one turn ends and the next begins."""
+    """No frame is duplicated or missing between turns."""
     captures, _, _ = await converse(answers)
     deadlines = [at_ns for capture in captures for at_ns in capture.trace.frame_deadline_ns.tolist()]
     assert {after - before for before, after in pairwise(deadlines)} == {20 * MS}
@@ -181,7 +181,7 @@ async def test_only_the_first_turn_connects() -> None:
 
 
 async def test_late_audio_belongs_to_its_own_turn() -> None:
-    """Sound, words and transcripts of the first turn, while the second is spoken."""
+    """Audio, text and transcripts of the first turn arrive while the second is spoken."""
 
     async def late(stage: Stage) -> None:
         await stage.spoken(1)
@@ -248,7 +248,7 @@ async def test_a_connection_that_ends_between_turns_costs_the_next_one() -> None
 
 
 class Knowing(TalkingDialect):
-    """Knows what the end of the connection means."""
+    """A dialect that explains the end of the connection."""
 
     def closed(self, code: int | None, reason: str, at_ns: int) -> Sequence[Output]:
         return [

@@ -20,7 +20,7 @@ FRAME = 480
 
 
 def sweep(samples: int, rate_hz: int = RATE_HZ) -> NDArray[np.int16]:
-    """A tone that rises from 200 Hz to 2 kHz: it is like itself at one place only."""
+    """Return a tone that rises from 200 Hz to 2 kHz, whose autocorrelation has a single peak."""
     at = np.arange(samples) / rate_hz
     length_s = samples / rate_hz
     hz = 200 + 900 * at / length_s
@@ -40,7 +40,7 @@ def response(
 
 
 def microphone(echo: EchoMixer, reply: OpenResponse, frames: int) -> NDArray[np.int16]:
-    """What the microphone takes in front of a silent user, from time 0 on."""
+    """Return the microphone's audio of a silent user, from time 0."""
     heard = []
     for number in range(frames):
         echo.listen([reply])

@@ -16,7 +16,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The generations that were collected, Python's own collector being off."""
+    """Return the collected generations, with automatic collection off."""
     made: list[int] = []
     gc.disable()
     monkeypatch.setattr(gc, "collect", lambda generation=2: made.append(generation))
@@ -47,7 +47,7 @@ def test_timed_sessions_delay_a_collection_up_to_a_limit(
         for _ in range(257):
             with collector.session(lambda: True):
                 pass
-    assert collections == [2, 2, 2]  # after 128, after 256, and the last
+    assert collections == [2, 2, 2]  # after 128 sessions, after 256, and after the last
 
 
 def test_modules_imported_after_the_start_are_not_visited_by_collections(
@@ -108,7 +108,7 @@ async def test_the_probe_keeps_the_last_readings_in_order() -> None:
     probe = LoopProbe(clock, kept=8)
     probing = asyncio.create_task(probe.run())
     await clock.sleep_until(52 * MS)
-    clock.advance(7 * MS)  # the process was stopped: the reading due at 55 ms comes at 59
+    clock.advance(7 * MS)  # the process was stopped: the reading due at 55 ms is taken at 59 ms
     await clock.sleep_until(62 * MS)
     probing.cancel()
     every = probe.between(0, 100 * MS)

@@ -20,7 +20,7 @@ READY_NS = 30 * MS
 
 
 def greeting(*after_ms: int, chunks: int = 10, answers: int = 1) -> Play:
-    """Return what an endpoint does that speaks first, each time so long after the moment before."""
+    """Return an endpoint that speaks first; each step has a delay after the previous one."""
 
     async def play(stage: Stage) -> None:
         for number, ms in enumerate(after_ms):
@@ -39,7 +39,7 @@ async def test_the_user_waits_until_a_greeting_has_been_heard_and_a_pause(mode: 
     captures, *_ = await converse(greeting(500, answers=2), turns=2, mode=mode, greeting_ns=PATIENCE_NS)
     assert kinds(captures) == [None, None]
     assert [names(capture) for capture in captures] == [["hello 0", "answer 1"], ["answer 2"]]
-    heard_ns = READY_NS + 500 * MS + 1_000 * MS  # it came at once and plays for a second
+    heard_ns = READY_NS + 500 * MS + 1_000 * MS  # it arrived in one burst and plays for a second
     assert 0 <= t0(captures[0]) - heard_ns - PAUSE_NS <= 60 * MS
     assert captures[0].trace.barge_in_ns is None
 

@@ -13,7 +13,7 @@ LIMITS = SessionLimits(reply_s=30, listen_s=4)
     [
         (0, 40),
         (9, 40),
-        (12, 40),  # it stopped, late
+        (12, 40),  # it stopped after a delay
         (12.5, 16.5),
         (25, 29),
         (39, 40),

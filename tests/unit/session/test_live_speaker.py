@@ -1,4 +1,4 @@
-"""A speaker at a device, without an audio device: an hour in seconds."""
+"""A device's speaker, without a device: an hour in seconds."""
 
 from collections.abc import Iterator
 
@@ -39,19 +39,19 @@ DELAY_NS = 100 * MS
 
 
 class Deaf(SpeechDetector):
-    """Finds no speech."""
+    """A detector that finds no speech."""
 
     def push(self, pcm: NDArray[np.int16]) -> list[Span]:
         return []
 
 
 def counted(begin: int, end: int) -> NDArray[np.int16]:
-    """Return samples that say which they are."""
+    """Return samples whose values encode their index."""
     return (np.arange(begin, end) % 30_000).astype(np.int16)
 
 
 def drive(live: Live, device: Device, seconds: float, *, start_ns: int) -> Iterator[tuple[int, Frame]]:
-    """Ask for the frames of a session as they are due, with the blocks that have come by then."""
+    """Request a session's frames when due, after pushing the blocks that have arrived by then."""
     blocks = device.arrivals(seconds)
     end, at_ns = next(blocks)
     begin = 0
@@ -86,7 +86,7 @@ def test_nothing_is_lost_in_a_long_session(ppm: float, seconds: int) -> None:
     for number, (start_ns, frame) in enumerate(drive(live, device, seconds, start_ns=8 * S)):
         pcm = np.frombuffer(frame.pcm, np.int16)
         assert len(pcm) == 480
-        first = live._head - live.stats.sent  # constant, but for what was dropped
+        first = live._head - live.stats.sent  # constant, except for dropped samples
         assert first >= 0
         wide = pcm.astype(np.int64)
         steps = (wide - np.append(wide[0] - 1 if last is None else last, wide[:-1])) % 30_000
@@ -112,7 +112,7 @@ def test_nothing_is_lost_in_a_long_session(ppm: float, seconds: int) -> None:
 
 @pytest.mark.parametrize(("late_ms", "first"), [(160, 801), (700, 801 + 400 * RATE // 1000)])
 def test_late_audio_is_counted_and_the_delay_grows(late_ms: int, first: int) -> None:
-    """The delay of 60 ms grows by what was missing, to 300 ms; the next pause gives up the rest."""
+    """The delay of 60 ms grows by the missing audio up to 300 ms; the rest is dropped in the next pause."""
     live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Deaf(RATE))
     live.push(counted(1, 801), 100 * MS)
     end_ns = (100 + late_ms) * MS
@@ -148,7 +148,7 @@ def test_unread_audio_is_dropped() -> None:
 
 
 class Scripted(SpeechDetector):
-    """Finds speech from one ms to another, 30 ms after its beginning and 400 ms after its end."""
+    """A detector that reports given speech 30 ms after its start and 400 ms after its end."""
 
     def __init__(self, *utterances: tuple[int, int]) -> None:
         super().__init__(RATE)

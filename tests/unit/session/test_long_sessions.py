@@ -45,7 +45,7 @@ UTTERANCE = Utterance(
 
 
 class Sink:
-    """A connection on which nothing comes; a `Transport`."""
+    """A `Transport` on which nothing arrives."""
 
     track = None
     setup_ns: Mapping[str, int] = {}
@@ -68,7 +68,7 @@ class Sink:
 
 
 class Answering(ToyDialect):
-    """Answers each utterance half a second after its last frame with six seconds of sound."""
+    """An endpoint that answers each utterance after half a second with six seconds of audio."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ CHUNK_MS = 20
 
 
 def sound(*stretches: tuple[int, bool]) -> NDArray[np.int16]:
-    """Stretches of so many ms, each a tone or digital silence."""
+    """Return stretches of these lengths in ms, each a tone or digital silence."""
     pieces = []
     for ms, loud in stretches:
         time_s = np.arange(RATE_HZ * ms // 1000) / RATE_HZ
@@ -56,7 +56,7 @@ def test_the_chunk_in_which_the_sound_began_is_kept_even_if_long_and_late() -> N
     (stretch,) = segmenter.stretches
     kept = np.concatenate([chunk.pcm for chunk in stretch.chunks])
     assert np.count_nonzero(kept) == np.count_nonzero(pcm)
-    assert stretch.began_ns == 601 * MS  # 18 ms of it came before: too little to be told from a click
+    assert stretch.began_ns == 601 * MS  # 18 ms of it came before, too short to distinguish from a click
 
 
 def test_a_pause_within_a_reply_is_part_of_it() -> None:

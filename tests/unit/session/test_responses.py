@@ -1,4 +1,4 @@
-"""Responses as they arrive."""
+"""Responses during their arrival."""
 
 from __future__ import annotations
 

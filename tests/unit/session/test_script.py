@@ -30,7 +30,7 @@ LIMITS = replace(SHORT, listen_s=1.0)
 def utterance(
     mark: int, anchor: str = "", speech: SpeechKind = SpeechKind.TURN, *, lead_ms: int = 50, tail_ms: int = 50
 ) -> Utterance:
-    """300 ms of sound whose samples all have the value `mark`, with a lead-in and a tail of ``-mark``."""
+    """Return 300 ms of audio with the sample value `mark`, with a lead-in and a tail of ``-mark``."""
     pcm = b"".join(
         value.to_bytes(2, "little", signed=True) * (ms * RATE // 1000)
         for value, ms in ((-mark, lead_ms), (mark, 300), (-mark, tail_ms))
@@ -46,7 +46,7 @@ def utterance(
 
 
 class Stage:
-    """What an endpoint of these tests has at hand."""
+    """Base class of the endpoints in these tests."""
 
     def __init__(self, peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         self._peer, self.clock, self.heard = peer, clock, heard
@@ -62,7 +62,7 @@ class Stage:
         await self.clock.sleep_until(self.clock.now_ns() + ms * MS)
 
     async def said(self, mark: int) -> None:
-        """Wait until the sound of an utterance has come whole."""
+        """Wait until the complete audio of an utterance has arrived."""
         sound = mark.to_bytes(2, "little")
         await self.heard.until(lambda: b"".join(self.bytes).count(sound) >= 300 * RATE // 1000)
 
@@ -71,7 +71,7 @@ class Stage:
         return [message for _, message in self.heard if isinstance(message, bytes)]
 
     def spoken_ns(self, mark: int) -> int:
-        """When the first sample of the sound of an utterance was spoken."""
+        """Return the time at which the first sample of an utterance was spoken."""
         for at_ns, message in self.heard:
             if isinstance(message, bytes):
                 samples = [message[at : at + 2] for at in range(0, len(message), 2)]
@@ -107,7 +107,7 @@ def responses(captures: Sequence[TurnCapture]) -> list[list[str]]:
 
 
 async def answers(stage: Stage) -> None:
-    """Send an answer of two seconds at once, 100 ms of silence before it; ignore what comes over it."""
+    """Send a two-second answer in one burst, after 100 ms of silence; ignore speech over it."""
     stage.say("ready")
     await stage.said(1)
     await stage.after(300)
@@ -137,7 +137,7 @@ async def test_the_grid_of_frames_is_never_left() -> None:
 
 
 async def test_the_lead_in_is_cut_if_the_anchor_is_near() -> None:
-    """A lead-in of 400 ms does not fit between the anchor and 100 ms later: the sound does."""
+    """A lead-in of 400 ms does not fit within 100 ms after the anchor; the speech starts on time."""
     over = utterance(2, "reply_audible+100ms", SpeechKind.BACKCHANNEL, lead_ms=400)
     captures, stage = await converse(answers, utterance(1), over)
     audible_ns = int(captures[0].wire[0].record.chunk_arrival_ns[0]) + 100 * MS
@@ -158,7 +158,7 @@ async def test_an_utterance_follows_the_reply_exact_to_the_sample() -> None:
 
 @pytest.mark.parametrize("after_ms", [0, 5, 200])
 async def test_an_utterance_right_after_another_cuts_its_tail(after_ms: int) -> None:
-    """Each has its own turn; the answer, due to the first, is the second's: it began there."""
+    """Each has its own turn; the answer to the first belongs to the second, in which it began."""
 
     async def answers_late(stage: Stage) -> None:
         stage.say("ready")
@@ -177,7 +177,7 @@ async def test_an_utterance_right_after_another_cuts_its_tail(after_ms: int) -> 
 
 
 async def test_a_due_answer_is_awaited() -> None:
-    """What follows the question expects no answer, but the question does."""
+    """The utterance after the question expects no answer, but the question does."""
 
     async def stays_silent(stage: Stage) -> None:
         stage.say("ready")
@@ -297,7 +297,7 @@ async def test_a_connection_that_ends_during_a_backchannel_fails_its_turn() -> N
 
 
 async def test_on_continuous_media_a_reply_that_continues_stays_one_reply() -> None:
-    """The stream is the first turn's as long as its reply lasts."""
+    """The stream belongs to the first turn until its reply ends."""
 
     async def streams(stage: Stage) -> None:
         stage.say("ready")
@@ -326,7 +326,7 @@ def frames(speaker: ScriptPlayback, from_ms: int, to_ms: int) -> list[Frame | No
 
 
 def spoken_first() -> ScriptPlayback:
-    """A script whose first utterance (0 to 400 ms, its sound from 50 to 350) was said."""
+    """Return a script after its first utterance (0 to 400 ms, with speech from 50 to 350 ms)."""
     speaker = ScriptPlayback([utterance(1), utterance(2, "reply_audible+200ms")])
     frames(speaker, 0, 400)
     return speaker
@@ -363,7 +363,7 @@ def test_a_reply_that_was_over_before_the_end_of_the_utterance_does_not_count() 
 
 
 def test_an_anchor_known_too_late_begins_at_once() -> None:
-    """Of the lead-in of 50 ms nothing is said."""
+    """The lead-in of 50 ms is skipped."""
     speaker = spoken_first()
     frames(speaker, 400, 1_000)
     speaker.hear(ReplyAudible("a", 500 * MS))

@@ -42,7 +42,7 @@ async def hold(
     refuse: ConnectError | None = None,
     taken: int | None = None,
 ) -> tuple[TurnCapture, Heard, Session]:
-    """Hold a session; `taken` is how many others have taken slots for their frames, where there are slots."""
+    """Run a session; `taken` is the number of other sessions with frame slots; None for no slots."""
     clock = FakeClock(start_ns=0)
     slots = FrameSlots(clock) if taken is not None else None
     others = contextlib.ExitStack()
@@ -109,7 +109,7 @@ async def test_frames_are_sent_in_the_slot_of_their_session(
 
 
 class LoadingTransport:
-    """What its first connection needs takes 28 ms to load; the rest is that of a transport in memory."""
+    """A memory transport whose first connection must load code for 28 ms."""
 
     def __init__(self, clock: FakeClock, transport: MemoryTransport) -> None:
         self._clock, self._transport = clock, transport
@@ -144,7 +144,7 @@ async def test_a_pause_of_the_process_is_harmless_while_the_user_speaks() -> Non
             await clock.sleep_until(at_ms * MS)
             timed[at_ms] = session.timed()
 
-    # The user speaks from 50 to 1,050 ms, to the end of their speech at 950.
+    # The recording lasts from 50 to 1,050 ms; speech ends at 950 ms.
     await beside(session.converse([TURN]), ears(peer, heard), answers(peer, clock, heard), watch())
     assert timed == {-1: False, 10: True, 200: False, 700: False, 800: True, 1_200: True}
 
@@ -324,7 +324,7 @@ async def test_an_endpoint_that_stops_reading_ends_in_bounded_time() -> None:
 
 
 class Limited(ToyDialect):
-    """Knows ``limited``: an error that says when to come again."""
+    """A dialect with ``limited``: an error with a retry delay."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         if message != "limited":
@@ -346,7 +346,7 @@ async def test_the_retry_delay_outlasts_the_connection() -> None:
 
 
 class Waiting(ToyDialect):
-    """Knows ``wait``: a timer that is set before the session is ready."""
+    """A dialect with ``wait``: a timer that is set before the session is ready."""
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         if message != "wait":
@@ -367,7 +367,7 @@ async def test_a_timer_set_before_the_session_is_ready_fires_in_time() -> None:
 
 
 class Twofold(ToyDialect):
-    """Knows ``both``: two timers for one moment, of which the first decides what becomes of the second."""
+    """A dialect with ``both``: two timers due at the same time, the first of which changes the second."""
 
     def __init__(self, *, second_ns: int | None) -> None:
         super().__init__()
@@ -397,7 +397,7 @@ async def test_a_timer_may_cancel_another_due_timer(second_ns: int | None) -> No
 
 
 class Attentive(ToyDialect):
-    """Keeps which of its methods were called."""
+    """A dialect that records its method calls."""
 
     def __init__(self) -> None:
         super().__init__(poll_ns=640 * MS)
@@ -460,7 +460,7 @@ async def test_an_unread_farewell_does_not_fail_the_turn() -> None:
 
 @pytest.mark.parametrize("at_ms", [10, 500, 1_300])
 async def test_a_session_that_is_cancelled_closes_its_connection_and_leaves_no_task(at_ms: int) -> None:
-    """While it connects, while the user speaks, while the reply is waited for."""
+    """While connecting, while the user speaks, and while waiting for the reply."""
     clock = FakeClock(start_ns=0)
     transport, peer = memory_pair(clock)
     connect = transport.connect
@@ -479,7 +479,7 @@ async def test_a_session_that_is_cancelled_closes_its_connection_and_leaves_no_t
     with pytest.raises(asyncio.CancelledError):
         await holding
     heard = Heard()
-    await ears(peer, heard)  # which ends with the connection
+    await ears(peer, heard)  # ends with the connection
     assert bool(heard) == (at_ms > 20)
     await clock.sleep_until(clock.now_ns() + 10_000 * MS)
     assert asyncio.all_tasks() - before <= {clock._jumper}

@@ -1,4 +1,4 @@
-"""Sessions that move to another connection or say goodbye, in memory with a fake clock."""
+"""Sessions that switch connections or end with a final message, in memory with a fake clock."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -43,7 +43,7 @@ AUDIO2 = replace(AUDIO, response_id="r2")
 
 
 class Words:
-    """Words as messages; ``move`` asks for another connection, at once or by a timer."""
+    """A dialect with words as messages; ``move`` requests a new connection, immediately or by a timer."""
 
     needs_continuous_input = False
     continuous_media = False
@@ -97,7 +97,7 @@ class Words:
 
 
 class Keeping(Words):
-    """Keeps the user's audio from the request for another connection until that one says ``open``."""
+    """A dialect that buffers the user's audio while switching connections, until ``open``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class Keeping(Words):
 
 
 class Slow:
-    """A connection that takes half a second to come about; a `Transport`."""
+    """A `Transport` that takes half a second to connect."""
 
     track = None
     setup_ns: Mapping[str, int] = {"slow": 500 * MS}
@@ -135,7 +135,7 @@ class Slow:
 
 
 class Lingering:
-    """A connection whose endpoint takes its time to close; a `Transport`."""
+    """A `Transport` whose endpoint closes slowly."""
 
     track = None
     setup_ns: Mapping[str, int] = {}
@@ -160,7 +160,7 @@ async def hold(
     turns: int = 1,
     closes_in_ns: int = 0,
 ) -> tuple[TurnCapture, list[Heard], int]:
-    """Return the first turn of a session; connection n is answered by endpoint n, the second one is slow."""
+    """Return the first turn of a session; connection n uses endpoint n, and the second one is slow."""
     clock = FakeClock(start_ns=0)
     heard: list[Heard] = []
     tasks: list[asyncio.Task[None]] = []

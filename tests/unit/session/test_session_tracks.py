@@ -23,7 +23,7 @@ OPUS = Codec(CodecName.OPUS, 48_000)
 
 
 class MemoryTrack:
-    """Keeps the user's frames, and tells when the first one came."""
+    """A track that stores the user's frames, and signals the first one."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -38,7 +38,7 @@ class MemoryTrack:
 
 
 class TrackTransport:
-    """A transport with a track; its endpoint replies 1.5 s after the first frame, or ends the connection."""
+    """A transport with a track; the endpoint replies 1.5 s after the first frame, or disconnects."""
 
     def __init__(self, clock: Clock, end: TransportClosedError | None = None) -> None:
         self._clock = clock
@@ -92,7 +92,7 @@ class TrackTransport:
 
 
 class TrackDialect(ToyDialect):
-    """Frames never reach it: they go to the track."""
+    """A dialect that fails if it receives a frame, since frames belong to the track."""
 
     def dial(self) -> Dial:
         return Dial("http://memory", signalling=Signalling(SdpBody.SDP, SdpBody.SDP))

@@ -53,7 +53,7 @@ def on_track(modality: Modality = Modality.AUDIO) -> Turn:
 
 
 def packets(turn: Turn, from_ms: int, to_ms: int, *, first: int = 0, slot: int = 0, level: int = 0) -> None:
-    """Packets 20 ms apart; `first` is the sequence number of the first one, `level` what they hold."""
+    """Return packets 20 ms apart; `first` is the first sequence number, `level` the sample value."""
     for number, at_ms in enumerate(range(from_ms, to_ms, 20)):
         timestamp = (slot + number) * FRAME
         payload = np.full(FRAME, level, "<i2").tobytes()
@@ -61,12 +61,12 @@ def packets(turn: Turn, from_ms: int, to_ms: int, *, first: int = 0, slot: int =
 
 
 def kept(turn: Turn, onset_ns: int | None = None) -> ResponseRecord:
-    """The marks of the first response, as they are kept."""
+    """Return the timestamps of the first response, as stored."""
     return finished(turn, onset_ns).trace.responses[0]
 
 
 def finished(turn: Turn, onset_ns: int | None = None) -> TurnRecord:
-    """The record of the turn."""
+    """Return the record of the turn."""
     turn.user.onset_ns = onset_ns
     case = Case(case_id="c", script_id="c", variant=Variant.TARGET, audio_path=Path())
     return finish(turn.captured(), case, None, repeat=0, attempt=1)
@@ -87,7 +87,7 @@ def test_packets_between_the_events_are_the_reply_and_the_turn_ends_with_its_sou
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     packets(turn, 1_000, 1_500)
     turn.on_event(done(), 1_100 * MS)
-    assert not is_over(turn, 1_900 * MS)  # told to be done, still playing
+    assert not is_over(turn, 1_900 * MS)  # ended by an event, still playing
     turn.on_event(PlaybackStopped("r1"), 1_500 * MS)
     packets(turn, 1_500, 1_600, first=25, slot=25)
     assert is_over(turn, 1_900 * MS)
@@ -129,7 +129,7 @@ def test_a_retransmitted_event_does_not_cut_the_onset(late_ms: int) -> None:
 
 def test_in_unbroken_silence_a_late_event_finds_the_audible_onset() -> None:
     turn = on_track()
-    packets(turn, 0, 300, level=LOUD)  # a greeting that nobody announced
+    packets(turn, 0, 300, level=LOUD)  # an unannounced greeting
     packets(turn, 300, 2_000, first=15, slot=15)
     packets(turn, 2_000, 3_000, first=100, slot=100, level=LOUD)
     turn.on_event(PlaybackStarted("r1"), 3_000 * MS)
@@ -183,7 +183,7 @@ def test_what_follows_an_idle_gap_is_not_the_end_of_the_reply_before() -> None:
     ("until_ms", "carried"), [(1_400, [1_420, 1_480]), (1_440, [1_450, 1_520]), (1_560, [1_570, 1_600])]
 )
 def test_the_last_packets_of_a_reply_may_come_after_its_end(until_ms: int, carried: list[int]) -> None:
-    """For 200 ms, and until the track is idle for 100."""
+    """Audio continues for 200 ms, until the track is idle for 100 ms."""
     turn = on_track()
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     assert turn.source.carries(9_000 * MS)
@@ -261,7 +261,7 @@ def test_a_response_that_never_sounds_is_an_empty_reply() -> None:
 def test_a_small_gap_is_not_the_beginning_of_a_reply() -> None:
     turn = on_track()
     packets(turn, 0, 1_960)
-    packets(turn, 1_980, 2_000, first=98, slot=100)  # two packets of silence were given up
+    packets(turn, 1_980, 2_000, first=98, slot=100)  # two packets of silence were dropped
     turn.on_event(PlaybackStarted("r1"), 1_990 * MS)
     packets(turn, 2_000, 2_100, first=99, slot=101, level=LOUD)
     assert kept(turn).first_audio_ns == 2_000 * MS
@@ -494,7 +494,7 @@ def test_final_text_replaces_the_fragments_of_its_reply_even_after_it() -> None:
     turn.on_event(StreamText("It is ten."), 2_600 * MS)
     stream(turn, 2_600, 4_600, loud=False)
     turn.on_event(StreamText("It is", final=True), 4_600 * MS)
-    turn.on_event(StreamText("Ten.", final=True), 4_610 * MS)  # it has no fragments: another reply's text
+    turn.on_event(StreamText("Ten.", final=True), 4_610 * MS)  # another reply's text
     (response,) = turn.responses
     assert response.record.text == "It is"
 
@@ -540,7 +540,7 @@ def test_an_endpoint_without_any_packet_fails_as_no_rtp() -> None:
 
 
 def test_a_turn_over_an_earlier_reply_that_goes_on_is_unanswered() -> None:
-    """All packets belong to the reply that the user spoke over."""
+    """All packets belong to the interrupted reply."""
     turn = in_stream(track=True)
     assert is_over(turn, 7_100 * MS, 7_100 * MS)
     assert turn.failure is not None
@@ -568,7 +568,7 @@ def test_reordered_ogg_pages_are_heard_and_fail_the_turn() -> None:
     turn.on_event(StreamAudio(encoder.headers(), codec), 0)
     tone = (8_000 * np.sin(np.arange(1_920) / 10)).astype("<i2").tobytes()
     pages = [encoder.encode(tone if 10 <= number < 22 else bytes(3_840)) for number in range(40)]
-    for at in range(1, len(pages) - 1, 3):  # every third page after the next one: none is in its place
+    for at in range(1, len(pages) - 1, 3):  # swap every third page with the next
         pages[at], pages[at + 1] = pages[at + 1], pages[at]
     for number, page in enumerate(pages):
         turn.on_event(StreamAudio(page, codec), (600 + 80 * number) * MS)

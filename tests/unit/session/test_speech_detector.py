@@ -1,4 +1,4 @@
-"""Detection of speech as it arrives."""
+"""Detection of speech during its arrival."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ SPEECH = Path("live_eval/data/sample/data_human/audio/breath/le_102_breath_famil
 
 @pytest.mark.parametrize("device_hz", [16_000, 44_100, 48_000])
 def test_an_utterance_is_found_while_it_is_spoken(device_hz: int) -> None:
-    """A second of silence, a recording, a second of silence: the marks lie where the recording was spoken."""
+    """The detected boundaries of a recording between two seconds of silence match the recording."""
     recording = resample(read_audio(SPEECH).audio, device_hz).int16()
     loud = np.flatnonzero(np.abs(recording.astype(np.int32)) > 300)
     noise = np.random.default_rng(1).normal(0, 8, 2 * device_hz).astype(np.int16)

@@ -29,7 +29,7 @@ def utterance(value: int, behind: tuple[int, ...]) -> Utterance:
 
 
 def said(speaker: Surroundings, number: int) -> list[int]:
-    """The first sample of each of the next frames."""
+    """Return the first sample of each of the next frames."""
     frames = [speaker.frame(0, 0) for _ in range(number)]
     return [int(np.frombuffer(each.pcm, "<i2")[0]) for each in frames if isinstance(each, Frame)]
 
@@ -37,7 +37,7 @@ def said(speaker: Surroundings, number: int) -> list[int]:
 def test_background_continues_between_recordings_from_the_previous_one() -> None:
     utterances = [utterance(100, (1, 2)), utterance(200, (7,))]
     speaker = Surroundings(Playback(utterances, 0), utterances)
-    assert said(speaker, 3 + 3) == [100, 100, 100, 2, 1, 2]  # 1 goes on where it ends
+    assert said(speaker, 3 + 3) == [100, 100, 100, 2, 1, 2]  # 1 continues
     for heard in (UtteranceAnswered(0), ReplyEnded(0)):
         speaker.hear(heard)
     assert said(speaker, 3 + 2) == [200, 200, 200, 7, 7]

@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 
 class Heard(list[tuple[int, Message]]):
-    """The messages that the endpoint has received, each with its time of arrival."""
+    """The messages that the endpoint has received, with their arrival times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ async def ears(peer: MemoryPeer, heard: Heard) -> None:
 
 
 async def beside(session: Coroutine[Any, Any, _T], *others: Coroutine[Any, Any, None]) -> _T:
-    """Return the result of a session while `others` run, and cancel them at its end."""
+    """Run a session while `others` run, cancel them at its end, and return its result."""
     tasks = [asyncio.create_task(other) for other in others]
     try:
         return await session
@@ -136,7 +136,7 @@ async def beside(session: Coroutine[Any, Any, _T], *others: Coroutine[Any, Any, 
 
 
 async def answers(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
-    """Ready after 30 ms; answers 400 ms after the 45th frame."""
+    """An endpoint that is ready after 30 ms and answers 400 ms after the 45th frame."""
     await clock.sleep_until(30 * MS)
     peer.send("ready")
     await heard.until(lambda: sum(isinstance(message, bytes) for message in heard.messages) >= 45)

@@ -12,7 +12,7 @@ HEAD = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"
 
 
 def frame(payload: bytes, *, opcode: int = 1, final: bool = True, mask: bool = False) -> bytes:
-    """Return a WebSocket frame; what masks it does not matter here."""
+    """Return a WebSocket frame; its mask is arbitrary."""
     second = 0x80 if mask else 0
     first = bytes([opcode | (0x80 if final else 0)])
     if len(payload) < 126:
@@ -25,12 +25,13 @@ def frame(payload: bytes, *, opcode: int = 1, final: bool = True, mask: bool = F
 
 
 def read(framing: Framing, data: bytes, short: random.Random | None = None) -> list[tuple[bytes, int]]:
-    """Read a stream as a transport does; return its frames, and at which read each ended.
+    """Read a stream like a transport; return its frames, and the index of the read that completed each.
 
     Args:
         framing: The framing.
         data: The stream.
-        short: Cuts what is there short, as the network may.
+        short: Random source that shortens the available data, like a network; None to read everything at
+            once.
     """
     frames, partial, rest, reads = [], b"", 0, 0
     there = data if short is None else b""

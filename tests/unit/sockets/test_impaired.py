@@ -57,7 +57,7 @@ class Lower(StreamTransport):
 
 
 class Upper(asyncio.Protocol):
-    """Keeps what it is given, with the stream's stamp."""
+    """A protocol that stores received data with the stream's timestamp."""
 
     def __init__(self) -> None:
         self.got: list[tuple[int, bytes | str]] = []
@@ -111,7 +111,7 @@ async def test_every_byte_is_delayed_from_its_own_stamp_including_the_handshake(
         (85 * MS, "end"),
         (85 * MS, "lost"),
     ]
-    assert lower.written == []  # it was still on its way when the connection ended
+    assert lower.written == []  # it was in transit when the connection ended
 
     clock, lower, impaired, _ = stream("delay=80ms")
     impaired.write(b"hello")

@@ -31,7 +31,7 @@ def test_a_stamp_is_mapped_by_its_age() -> None:
     clock = TwoClocks()
     stamps = ArrivalStamps(clock)
     arrived_ns, arrived_wall_ns = clock.now_ns(), clock.wall_ns()
-    clock.advance(40 * MS)  # until this process reads
+    clock.advance(40 * MS)  # delay before this process reads
     assert stamps.stamp(ancillary(arrived_wall_ns)) == (arrived_ns, StampKind.KERNEL)
     assert stamps.error_ns == 0
 
@@ -63,7 +63,7 @@ def test_bytes_that_waited_while_the_wall_clock_was_set_get_a_user_stamp(step_ns
 
 
 class Preempted(TwoClocks):
-    """This process loses the processor between the two clocks of some readings."""
+    """This process is preempted between the two clock readings in some cases."""
 
     def __init__(self) -> None:
         super().__init__()

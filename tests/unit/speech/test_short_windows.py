@@ -14,7 +14,7 @@ pytestmark = pytest.mark.local
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the lengths of what is encoded, in frames of 10 ms."""
+    """Return the lengths of the encoded windows, in frames of 10 ms."""
     faster_whisper = pytest.importorskip("faster_whisper", reason="needs the extra `local`")
     frames: list[int] = []
     encode = faster_whisper.WhisperModel.encode

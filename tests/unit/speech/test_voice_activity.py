@@ -91,7 +91,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_network_reports_nothing_to_its_vendor(tmp_path: Path) -> None:
-    """onnxruntime stores a device identifier and events in the home folder before it sends them."""
+    """onnxruntime stores a device identifier and events in the home folder before sending them."""
     code = "import numpy; from live_eval.speech.voice_activity import StreamingVad; "
     code += "StreamingVad().feed(numpy.zeros(512))"
     environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}

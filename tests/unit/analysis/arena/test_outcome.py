@@ -37,7 +37,7 @@ PLAN = ArenaPlan(judge="toy", limit=0)
 
 
 def longer(content: str) -> str:
-    """Likes long replies, and nothing else."""
+    """A judge that prefers long replies."""
     first, _, second = content.partition("|")
     return str(float(len(first) > len(second)) - float(len(second) > len(first)))
 
@@ -69,7 +69,7 @@ def write_run(path: Path, reply: Callable[[int], str], *, failed: int | None = N
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Replies of one run are longer than another's in 15 of 20 turns; those of a third mostly than both."""
+    """Three runs: one has longer replies than another in 15 of 20 turns, the third mostly the longest."""
     folder = tmp_path_factory.mktemp("arena")
     return [
         write_run(folder / "short", lambda number: "a" * 4 + str(number)),
@@ -88,7 +88,7 @@ def test_a_judge_rates_runs_without_its_order_effect(runs: list[Path]) -> None:
     assert arena.judge.judged.skipped == {"the turn failed: closed": 2}
     assert arena.judge.ratings.matches == 20 + 19 + 19
     assert len(FakeEndpoint.calls) == 2 * 58
-    # Asked again, everything is known.
+    # A second run uses stored answers only.
     again = run_arena(read_runs(runs), PLAN, OPTIONS)
     assert len(FakeEndpoint.calls) == 2 * 58
     assert again.judge is not None
@@ -97,7 +97,7 @@ def test_a_judge_rates_runs_without_its_order_effect(runs: list[Path]) -> None:
 
 
 class Choosy(PairwiseJudge):
-    """May listen to the speaker, too."""
+    """A judge that also accepts the user's audio."""
 
     def __init__(self, *, speaker_audio: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Win rates and ratings: against closed forms, another fit, and the truth by simulation."""
+"""Win rates and ratings compared with closed forms, another fit, and simulated truth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live_eval.analysis.arena.ratings import MIDDLE, NO_RATING, POINTS, Match, b
 
 
 def another_fit(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Maximum likelihood by a general optimiser."""
+    """Return the maximum-likelihood estimate of a general optimiser."""
 
     def loss(strengths: NDArray[np.float64]) -> float:
         ahead = strengths[:, None] - strengths[None]
@@ -37,7 +37,7 @@ def test_strengths_are_those_of_another_fit(seed: int) -> None:
     points[1:, 0] += 0.5  # ties with the first keep all connected
     np.fill_diagonal(points, 0)
     np.testing.assert_allclose(bradley_terry(points), another_fit(points), atol=1e-5)
-    # Several at a time are as each alone.
+    # A batch gives the same results as single calls.
     both = bradley_terry(np.stack([points, points.T]))
     np.testing.assert_allclose(both[1], bradley_terry(points.T), atol=1e-8)
 
@@ -75,7 +75,7 @@ def test_intervals_resample_scripts() -> None:
     random = np.random.default_rng(1)
     verdicts = random.choice([-1.0, 0.0, 1.0], size=40, p=[0.2, 0.3, 0.5])
     once = rate([Match(str(n), "a", "b", v) for n, v in enumerate(verdicts)], ["a", "b"])
-    # The same said three times of each script is no more certain.
+    # Three equal verdicts per script do not narrow the interval.
     thrice = rate([Match(str(n), "a", "b", v) for n, v in enumerate(verdicts) for _ in "123"], ["a", "b"])
     assert once.runs[0].rating == thrice.runs[0].rating
     assert once.runs[0].win_rate.interval is not None

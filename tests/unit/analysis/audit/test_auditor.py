@@ -48,7 +48,7 @@ CUES = ("happy", "sad", "angry")
 
 
 class Toy:
-    """A local judge by a function that stands in a table."""
+    """A local judge that applies a function from a table."""
 
     judge: ClassVar[Callable[[JudgedTurn, int], Judgement]]
     batches: ClassVar[list[list[JudgedTurn]]]
@@ -59,14 +59,14 @@ class Toy:
 
 
 def crossings(turn: JudgedTurn, company: int) -> Judgement:
-    """Hears hiss by its zero crossings, which neither clipping nor the level changes."""
+    """A judge that detects hiss by its zero crossings, which neither clipping nor level changes affect."""
     assert turn.reply is not None
     signs = np.signbit(turn.reply.samples)
     return Scored({"": -100 * float(np.mean(signs[1:] != signs[:-1]))})
 
 
 class Wording:
-    """Asks how kind the words are."""
+    """An LLM judge that asks how kind the text is."""
 
     def request(self, turn: JudgedTurn) -> ChatRequest:
         return ChatRequest(messages=[{"role": "user", "content": turn.reply_text}], model="toy")
@@ -104,7 +104,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     known = registry.judge
     monkeypatch.setattr(registry, "judge", lambda name: SPECS.get(name) or known(name))
     monkeypatch.setattr("live_eval.scoring.llm.driver.ChatEndpoint", FakeEndpoint)
-    # The vocoder takes its time, and is tested with the degradations.
+    # The vocoder is slow, and is tested with the degradations.
     for name in ("flatten", "resynthesise"):
         monkeypatch.setattr(f"live_eval.analysis.audit.probes.{name}", lambda reply: reply)
 
@@ -193,7 +193,7 @@ class TestLocal:
         flat = report["sensitivity"]["degradations"]["flat"]
         assert "artefacts" in flat["held_against"]
         assert flat["outputs"]["toy"]["difference"]["value"] == pytest.approx(-0.25 * 0.25, abs=1e-3)
-        # Each turn as it is, with five degradations, and the control.
+        # Each turn unchanged, with five degradations, and the control.
         assert sum(map(len, Toy.batches)) == 7 * 2 * SCRIPTS
 
     def test_direction_turns_the_verdict(self, run: Path) -> None:
@@ -291,7 +291,7 @@ class TestBorrowing:
             )
         )
         report = audit_run(run, "toy", AuditPlan(parts=("sensitivity",)))
-        # The words of another script have another cue for most, the first word is moved by the shuffle.
+        # For most turns, the words of another script have another cue; the shuffle moves the first word.
         assert verdicts(report) == {
             "wrong_emotion": "sees",
             "other_words": "sees",
@@ -299,7 +299,7 @@ class TestBorrowing:
             "half_the_words": "does not see",
         }
         wrong = report["sensitivity"]["degradations"]["wrong_emotion"]["outputs"]["toy"]
-        assert wrong["n"] == SCRIPTS  # those that have a cue
+        assert wrong["n"] == SCRIPTS  # turns with a cue
         assert wrong["difference"]["value"] == -1
 
     @pytest.mark.parametrize("hears", [False, True])
@@ -445,7 +445,7 @@ class TestStored:
         Toy.batches = []
         plan = AuditPlan(parts=("agreement", "against"), labels=labels, against="bleu")
         report = audit_run(run, "toy", plan)
-        assert Toy.batches == []  # nobody was asked
+        assert Toy.batches == []  # no model was called
         people = report["agreement"]["outputs"]["toy"]
         assert people["spearman"]["value"] == pytest.approx(1)
         assert people["spearman"]["scripts"] == SCRIPTS
@@ -493,7 +493,7 @@ class TestStored:
 
 
 class TestReal:
-    """Judges of ours, on sounds that are hardly speech and words that are."""
+    """Shipped judges, on audio that hardly resembles speech and on real text."""
 
     @pytest.mark.slow
     def test_dnsmos_hears_noise(self, run: Path) -> None:

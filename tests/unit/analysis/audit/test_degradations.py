@@ -25,7 +25,7 @@ SPEECH = speechlike(4.0, RATE_HZ)
 
 
 def pitch_hz(audio: Audio) -> NDArray[np.float64]:
-    """Return the pitch of each 40 ms that has one, by autocorrelation: not the method that is tested."""
+    """Return the pitch of each voiced 40 ms by autocorrelation, unlike the method under test."""
     step = audio.rate_hz // 25
     frames = audio.samples[: len(audio.samples) // step * step].reshape(-1, step).astype(np.float64)
     found = []
@@ -43,7 +43,7 @@ class TestNoise:
     def test_the_ratio_is_that_of_active_speech(self, snr_db: float) -> None:
         speech = with_pause(SPEECH, 8.0)
         noisy = add_noise(speech, snr_db, seed=1)
-        # The pause tells the noise; what both were turned down by, the correlation with the speech.
+        # The pause contains only noise; the correlation with the speech gives the common attenuation.
         gain = float(noisy.samples @ speech.samples) / float(speech.samples @ speech.samples)
         noise = float(noisy.samples[5 * RATE_HZ :].std()) / gain
         assert decibels(speech_level(speech).rms / noise) == pytest.approx(snr_db, abs=0.3)
@@ -126,7 +126,7 @@ class TestFlatten:
 
 
 def spread_db(audio: Audio) -> float:
-    """Return the deviation of the loudness of 40 ms that are no pause."""
+    """Return the standard deviation of the loudness of 40 ms windows outside pauses."""
     step = audio.rate_hz // 25
     frames = audio.samples[: len(audio.samples) // step * step].reshape(-1, step).astype(np.float64)
     loud = 10 * np.log10(np.square(frames).mean(axis=1) + 1e-12)

@@ -100,7 +100,7 @@ def test_the_denominator_is_fixed_and_missing_turns_are_counted() -> None:
     assert (found.without_first, found.without_other, found.without_both) == (1, 2, 1)
     assert (found.failed_first, found.failed_other) == (0, 1)
     assert found.turns == found.difference.n + found.without_first + found.without_other + found.without_both
-    assert found.effect.reason == "undefined for these values"  # they are all the same
+    assert found.effect.reason == "undefined for these values"  # all are equal
     assert found.as_json()["effect_size"] is None
 
 
@@ -130,7 +130,7 @@ def test_a_verdict_depends_on_the_direction(higher: bool | None, shift: float, e
     one, two = (series("x", values, higher_is_better=higher) for values in (first, other))
     found = difference_of(one, two, scripts)
     assert found.verdict is expected
-    # The same difference with a p that the correction made large is not shown.
+    # The same difference is not shown if the correction makes p large.
     assert replace(found, p_holm=0.05, tests=2).verdict is Verdict.NOT_SHOWN
 
 
@@ -148,7 +148,7 @@ def test_scripts_with_equal_differences_have_a_verdict_without_an_interval(
 @pytest.mark.parametrize(("far", "close"), [(8.0, True), (1.0, False)])
 def test_a_difference_that_d_z_does_not_bear_out_is_a_close_call(far: float, close: bool) -> None:
     values = {(f"s{script}/t", 0): 0.0 for script in range(8)}
-    # All on one side, so that no sign flip is as far out; but one of them so far that no spread is normal.
+    # All differences have the same sign, so no sign flip is as extreme; one outlier makes them non-normal.
     moved = dict(zip(values, (1.0, 1.1, 0.9, 1.2, 0.8, 1.3, 0.7, far), strict=True))
     found = difference_of(series("x", values), series("x", moved), {key: key[0][:2] for key in values})
     assert found.verdict is Verdict.BETTER
@@ -361,7 +361,7 @@ def test_a_prompt_that_states_the_cue_is_excluded_from_the_best() -> None:
 
 def test_the_best_prompt_uses_common_turns() -> None:
     runs = [prompted("no", 1, 0.0, 0.0), prompted("basic", 2, 0.1, 1.0)]
-    # What one prompt was not scored on would else be a gain of the other.
+    # Otherwise, turns without a score for one prompt would favour the other.
     spoilt: dict[tuple[str, int], float | None] = {**runs[0].series["ves"].values, ("s0/target", 0): None}
     runs[0] = replace(
         runs[0], series={**runs[0].series, "ves": replace(runs[0].series["ves"], values=spoilt)}
@@ -455,7 +455,7 @@ def test_runs_are_compared_from_their_folders(run_folder: Path, slower_run_folde
 
 
 def test_a_difference_caused_by_our_own_lag_is_noted() -> None:
-    """One loaded run: a third of its turns is late and flagged, the rest as before."""
+    """A loaded run in which a third of the turns are late and flagged."""
     first, other = drawn(1), drawn(2)
     late = frozenset(key for key in other if key[0].endswith("neutral"))
     other = {key: value + 5 if key in late and value is not None else value for key, value in other.items()}
@@ -466,7 +466,7 @@ def test_a_difference_caused_by_our_own_lag_is_noted() -> None:
     compared = compare_runs(runs)
     [comparison] = compared.comparisons
     clear = comparison.without_flagged["first_byte"]
-    assert comparison.differences["first_byte"].verdict is Verdict.BETTER  # higher is, for what is made up
+    assert comparison.differences["first_byte"].verdict is Verdict.BETTER  # invented: higher is better
     assert (clear.verdict, clear.turns, clear.difference.clusters) == (Verdict.NOT_SHOWN, 40, 20)
     assert (clear.tests, compared.tests) == (1, 1)
     assert (comparison.flagged_first, comparison.flagged_other, comparison.flagged) == (0, 20, 20)

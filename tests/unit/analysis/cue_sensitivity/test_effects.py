@@ -1,4 +1,4 @@
-"""The statistic of cue sensitivity where distances are known: hearing, deaf, talkative; too few replies."""
+"""The statistic of cue sensitivity for known distances: hearing, deaf, talkative; too few replies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ def effect_of(measure: Measure, replies: Sequence[Reply]) -> Effect:
 
 
 def measured(replies: Sequence[Reply], place_of: Callable[[Reply], float]) -> Effect:
-    """The effect where each reply lies somewhere on a line."""
+    """Return the effect of replies that are points on a line."""
     places = [place_of(reply) for reply in replies]
     everywhere = frozenset(range(len(replies)))
     measure = Measure("line", "", lambda one, other: abs(places[one] - places[other]), everywhere, {})
@@ -139,8 +139,8 @@ def test_an_endpoint_that_hears_the_source_alone_does_not_hear_the_style() -> No
 
 
 def test_styles_are_compared_within_a_source() -> None:
-    # By hand, in the human recordings alone: other styles lie 1 apart, repeats 0; so B = 1, and in the
-    # synthetic ones 0: between is their mean. Every other script of a source lies 2 apart.
+    # By hand: in the human recordings, other styles are 1 apart and repeats 0, so B = 1; in the synthetic
+    # ones, B = 0; `between` is their mean. Other scripts of a source are 2 apart.
     replies = in_two_sources(replies_of(8, repeats=2))
 
     def distance(one: int, other: int) -> float:
@@ -165,7 +165,7 @@ def test_the_permutation_test_approximates_the_exact_one() -> None:
     effect = measured(replies, lambda reply: places[reply.turn_id])
 
     def delta(of: tuple[float, ...]) -> float:
-        """Of four replies on a line, the first two to one style."""
+        """Return the result for four replies on a line, the first two to one style."""
         a, b, c, d = of
         return (abs(a - c) + abs(a - d) + abs(b - c) + abs(b - d)) / 4 - (abs(a - b) + abs(c - d)) / 2
 

@@ -1,4 +1,4 @@
-"""Cue sensitivity of runs whose endpoint's hearing is known, and what the command says of them."""
+"""Cue sensitivity of runs with a known dependence on the voice, and the command's output for them."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ from tests.support.records import TurnPlan, spoken_turn
 
 
 class Bags:
-    """Places a text by which of a few words it has."""
+    """A model that embeds a text by the presence of a few words."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         known = ("hush", "wow", "plain")
@@ -45,7 +45,7 @@ def a_run(
     repeats: int = 2,
     scripts: Sequence[int] = range(8),
 ) -> Path:
-    """A run of eight scripts; replies whose text (or what `pitch` says) has a hush are higher than others."""
+    """Write a run of eight scripts; the pitch is higher if `pitch`, or else `says`, returns a hush."""
     with RunWriter.create(path, {}) as run, ScoreStore.open(path) as scores:
         for script in scripts:
             for variant in Variant:
@@ -88,13 +88,13 @@ def hearing(case: Case) -> str:
 
 @pytest.fixture(scope="module")
 def deaf_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose replies follow the words alone."""
+    """Write a run whose replies depend only on the words."""
     return a_run(tmp_path_factory.mktemp("deaf") / "run", deaf)
 
 
 @pytest.fixture(scope="module")
 def hearing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose replies follow the words and the voice."""
+    """Write a run whose replies depend on the words and the voice."""
     return a_run(tmp_path_factory.mktemp("hearing") / "run", hearing)
 
 
@@ -212,7 +212,7 @@ def test_a_run_of_replies_by_voice_alone_is_noted(tmp_path: Path) -> None:
 
 
 def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None:
-    # The words follow the script alone, the pitch the style alone.
+    # The words depend only on the script, the pitch only on the style.
     path = a_run(tmp_path / "run", lambda case: f"hush {case.script_id}", pitch=lambda case: by_voice(case))
     with RunReader.open(path) as run, ScoreReader.open(path) as scores:
         found = cue_sensitivity(run, scores)
@@ -220,9 +220,9 @@ def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None
     assert found.measures["prosody"].estimate.value is None
     assert found.overall.p is not None
     assert found.overall.p < 0.001
-    # By hand. One pitch of three is higher, by 1 / √(2/9) spreads: B is 2/3 of that, D is 0. Of two words one
-    # is the script's: D is 1/2. Over all pairs of 48 replies, by which either is divided, the pitch differs
-    # in 2·16·32 of 48·47, and the script in 42 of 47.
+    # By hand: one pitch of three is higher, by 1 / √(2/9) standard deviations: B is 2/3 of that, D is 0. One
+    # of two words depends on the script: D is 1/2. Each measure is divided by its mean over all pairs of 48
+    # replies, of which the pitch differs in 2·16·32 of 48·47, and the script in 42 of 47.
     step = 1 / np.sqrt(2 / 9)
     pitch = (2 / 3 * step) / (step * 2 * 16 * 32 / (48 * 47))
     words = (1 / 2) / (1 / 2 * 42 / 47)

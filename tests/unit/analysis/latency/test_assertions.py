@@ -1,4 +1,4 @@
-"""Assertions about latencies: what can be asserted, what holds, and what is printed."""
+"""Assertions about latencies: syntax, results and output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def latency(
     missing: Mapping[str, int] | None = None,
     **changes: Estimate,
 ) -> CampaignLatency:
-    """A latency with some of its statistics replaced."""
+    """Return a latency with some statistics replaced."""
     estimates = {
         "mean": Estimate(900.0, n, n),
         "p50": Estimate(880.0, n, n, Interval(860.0, 901.5)),
@@ -145,7 +145,7 @@ def test_without_values_turns_with_an_uncertain_end_are_named() -> None:
 @pytest.mark.parametrize(
     ("expression", "unanswered", "holds"),
     [
-        ("first_byte.p95 < 2s", 2, True),  # of 42, no more than one in twenty
+        ("first_byte.p95 < 2s", 2, True),  # at most one in twenty of 42
         ("first_byte.p95 < 2s", 3, False),
         ("first_byte.p50 < 2s", 39, True),
         ("first_byte.p50 < 2s", 40, False),
@@ -169,7 +169,7 @@ def test_a_percentile_ranks_slow_turns_before_those_without_an_answer() -> None:
     turns = [*turns_at([500.0] * 91 + [5000.0] * 4), *(spoken_turn(a_case(200 + n), LOST) for n in range(5))]
     figures = campaign_latency("first_byte", turns)
     assert figures.measured["p95"].value == 500.0
-    assert figures.with_unanswered("p95") is None  # the 95th of 100 is slow, the 96th has no answer
+    assert figures.with_unanswered("p95") is None  # of 100 turns, the 95th is slow and the 96th has no answer
     assert not check_assertion(parse_assertion("first_byte.p95 < 1200ms"), figures, error_bar_ms=None)
     fewer = campaign_latency("first_byte", turns[:-2])
     result = check_assertion(parse_assertion("first_byte.p95 < 1200ms"), fewer, error_bar_ms=None)

@@ -41,7 +41,7 @@ MS = 1_000_000
 
 
 def with_trace(turn: TurnRecord, **marks: object) -> TurnRecord:
-    """The turn with other marks, timed again."""
+    """Return the turn with other timestamps and recomputed latencies."""
     trace = replace(turn.trace, **marks)  # type: ignore[arg-type]
     return replace(turn, trace=trace, timing=measure(trace, turn.audio))
 
@@ -145,7 +145,7 @@ def test_the_contributions_of_a_turn_add_up_to_its_total_exactly() -> None:
         "transcript",
         "complete",
     ]
-    assert parts["session"] == 56 * MS  # the rest of 90 ms
+    assert parts["session"] == 56 * MS  # the remainder of 90 ms
     assert parts["transcript"] == 0  # it came before the first audio
     complete_ns = latency_of(turn, "complete").ns
     audible_ns = turn.timing.voice_to_voice.ns
@@ -193,7 +193,7 @@ def test_a_turn_in_an_open_session_has_no_setup_and_uncertain_turns_no_waterfall
 
 
 def reply(arrivals_ms: list[float], *, fresh: tuple[int, ...] = ()) -> ResponseRecord:
-    """A reply in chunks of 20 ms."""
+    """Return a turn with a reply in chunks of 20 ms."""
     return ResponseRecord(
         response_id="r",
         chunk_arrival_ns=np.asarray([at * MS for at in arrivals_ms], np.int64),
@@ -236,7 +236,7 @@ def test_a_deeper_jitter_buffer_stalls_less() -> None:
 def test_the_cost_of_a_minute_follows_from_usage_and_price() -> None:
     usage = Usage(input_tokens=1_000, output_tokens=500, input_audio_tokens=800, cached_tokens=0)
     turn = with_headline(spoken_turn(a_case(0), TurnPlan(first_byte_ms=500, reply_ms=2_000)), usage=usage)
-    seconds = 0.8 + 0.5 + 0.08 + 2.0  # speech, wait, silence and sound of the reply
+    seconds = 0.8 + 0.5 + 0.08 + 2.0  # speech, wait, lead silence and audible reply
     metrics = cost_per_minute([turn], Price(input=4, output=64, audio_input=32))
     assert metrics.minutes == pytest.approx(seconds / 60, abs=0.001)
     assert metrics.tokens_per_minute == pytest.approx(1_500 * 60 / seconds, rel=0.001)

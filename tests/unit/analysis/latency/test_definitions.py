@@ -36,7 +36,7 @@ from tests.support.campaigns import a_case
 from tests.support.records import TurnPlan, spoken_turn
 
 MS = 1_000_000
-SPEECH_MS = 800  # what the user says in made-up turns
+SPEECH_MS = 800  # length of the user's speech in synthetic turns
 
 
 def evidence_of(turn: TurnRecord, **known: Any) -> Evidence:
@@ -50,7 +50,7 @@ def evidence(plan: TurnPlan | None = None, **known: Any) -> Evidence:
 
 
 def spoken(*words: tuple[str, float, float]) -> tuple[Word, ...]:
-    """Words with their times in ms."""
+    """Return words with their times in ms."""
     return tuple(Word(text, round(start * MS), round(end * MS), 1.0) for text, start, end in words)
 
 
@@ -65,7 +65,7 @@ def test_the_first_byte_after_speech_stopped_leaves_out_the_detector() -> None:
 @pytest.mark.parametrize(
     ("first_byte_ms", "expected_ms"),
     [
-        (1, None),  # speech ends at a tick's end, and the reply begins in the next: tau2 leaves it out
+        (1, None),  # speech ends at the end of a tick, and the reply begins in the next: tau2 omits the turn
         (199, None),
         (200, 200),
         (520, 400),
@@ -184,7 +184,7 @@ def test_silero_segments_match_the_silero_package() -> None:
 
 
 def speech_of(case: Case) -> Audio:
-    """A recording without what lies before and after its speech."""
+    """Return a recording without the audio before and after its speech."""
     audio = read_audio(case.audio_path).audio
     found = find_boundaries(audio)
     first, last = (at_ns * audio.rate_hz // 10**9 for at_ns in (found.onset_ns, found.voice_end_ns))

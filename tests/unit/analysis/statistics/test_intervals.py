@@ -53,7 +53,7 @@ def test_tails_are_moved_out_by_students_t(scripts: int) -> None:
 
 
 def test_a_resampled_quantile_is_numpys_of_the_resampled_values() -> None:
-    """Quantiles of weighted values equal those of values that are repeated as often as they are drawn."""
+    """Quantiles of weighted values equal those of values repeated as often as drawn."""
     random = np.random.default_rng(3)
     values = random.normal(size=60)
     clusters = random.integers(0, 12, size=60)
@@ -132,7 +132,7 @@ def test_differences_are_paired() -> None:
 def test_intervals_have_the_nominal_coverage(
     scripts: int, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Skewed latencies, three dependent turns a script: about 95 % of intervals hold the truth."""
+    """About 95 % of intervals contain the truth: skewed latencies, three dependent turns per script."""
     monkeypatch.setattr(statistics, "RESAMPLES", 500)
     random = np.random.default_rng(9)
     trials = 400
@@ -168,14 +168,14 @@ def test_a_share_of_all_or_none_has_the_exact_binomial_interval(clusters: int) -
 def test_identical_values_have_no_interval_of_their_mean() -> None:
     alike = estimate_mean([5.0] * 24, [number // 3 for number in range(24)])
     assert (alike.value, alike.interval, alike.reason) == (5.0, None, "all values are equal")
-    # 0.1 three times over is not three times 0.1.
+    # 0.1 + 0.1 + 0.1 is not 3 · 0.1.
     assert estimate_mean([0.1] * 30, [number // 3 for number in range(30)]).interval is None
     differences = paired_difference(np.arange(10.0), np.arange(10.0), range(10))
     assert (differences.value, differences.reason) == (0.0, "all values are equal")
     paired = estimate_mean([1.0, 3.0] * 10, [number // 2 for number in range(20)])
     assert (paired.interval, paired.reason) == (None, "all scripts have the same mean")
     assert estimate_mean([5.0] * 7, range(7)).reason == "fewer than 8 scripts"
-    # A median is the same value as often as the values are: they do tell that.
+    # The median of equal values has an interval of zero width.
     median = estimate_quantile([5.0] * 20, range(20), 0.5)
     assert (median.interval, median.reason) == (Interval(5.0, 5.0), "")
 

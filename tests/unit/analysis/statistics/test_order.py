@@ -1,4 +1,4 @@
-"""Turns are stored in the order in which they finished: no figure depends on it, nor what a seed draws."""
+"""Turns are stored in the order of completion: neither metrics nor random draws depend on it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ rows = st.lists(st.tuples(st.sampled_from(SCRIPTS), numbers, numbers), min_size=
 
 
 Rows: TypeAlias = list[tuple[str, float, float]]
-"""The script of a turn, and two values of it."""
+"""The script of a turn, and two of its values."""
 
 
 def columns(told: Rows) -> tuple[list[str], list[float], list[float]]:
@@ -51,7 +51,7 @@ def figures(told: Rows) -> list[object]:
         estimate_quantile(first, scripts, 0.5),
         paired_difference(first, second, scripts),
         cluster_means(first, scripts).tolist(),
-        # Their values are what tells scripts apart here.
+        # Here, scripts differ only in their values.
         sign_flip(differences, flips=199),
         standardised_mean(differences),
         standard_deviation(differences),

@@ -35,7 +35,7 @@ def test_all_signs_are_those_of_scipy(scripts: int) -> None:
 def test_random_signs_approximate_the_exact_test() -> None:
     differences = np.random.default_rng(2).normal(0.3, 1, EXACT_SCRIPTS)
     exact = sign_flip(differences)
-    # Two differences more, too small to matter, and not all signs are tried.
+    # With two more, negligible differences, not all sign assignments are tried.
     random = sign_flip(np.concatenate((differences, [1e-9, 1e-9])))
     assert (exact.exact, random.exact) == (True, False)
     assert exact.p is not None
@@ -102,7 +102,7 @@ def test_the_standardised_mean_equals_the_samples() -> None:
     differences = np.random.default_rng(5).normal(0.5, 1, 80)
     ours = standardised_mean(differences)
     assert ours.value == pytest.approx(differences.mean() / differences.std(ddof=1))
-    # The non-central t that has what was observed in its tails.
+    # The non-central t distributions with the observed value in their tails.
     for scripts in (8, 15, 80):
         some = differences[:scripts]
         found = standardised_mean(some)
@@ -124,7 +124,7 @@ def test_the_standardised_mean_equals_the_samples() -> None:
 
 
 def test_false_positives_are_as_rare_as_the_level() -> None:
-    """Binary scores of three dependent variants, 15 scripts: at most 5 % and what chance adds."""
+    """At most 5 % false positives, up to chance: binary scores, three dependent variants, 15 scripts."""
     random = np.random.default_rng(6)
     trials = 400
     called = 0
@@ -138,7 +138,7 @@ def test_false_positives_are_as_rare_as_the_level() -> None:
 
 
 def test_false_positives_among_many_metrics_are_as_rare_after_holm() -> None:
-    """Ten metrics that share half of their chance, on a scale of 1 to 5, with unequal numbers of variants."""
+    """Ten metrics that share half of their variance, on a scale of 1 to 5, with one to three variants."""
     random = np.random.default_rng(7)
     trials, raw, corrected = 200, 0, 0
     for _ in range(trials):

@@ -1,4 +1,4 @@
-"""Whether replies follow where the cue changes within a dialogue, against figures computed by hand."""
+"""Whether replies follow a change of the cue within a dialogue, compared with values computed by hand."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def summary_of(path: Path) -> RunSummary:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten dialogues; C4 is 4.5 before the change, at it 2 or (in every fifth dialogue) 4."""
+    """Ten dialogues; C4 is 4.5 before the change, and 2 or (in every fifth dialogue) 4 at the change."""
     path = tmp_path_factory.mktemp("changes") / "run"
     with RunWriter.create(path, {}) as writer:
         for dialogue in range(10):

@@ -1,4 +1,4 @@
-"""Scores by cue: the values against an export of the run, and which cells are thin."""
+"""Scores by cue: values compared with an export of the run, and cells with few scripts."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The main score of each task, and what is said of preferred scores that are missing."""
+"""The main score of each task, and the notes on missing preferred scores."""
 
 from collections.abc import Mapping
 from pathlib import Path

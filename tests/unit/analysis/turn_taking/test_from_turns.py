@@ -1,4 +1,4 @@
-"""Conversations built from turns whose every sample is known."""
+"""Conversations built from turns with known samples."""
 
 import shutil
 from dataclasses import replace
@@ -29,7 +29,7 @@ T0 = 5_000 * MS
 
 
 def square(*parts_ms: float) -> NDArray[np.int16]:
-    """Sound and silence in turn, sound first; audible from its first sample to its last."""
+    """Return alternating tones and silences, beginning with a tone; each tone is audible throughout."""
     pieces = [
         np.where(np.arange(round(ms * RATE / 1000)) % 2, 9_000, -9_000) * (not number % 2)
         for number, ms in enumerate(parts_ms)
@@ -40,7 +40,7 @@ def square(*parts_ms: float) -> NDArray[np.int16]:
 def response(
     name: str, pcm: NDArray[np.int16], arrivals_ms: dict[float, float], **marks: object
 ) -> CapturedResponse:
-    """A response whose audio arrives in chunks: length in ms by arrival in ms after `T0`."""
+    """Return a response whose audio arrives in chunks: length in ms by arrival in ms after `T0`."""
     ends = np.cumsum([round(ms * RATE / 1000) for ms in arrivals_ms.values()])
     chunks = np.split(pcm, ends[:-1])
     record = ResponseRecord(
@@ -63,7 +63,7 @@ def turn(
     speed: float = 1,
     **trace: object,
 ) -> TurnRecord:
-    """A turn of 20 ms frames for 700 ms."""
+    """Return a turn of 20 ms frames for 700 ms."""
     t0_ns = T0 + round(t0_ms * MS)
     onset_ns, end_ns = round(parts_ms[0][0] * MS / speed), round(parts_ms[-1][1] * MS / speed)
     due_ns = t0_ns + 20 * MS * np.arange(1, 36)
@@ -117,7 +117,7 @@ def test_annotated_parts_follow_the_speed_of_the_recording() -> None:
 
 
 def test_the_endpoints_audio_is_timed_as_heard() -> None:
-    """A burst of 500 ms, an underrun of 100 ms, and the rest; the pause of 99 ms divides nothing."""
+    """A burst of 500 ms, an underrun of 100 ms, and the remainder; a pause of 99 ms does not split."""
     pcm = square(200, 99, 101, 100, 300)
     came = response("r", pcm, {1_000: 500, 1_600: 300}, created_ns=T0 + 900 * MS)
     (speech,) = conversation_of(None, [turn(came)]).agent
@@ -204,7 +204,7 @@ def test_a_click_is_not_audible_speech(click_ms: float, sounds: int) -> None:
 
 
 def test_both_sides_of_a_session_share_one_timeline() -> None:
-    """The second utterance begins before the first recording is at its end: its rest was not said."""
+    """The second utterance begins before the end of the first recording, whose remainder was not spoken."""
     came = response("r", square(200), {650: 200})
     both = both_sides_of(None, [turn(came), turn(t0_ms=500)])
     assert both is not None
@@ -231,7 +231,7 @@ def test_a_stored_conversation_is_read_without_its_audio(tmp_path: Path) -> None
         [stored] = run.turns()
         marks = replace(stored.responses[0], heard_ns=None, discarded_ns=None)
         earlier = replace(stored, trace=replace(stored.trace, responses=(marks,)))
-        assert conversation_of(run, [earlier]) == heard  # a run that did not keep what was heard
+        assert conversation_of(run, [earlier]) == heard  # a run without stored heard times
         shutil.rmtree(tmp_path / "run" / "audio")
         assert conversation_of(run, [stored]) == heard
 

@@ -87,7 +87,7 @@ def test_an_endpoint_that_is_silent_through_the_pause_has_waited() -> None:
 @pytest.mark.parametrize(
     ("agent", "stopped", "waited_ms"),
     [
-        # Ends the turn in the gap and answers late: the nearest rival passes it.
+        # It ends the turn in the gap and answers late; other benchmarks would pass it.
         ([replies((3900, 5000), created_ns=3800)], (1380,), 380),
         ([replies((3900, 5000), created_ns=1500)], (), 500),
         ([replies((1900, 2500))], (), 900),

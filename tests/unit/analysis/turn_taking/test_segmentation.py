@@ -1,4 +1,4 @@
-"""Audio is grouped into replies, in hand-written conversations."""
+"""Grouping of audio into replies, in hand-written conversations."""
 
 from dataclasses import replace
 
@@ -39,10 +39,10 @@ def sounds(conversation: Conversation) -> list[list[tuple[int, int]]]:
         (STOP, [[(2000, 5000)], [(5800, 9000)]], [[(2000, 5000), (5800, 9000)]]),  # it outlasts the user
         (STOP, [[(2000, 5100), (6400, 9000)]], [[(2000, 5100), (6400, 9000)]]),
         (STOP, [[(2000, 5100)], [(6600, 9000)]], [[(2000, 5100)], [(6600, 9000)]]),
-        # It began while the user spoke: "mm-hm", and the answer.
+        # It began while the user spoke: "mm-hm", then the answer.
         (STOP, [[(3300, 3600)], [(4200, 9000)]], [[(3300, 3600)], [(4200, 9000)]]),
         (STOP, [[(3300, 3600), (4200, 9000)]], [[(3300, 3600)], [(4200, 9000)]]),
-        # Nobody spoke over it.
+        # The user did not speak over it.
         (ASKED, [[(1500, 3200), (4600, 9000)]], [[(1500, 3200), (4600, 9000)]]),
         (ASKED, [[(1500, 3200)], [(4600, 9000)]], [[(1500, 3200)], [(4600, 9000)]]),
     ],

@@ -150,7 +150,7 @@ def test_the_answer_to_a_turn_is_not_a_reaction_to_a_later_sound() -> None:
 
 
 def test_a_tic_inside_a_turn_belongs_to_the_turn() -> None:
-    # tau2 takes the whole interruption for the tic, and yielding to it for an error.
+    # tau2 treats the whole interruption as the tic, and yielding to it as an error.
     found = tau2.metrics(
         [
             conversation(

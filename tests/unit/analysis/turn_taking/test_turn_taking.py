@@ -1,4 +1,4 @@
-"""All metrics together: their names, and corrections where there is nothing to correct."""
+"""All metrics together: their names, and corrections that change nothing in defect-free cases."""
 
 import math
 
@@ -16,10 +16,10 @@ TICK_S = 0.2
 
 @st.composite
 def faultless(draw: st.DrawFn) -> Conversation:
-    """A conversation on tau2's grid without what the sources get wrong.
+    """Return a conversation on tau2's grid that triggers none of the sources' defects.
 
     Every turn is answered after the user has finished; a reply is interrupted and stops before the user has
-    finished, or is followed along with by a backchannel and ends before the user speaks again.
+    finished, or the user backchannels and it ends before the user speaks again.
     """
     ticks = st.integers
     user: list[UserSpeech] = []
@@ -58,7 +58,7 @@ def faultless(draw: st.DrawFn) -> Conversation:
 
 @st.composite
 def any_conversation(draw: st.DrawFn) -> Conversation:
-    """Whatever can be recorded: utterances in order, responses that may overlap with everything."""
+    """Return any recordable conversation: utterances in order, responses that may overlap anything."""
     user, now = [], 0.0
     for kind in draw(st.lists(st.sampled_from(SpeechKind), max_size=5)):
         sounds = []

@@ -15,7 +15,7 @@ from tests.unit.campaigns.duplex.test_summary import interrupted, trial, void
 
 
 def talks_on(number: int) -> TrialResult:
-    """A reply from 2 s to 9 s that the user speaks over at 3 s."""
+    """Return a reply from 2 s to 9 s that the user speaks over at 3 s."""
     talked = talk([says((0, 1000)), says((3000, 4000))], [replies((2000, 9000))])
     return trial("barge-in", "900 ms", number, talked, Rule.INTERRUPTION)
 

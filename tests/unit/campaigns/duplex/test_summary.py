@@ -51,7 +51,7 @@ def trial(
 
 
 def interrupted(number: int, stop_ms: int, *, condition: str = "900 ms", playing: int = 0) -> TrialResult:
-    """A reply from 2 s on that is silent so long after the user began to speak at 3 s."""
+    """Return a reply that begins at 2 s and falls silent a given time after the user's onset at 3 s."""
     stopped = replies((2000, 3000 + stop_ms), cancelled_ns=3000 + stop_ms, completed=False)
     talked = talk([says((0, 1000)), says((3000, 4000))], [stopped])
     return trial("barge-in", condition, number, talked, Rule.INTERRUPTION, playing=playing)

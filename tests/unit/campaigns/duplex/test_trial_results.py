@@ -22,7 +22,7 @@ from tests.support import duplex_campaigns as written
 
 Sounds = Sequence[tuple[float, float]]
 ASKED, OVER = (0, 1000), (2400, 3900)
-"""A question, and what interrupts its answer."""
+"""A question, and an interruption of its answer."""
 PAUSES = [(1500, 3100), (3870, 6000), (6770, 9000)]
 """An answer whose sentences are 770 ms apart."""
 
@@ -35,7 +35,7 @@ def played(
     own: int = 3,
     settings: Mapping[str, Any] | None = None,
 ) -> TrialResult:
-    """An interruption with these responses, in a run with `own` answers that nobody interrupted."""
+    """Return an interruption with these responses, in a run with `own` uninterrupted answers."""
     questions = [
         ("response-latency", "", written.streamed(f"q-{number}", [ASKED], [own_ms])) for number in range(own)
     ]
@@ -55,7 +55,7 @@ def stop_ms(trial: TrialResult) -> float | None:
     [
         [PAUSES],
         [[(1500, 3100), (3870, 6000)]],  # until the end of the recording
-        [[(1500, 3500)], [(4270, 9000)]],  # the session divided it when the user had finished
+        [[(1500, 3500)], [(4270, 9000)]],  # the session split it at the end of the user's speech
     ],
 )
 def test_a_bot_that_never_stops_has_kept_talking_through_its_own_pause(
@@ -76,7 +76,7 @@ def test_a_bot_that_never_stops_has_kept_talking_through_its_own_pause(
 def test_a_bot_that_stops_has_yielded_regardless_of_its_next_reply(
     tmp_path: Path, stops_ms: float, own_ms: Sounds
 ) -> None:
-    """At once or 800 ms after the user began; its next reply comes 500 ms after the user has finished."""
+    """The reply stops at or 800 ms after the user's onset; the next begins 500 ms after the user's end."""
     one: list[Sounds] = [[(1500, stops_ms), (4400, 7000)]]
     two: list[Sounds] = [[(1500, stops_ms)], [(4400, 7000)]]
     for number, replies_ms in enumerate((one, two)):
@@ -129,7 +129,7 @@ def test_an_interruption_that_begins_in_a_pause_of_the_reply_is_void(
 def test_without_enough_replies_an_outcome_is_unknown(
     tmp_path: Path, own: int, until_ms: float, next_ms: float, outcome: Outcome
 ) -> None:
-    """The trial itself has one more answer; its second reply may be the rest of the first."""
+    """The trial contains one more answer; its second reply may be the rest of the first."""
     trial = played(tmp_path, [[(1500, until_ms)], [(next_ms, 7000)]], own=own)
     assert trial.outcome is outcome, trial.judgement.reason
     if outcome is Outcome.UNKNOWN:
@@ -151,7 +151,7 @@ def test_without_enough_replies_an_outcome_is_unknown(
 def test_the_silence_that_ends_a_reply_is_that_of_the_run(
     tmp_path: Path, silence_s: object, outcome: Outcome
 ) -> None:
-    """The reply stops 100 ms after the user began; another one, or the rest of it, is heard 1.9 s later."""
+    """The reply stops 100 ms after the user's onset; another one, or the rest of it, is heard 1.9 s later."""
     settings = None if silence_s is None else {"reply_silence": silence_s}
     trial = played(tmp_path, [[(1500, 2500), (4400, 7000)]], own=1, settings=settings)
     assert trial.outcome is outcome, trial.judgement.reason
@@ -186,7 +186,7 @@ def test_void_trials_are_repeated_while_the_outcome_may_change(outcomes: list[Ou
 
 
 def test_a_pause_that_may_be_a_stop_is_unknown(tmp_path: Path) -> None:
-    """It was silent for 900 ms and answers 800 ms after the user; it pauses for 770 ms by itself."""
+    """It was silent for 900 ms and answers 800 ms after the user; its own pauses last 770 ms."""
     trial = played(tmp_path, [[(1500, 3800)], [(4700, 7000)]])
     assert trial.outcome is Outcome.UNKNOWN
     assert "its own pause (up to 770 ms) or a stop" in trial.judgement.reason
@@ -302,7 +302,7 @@ def as_backchannel(turns: list[TurnRecord]) -> list[TurnRecord]:
 def test_no_backchannel_passes_on_an_endpoint_that_hears_nothing(
     tmp_path: Path, begins_ms: int, outcome: Outcome
 ) -> None:
-    """A reply that began before the question had ended shows nothing, however long it continues."""
+    """A reply that began before the question ended proves nothing, however long it continues."""
     turns = as_backchannel(
         written.streamed("t", [ASKED, (2400, 2800)], [[(begins_ms, 9000)]], asked_ms=2400 - begins_ms)
     )
@@ -323,7 +323,7 @@ def test_no_backchannel_passes_on_an_endpoint_that_hears_nothing(
 def test_a_transcript_shows_the_channel_only_if_it_contains_the_question(
     tmp_path: Path, transcript: str, heard: bool
 ) -> None:
-    """The reply began before the question had ended, so only the transcript can show it."""
+    """The reply began before the question ended, so only the transcript is evidence."""
     asked, over = as_backchannel(written.streamed("t", [ASKED, (2400, 2800)], [[(300, 9000)]], asked_ms=2100))
     case = replace(asked.case, text="Please explain in detail how a bicycle stays upright.")
     turns = [replace(asked, case=case, heard_text=transcript), over]

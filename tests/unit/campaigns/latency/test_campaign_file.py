@@ -22,7 +22,7 @@ REPLY = Audio(np.zeros(1_600, np.float32), 16_000)
 
 
 class Hears(Recogniser):
-    """Hears one word in everything."""
+    """A recogniser that returns one word for everything."""
 
     identity = "hears"
 

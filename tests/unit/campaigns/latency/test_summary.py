@@ -31,7 +31,7 @@ TIMES = [500.0 + 7 * number for number in range(12)]
 
 
 def valid(summary: CampaignSummary) -> Mapping[str, Any]:
-    """The summary's JSON form, which fits its schema and is plain JSON."""
+    """Return the summary's JSON form after validating it."""
     found = summary.as_json()
     jsonschema.Draft202012Validator(summary_schema()).validate(found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -39,7 +39,7 @@ def valid(summary: CampaignSummary) -> Mapping[str, Any]:
 
 
 def later(times: Sequence[float], ms: float) -> list[float]:
-    """Times that are later by `ms`, each by a little more than the one before."""
+    """Return times that are later by `ms`, each slightly more than the previous one."""
     return [at + ms + number for number, at in enumerate(times)]
 
 
@@ -179,7 +179,7 @@ def test_a_run_with_turns_of_every_sort_has_figures(run_folder: Path, tmp_path: 
 
 
 def odd_turn(kind: str) -> TurnRecord:
-    """A turn of an endpoint that answers in a way nobody asked for."""
+    """Return a turn with an unusual reply."""
     match kind:
         case "silence":
             return spoken_turn(a_case(0), reply=Audio(np.zeros(24_000, np.float32), 24_000))
@@ -283,7 +283,7 @@ def test_silence_after_the_speech_is_not_part_of_the_endpointing_cost() -> None:
 
 
 class CountingRecogniser:
-    """Counts what it recognises."""
+    """A recogniser that counts its calls."""
 
     identity = "counting 1"
     calls = 0

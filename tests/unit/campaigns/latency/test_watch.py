@@ -21,7 +21,7 @@ def turn(
     late_ms: float = 0,
     wall_s: float = 0,
 ) -> TurnRecord:
-    """A turn of two seconds of frames, all as late as that; its wall clock is so far ahead of the other."""
+    """Return a turn with two seconds of frames of this lateness, and this offset of the wall clock."""
     dial_ns = round(dial_s * S)
     due = dial_ns + np.arange(1, 101, dtype=np.int64) * 20 * MS
     trace = TurnTrace(
@@ -97,7 +97,7 @@ def test_sessions_that_begin_ever_later_stop_an_open_loop() -> None:
 
 @pytest.mark.parametrize("stall_s", [5, 12])
 def test_a_queue_that_empties_again_is_sustained(stall_s: float) -> None:
-    """An endpoint that stalls delays sessions, and the schedule is caught up: that is what is measured."""
+    """A stalling endpoint delays sessions, and the schedule catches up, which is what is measured."""
     watch = LoadWatch(2, 1.0, None)
     free_s = 0.0
     for number in range(200):

@@ -1,4 +1,4 @@
-"""AssemblyAI's Voice Agent: what is sent and reported. Whole sessions: tests/conformance, tests/loopback."""
+"""AssemblyAI's Voice Agent: messages and events. Whole sessions: tests/conformance, tests/loopback."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_an_error_is_fatal_if_the_connection_ends_after_it() -> None:
     endpoint = Endpoint()
     endpoint.say("Error", code="FAILED_TO_THINK", description="no model")
     endpoint.audio()
-    endpoint.say("AgentAudioDone")  # the service went on
+    endpoint.say("AgentAudioDone")  # the service continued
     (closed,) = endpoint.dialect.closed(1000, "", 0)
     assert isinstance(closed, EndpointProblem)
     assert closed.kind is FailureKind.CLOSED

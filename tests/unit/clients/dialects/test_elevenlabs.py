@@ -1,4 +1,4 @@
-"""ElevenLabs Agents: what is sent and reported. Whole sessions: tests/conformance, tests/loopback."""
+"""ElevenLabs Agents: messages and events. Whole sessions: tests/conformance, tests/loopback."""
 
 from __future__ import annotations
 

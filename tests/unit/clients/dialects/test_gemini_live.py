@@ -1,4 +1,4 @@
-"""Gemini Live: addresses, setup, what is sent, moves to a new connection, and the log."""
+"""Gemini Live: addresses, setup, sent messages, moves to a new connection, and the log."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_unsupported_settings_are_refused(settings: dict[str, Any], words: str) 
 
 
 def test_the_setup_equals_that_of_the_sdk() -> None:
-    """google-genai 3.4 writes this for the same wishes, in snake case below the third level."""
+    """google-genai 3.4 sends this for the same settings, in snake case below the third level."""
     endpoint = Endpoint(
         model="gemini-3.8-live",
         voice="Kore",
@@ -300,11 +300,11 @@ def test_a_handle_received_after_the_notice_is_used() -> None:
 def test_audio_since_the_handle_is_sent_again_on_the_new_connection() -> None:
     endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
     endpoint.frame()
-    endpoint.handle()  # it restores this frame
+    endpoint.handle()  # the session that it resumes includes this frame
     endpoint.frame()
     assert isinstance(endpoint.go_away("1s")[-1], Reconnect)
     assert endpoint.frame() == []
-    assert endpoint.audio() == []  # the old connection is not heard any more
+    assert endpoint.audio() == []  # messages on the old connection are ignored
     resumed = sent(endpoint.dialect.opened(100 * MS))[0]["setup"]
     assert resumed == {**endpoint.setup, "sessionResumption": {"handle": "handle-1"}}
     assert endpoint.audio() == []

@@ -170,8 +170,8 @@ def test_a_transcript_that_comes_during_the_reply_is_not_speech_over_it() -> Non
 
 def test_a_turn_that_ends_without_content_is_an_empty_reply_if_the_model_was_at_work() -> None:
     endpoint = Endpoint()
-    assert endpoint.content(turnComplete=True) == []  # nothing says that the user was heard
-    endpoint.say({"sessionResumptionUpdate": {}})  # JSON leaves out what is false
+    assert endpoint.content(turnComplete=True) == []  # no message confirms that the user was heard
+    endpoint.say({"sessionResumptionUpdate": {}})  # JSON omits false values
     done = of(ResponseDone, endpoint.content(turnComplete=True))
     assert (done.response_id, done.status) == ("reply_1", ResponseStatus.COMPLETED)
     assert endpoint.content(turnComplete=True) == []
@@ -275,7 +275,7 @@ def test_undocumented_audio_is_rejected(mime: str, kind: FailureKind) -> None:
     assert isinstance(problem, EndpointProblem)
     assert (problem.kind, problem.fatal) == (kind, True)
     assert mime in problem.message
-    assert endpoint.dialect.closed(1000, "", 0) == ()  # told already
+    assert endpoint.dialect.closed(1000, "", 0) == ()  # already reported
 
 
 @pytest.mark.parametrize("mime", ["audio/pcm;rate=24000", "audio/L16; codec=pcm; rate=24000"])

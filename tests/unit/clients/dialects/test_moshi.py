@@ -127,7 +127,7 @@ def test_the_metadata_name_the_session_and_its_model() -> None:
 
 
 def test_waiting_for_another_session_is_reported() -> None:
-    """The Python server accepts a second connection, and sends it nothing until the first one has ended."""
+    """The Python server accepts a second connection, but sends nothing to it until the first one ends."""
     server = dialect()
     server.opened(0)
     failed = problem(list(server.timer("no handshake", 10 * SECOND)))

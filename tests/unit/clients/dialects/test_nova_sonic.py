@@ -1,4 +1,4 @@
-"""Nova Sonic: what is reported. Whole sessions: tests/conformance; over HTTP/2: tests/loopback."""
+"""Nova Sonic: events. Whole sessions: tests/conformance; over HTTP/2: tests/loopback."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Endpoint:
     def content(
         self, role: str, kind: str, said: str, stage: str = "", reason: str = "PARTIAL_TURN", at_ms: int = 0
     ) -> list[Output]:
-        """A content with one output."""
+        """Return the events of a content block with one output."""
         fields = {"additionalModelFields": json.dumps({"generationStage": stage})} if stage else {}
         name = "audioOutput" if kind == "AUDIO" else "textOutput"
         return [

@@ -1,4 +1,4 @@
-"""What a client sends to Nova Sonic."""
+"""The messages that a client sends to Nova Sonic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def begun(prompt: NovaPrompt) -> list[tuple[str, dict[str, Any]]]:
 
 
 def texts(prompt: NovaPrompt) -> list[tuple[str, list[str]]]:
-    """The texts of each content, by role."""
+    """Return the texts of each content block, by role."""
     found: list[tuple[str, list[str]]] = []
     for kind, event in begun(prompt):
         if kind == "contentStart" and event["type"] == "TEXT":

@@ -197,7 +197,7 @@ def test_a_server_that_omits_the_end() -> None:
 
 
 def test_the_end_of_the_text_does_not_end_an_answer_that_has_not_spoken() -> None:
-    """vLLM-Omni may say the text's finish_reason seconds before the first sound."""
+    """vLLM-Omni may send the text's finish_reason seconds before the first audio."""
     assert Endpoint().chunk({"content": "It is ten."}, "stop") == [
         ResponseStarted(ID),
         ReplyText(ID, "It is ten.", final=False),
@@ -253,7 +253,7 @@ def test_text_and_audio_may_come_as_a_choice_each() -> None:
 
 
 def omni(content: object, rate_hz: object) -> dict[str, Any]:
-    """Return an event of vLLM-Omni that speaks."""
+    """Return an audio event of vLLM-Omni."""
     choice = {"index": 0, "delta": {"content": content}, "audio_metadata": {"sample_rate_hz": rate_hz}}
     return {"id": ID, "object": "chat.completion.chunk", "modality": "audio", "choices": [choice]}
 

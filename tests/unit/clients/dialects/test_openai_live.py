@@ -218,11 +218,11 @@ LIMITS = SessionLimits(ready_s=2, reply_s=4, stall_s=3, max_reply_s=20, linger_s
 
 
 class FullDuplex:
-    """An endpoint that hears every frame and says one for each, silence included.
+    """An endpoint that sends a frame, possibly silent, for each frame that it receives.
 
     Args:
-        replies: Between which frames heard it says something.
-        ends: After how many frames heard the session ends, and why.
+        replies: Ranges of received frames during which it speaks.
+        ends: Number of received frames after which the session ends, and the reason.
     """
 
     def __init__(self, replies: Sequence[tuple[int, int]], ends: tuple[int, str] | None = None) -> None:
@@ -289,7 +289,7 @@ async def test_a_reply_is_found_by_its_energy_and_timed() -> None:
     loud = np.flatnonzero(pcm)
     assert np.array_equal(pcm[loud[0] - 1 : loud[-1] + 1], np.frombuffer(TONE * 25, "<i2"))
     timing = measure(replace(capture.trace, responses=(response.record,)), [pcm])
-    # The voice ends with the 50th frame; the 65th is answered with sound, whose first sample is a zero.
+    # The voice ends with the 50th frame; the 65th is answered with audio, whose first sample is zero.
     assert timing.voice_to_voice.ns is not None
     assert 300 * MS <= timing.voice_to_voice.ns < 301 * MS
     assert timing.first_byte.ns is None
@@ -316,4 +316,4 @@ async def test_an_expired_session_is_a_named_failure() -> None:
     capture = await hold(FullDuplex([(65, 90)], ends=(70, "expired")))
     assert capture.failure is not None
     assert capture.failure.kind is FailureKind.SESSION_EXPIRED
-    assert len(capture.wire) == 1  # what came of it is kept
+    assert len(capture.wire) == 1  # audio received before it is kept

@@ -193,7 +193,7 @@ def test_audio_of_another_part_is_not_late() -> None:
     assert len(endpoint.audio(item="a", part=1)) == 1
     assert len(endpoint.audio(item="b", part=0)) == 1
     assert problem(endpoint.audio(item="a", part=0)).kind is FailureKind.AUDIO_AFTER_DONE
-    assert len(endpoint.audio(item="a", part=0)) == 1  # told once
+    assert len(endpoint.audio(item="a", part=0)) == 1  # reported once
 
 
 def test_an_audio_event_that_comes_twice_is_reported() -> None:
@@ -209,7 +209,7 @@ def test_an_audio_event_that_comes_twice_is_reported() -> None:
     assert isinstance(twice, EndpointProblem)
     assert (twice.kind, twice.fatal) == (FailureKind.AUDIO_REPEATED, False)
     assert "'event_1'" in twice.message
-    assert len(delta("event_1", "AQEB")) == 1  # the ids of such a server mean nothing
+    assert len(delta("event_1", "AQEB")) == 1  # the IDs of such a server are meaningless
     assert [len(delta(None)) for _ in range(2)] == [1, 1]
     assert [len(delta(7)) for _ in range(2)] == [1, 1]
 
@@ -285,7 +285,7 @@ def test_truncation_never_goes_beyond_the_audio_that_arrived(
     heard_ms: int, done: bool, cuts: list[tuple[str, int]]
 ) -> None:
     endpoint = Endpoint()
-    endpoint.audio(samples=983, item="a")  # 40.96 ms: the part of a millisecond does not count
+    endpoint.audio(samples=983, item="a")  # 40.96 ms, rounded down
     endpoint.audio(samples=960, item="b", part=1)
     if done:
         endpoint.done()
@@ -486,7 +486,7 @@ def test_keys_do_not_reach_messages() -> None:
 
 
 def test_a_message_of_a_million_objects_is_not_parsed() -> None:
-    """An object takes some hundred bytes, and nobody needs these; the session goes on."""
+    """An object takes hundreds of bytes and is not needed; the session continues."""
     dialect = Endpoint().dialect
     message = '{"type":"strange","of":[' + ",".join(['{"a":1}'] * 1_000_000) + "]}"
     tracemalloc.start()

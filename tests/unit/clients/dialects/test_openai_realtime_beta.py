@@ -31,7 +31,7 @@ def say(dialect: OpenAIRealtimeBeta, name: str, **fields: Any) -> list[Output]:
 
 
 def session_of(**settings: Any) -> dict[str, Any]:
-    """Return the session that is asked for; the vendor's own type accepts it."""
+    """Return the requested session, validated by the vendor's own type."""
     (send,) = say(beta(**settings), "session.created", session={})
     update = json.loads(send.message)  # type: ignore[union-attr]
     SessionUpdateEvent.model_validate(update, strict=True)

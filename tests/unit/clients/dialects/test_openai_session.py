@@ -32,7 +32,7 @@ MS = 1_000_000
 
 
 def session_of(**settings: Any) -> dict[str, Any]:
-    """Return the session that is asked for; the vendor's own type accepts it."""
+    """Return the requested session, validated by the vendor's own type."""
     (update,) = sent(Endpoint(ready=False, **settings).say("session.created", session={}))
     SessionUpdateEvent.model_validate(update, strict=True)
     return dict(update["session"])
@@ -111,7 +111,7 @@ def test_impossible_formats_are_refused(extra: dict[str, Any], words: str) -> No
 def test_ready_when_the_settings_are_accepted() -> None:
     endpoint = Endpoint(ready=False)
     assert not endpoint.dialect.opened(0)
-    assert not endpoint.say("session.updated", session={"id": "sess_0"})  # not an answer: nothing was asked
+    assert not endpoint.say("session.updated", session={"id": "sess_0"})  # not an answer
     assert len(sent(endpoint.say("session.created", session={"id": "sess_1", "model": "m"}))) == 1
     assert not endpoint.say("session.created", session={})
     assert endpoint.say("session.updated", session={"model": "m-2026"}) == [SessionReady("sess_1", "m-2026")]

@@ -192,7 +192,7 @@ def test_we_interrupt() -> None:
         "response.cancel"
     ]
     endpoint.done("cancelled", "client_cancelled")
-    assert endpoint.buffer("cleared") == [PlaybackStopped("r1")]  # as we asked
+    assert endpoint.buffer("cleared") == [PlaybackStopped("r1")]  # as requested
 
 
 def test_we_interrupt_a_reply_that_does_not_play_yet() -> None:

@@ -97,7 +97,7 @@ def test_a_reply_ends_when_its_queue_has_been_empty_for_a_while() -> None:
     first = list(bot.received(audio_frame(PCM, 24_000), 0))
     audio = ReplyAudio("reply_1", PCM, Codec(CodecName.PCM16, 24_000))
     assert first == [ResponseStarted("reply_1"), audio, SetTimer("reply over", 1_510_000_000)]
-    # Sent at once, but heard for 20 ms.
+    # Sent in one burst, but heard for 20 ms.
     assert list(bot.received(audio_frame(PCM, 24_000), 0)) == [audio, SetTimer("reply over", 1_520_000_000)]
     assert list(bot.timer("reply over", 1_520_000_000)) == [
         SetTimer("reply over", None),

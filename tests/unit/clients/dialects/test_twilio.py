@@ -67,7 +67,7 @@ def test_it_dials_the_address_as_it_is() -> None:
 
 
 def test_the_signature_is_twilios() -> None:
-    """The first value is from the tests of Twilio's own library, ``twilio.request_validator``."""
+    """The first value is from the tests of Twilio's library, ``twilio.request_validator``."""
     form = {
         "CallSid": "CA1234567890ABCDE",
         "Caller": "+14158675309",

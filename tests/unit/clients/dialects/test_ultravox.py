@@ -1,4 +1,4 @@
-"""Ultravox calls: what is sent and reported. Whole sessions: tests/conformance, tests/loopback."""
+"""Ultravox calls: messages and events. Whole sessions: tests/conformance, tests/loopback."""
 
 from __future__ import annotations
 

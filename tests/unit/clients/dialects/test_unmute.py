@@ -47,7 +47,7 @@ def test_the_first_page_starts_the_stream() -> None:
     assert isinstance(send, Send)
     page = pybase64.b64decode(json.loads(send.message)["audio"])
     assert page[:4] == b"OggS"
-    assert page[5] & 2  # the server drops all before a page that begins a stream
+    assert page[5] & 2  # the server drops everything before a page that begins a stream
 
 
 def test_words_are_joined_and_complete_when_the_response_begins() -> None:

@@ -1,4 +1,4 @@
-"""What all phone lines share; tests/unit/clients/dialects/test_twilio.py has the queue and the marks."""
+"""Behaviour shared by all phone lines; test_twilio.py tests the queue and the marks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sent(outputs: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("dialect", SIBLINGS)
 def test_a_call(dialect: type[PhoneLine]) -> None:
-    """Each sibling is ready at once, numbers its messages, and hangs up."""
+    """Each sibling is ready immediately, numbers its messages, and hangs up."""
     line = dialect(EndpointSettings(base_url=URL, extra={"dtmf": "7"}))
     assert line.dial().url == URL
     outputs: list[Output] = [

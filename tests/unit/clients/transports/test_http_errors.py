@@ -51,7 +51,7 @@ def kind_of(status: int, body: str) -> FailureKind:
     ],
 )
 def test_a_model_that_the_endpoint_does_not_have(status: int, body: str) -> None:
-    """Whatever the status, it is not the key or the address that is wrong."""
+    """Whatever the status, the cause is neither the key nor the address."""
     assert kind_of(status, body) is FailureKind.UNKNOWN_MODEL
 
 
@@ -129,7 +129,7 @@ def test_the_credentials_of_an_sdk_are_hidden_but_not_its_region() -> None:
     [(formatdate(1_000_010, usegmt=True), 20), ("the other day", 3_630), (None, 3_630)],
 )
 def test_a_date_to_wait_for_is_compared_with_the_date_of_the_answer(date: str | None, waits_s: int) -> None:
-    """The clock here is an hour slow."""
+    """The local clock is an hour slow."""
     an_hour_ago_ns = (1_000_000 - 3_600) * 1_000_000_000
     assert retry_after_s(formatdate(1_000_030, usegmt=True), an_hour_ago_ns, date) == waits_s
 
@@ -141,7 +141,7 @@ def test_a_short_login_does_not_change_other_words() -> None:
 
 
 def test_an_agent_that_does_not_exist() -> None:
-    """The service answers with JSON at a path that names an agent; a wrong address gives a page."""
+    """The service answers with JSON at a path with an agent; at a wrong address, it sends a web page."""
     address = Address(Dial("https://h/api/agents/a1/calls", advice={404: "check the agent"}), ("https",))
     for body, kind in (
         (b'{"detail":{"status":"agent_not_found"}}', FailureKind.SESSION_REFUSED),

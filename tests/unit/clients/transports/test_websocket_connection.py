@@ -1,4 +1,4 @@
-"""However a stream is cut, a connection says what `websockets` says of it; most frames never reach that."""
+"""However a stream is split, a connection yields the same as `websockets`; most frames bypass it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST_BYTES = 70_000
 
 
 class Wire(StreamTransport):
-    """Keeps what is written; each piece that comes has a stamp of its own."""
+    """Stores written bytes; each received piece has a separate timestamp."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Wire(StreamTransport):
 
 
 class ByLibraryAlone(WebSocketConnection):
-    """Leaves all parsing to `websockets`."""
+    """A connection that parses everything with `websockets`."""
 
     def data_received(self, data: bytes) -> None:
         self._websocket.receive_data(data)
@@ -70,7 +70,7 @@ class ByLibraryAlone(WebSocketConnection):
 
 
 class Parsing(ClientProtocol):
-    """Counts what it is given to parse."""
+    """A connection that counts the bytes that `websockets` parses."""
 
     parsed = 0
 
@@ -82,7 +82,7 @@ class Parsing(ClientProtocol):
 async def opened(
     kind: type[WebSocketConnection] = WebSocketConnection, *, compressed: bool = False
 ) -> tuple[WebSocketConnection, Parsing, Wire]:
-    """Return a connection whose handshake is over."""
+    """Return a connection after its handshake."""
     protocol = Parsing(
         parse_uri("ws://endpoint.test/v1"),
         extensions=[ClientPerMessageDeflateFactory()] if compressed else None,
@@ -105,7 +105,7 @@ async def opened(
 
 
 async def outcome(connection: WebSocketConnection, wire: Wire) -> tuple[Any, ...]:
-    """End the connection; return its messages, how it ended, and what it sent."""
+    """End the connection; return its messages, its outcome, and the bytes that it sent."""
     connection.connection_lost(None)
     messages = []
     while (arrival := await connection.arrival()) is not None:
@@ -115,7 +115,7 @@ async def outcome(connection: WebSocketConnection, wire: Wire) -> tuple[Any, ...
 
 
 def on_the_wire(opcode: Opcode, data: bytes, final: bool, mask: bool) -> bytes:
-    """Return a frame, even one that no endpoint may send."""
+    """Return a frame, possibly an invalid one."""
     frame = Frame(Opcode.BINARY, data, final).serialize(mask=mask)
     return bytes([frame[0] & 0xF0 | opcode]) + frame[1:]
 
@@ -141,12 +141,12 @@ fragments = st.builds(
 )
 wrong = st.sampled_from(
     [
-        on_the_wire(Opcode.TEXT, b"first", False, False),  # more often than not, no fragment follows
+        on_the_wire(Opcode.TEXT, b"first", False, False),  # usually, no fragment follows
         on_the_wire(Opcode.CONT, b"last", True, False),
         on_the_wire(Opcode.TEXT, b"masked", True, True),
         on_the_wire(Opcode.PING, b"x" * 126, True, False),
         on_the_wire(Opcode.PING, b"", False, False),
-        b"\x81\x7f" + bytes(127),  # an empty message, and what is no frame
+        b"\x81\x7f" + bytes(127),  # an empty message, and bytes that are not a frame
     ]
 )
 streams = st.lists(
@@ -167,7 +167,7 @@ ends = st.sampled_from(
 
 
 def cut(stream: list[bytes], cuts: list[int]) -> list[bytes]:
-    """Return the stream in pieces: 0 ends one after a frame, 2 also after 2 bytes of it, -2 only there."""
+    """Split the stream: 0 ends a piece after each frame, 2 also after 2 bytes of it, -2 only there."""
     pieces, rest = [], b""
     for frame, at in zip(stream, itertools.cycle(cuts), strict=False):
         if at:
@@ -196,7 +196,7 @@ def test_any_frames_cut_anyhow_are_what_the_library_says_they_are(
         for kind in (WebSocketConnection, ByLibraryAlone):
             connection, _, wire = await opened(kind)
             for number, piece in enumerate(cut([*stream, end], cuts)):
-                if number == goodbye:  # what comes after our farewell counts too
+                if number == goodbye:  # messages after our close frame count too
                     connection.say_goodbye(1000, "done")
                 connection.data_received(piece)
             outcomes.append(await outcome(connection, wire))
@@ -270,14 +270,14 @@ async def test_compressed_messages_reach_the_library() -> None:
 @pytest.mark.parametrize(
     ("wrong", "code"),
     [
-        (b"\xc1\x01a", 1002),  # compressed, which was not agreed
+        (b"\xc1\x01a", 1002),  # compressed without negotiation
         (b"\x83\x00", 1002),
         (b"\x81\x01\xff", 1007),
         (b"\x82\x7f" + (MOST_BYTES + 1).to_bytes(8), 1009),
     ],
 )
 async def test_a_connection_that_we_fail_ends_at_once(wrong: bytes, code: int) -> None:
-    """The endpoint may send for a while before it closes, and nothing of that counts."""
+    """The endpoint may continue to send before it closes; these messages are ignored."""
     connection, _, _ = await opened()
     connection.data_received(on_the_wire(Opcode.TEXT, b"good", True, False))
     connection.data_received(wrong)

@@ -1,4 +1,4 @@
-"""Recorded locations of benchmarks, and files that have changed since."""
+"""Recorded locations of benchmarks, and files that were changed later."""
 
 from dataclasses import replace
 from functools import partial
@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alter(path: Path) -> None:
-    """Change a byte of a recording, and neither the size of the file nor its layout."""
+    """Change a byte of a recording, without changing the file's size or layout."""
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -84,7 +84,7 @@ def test_the_check_compares_all_hashes_of_a_download(tmp_path: Path, monkeypatch
     assert "advbench/test-00000-of-00001.parquet): live-eval data add voicebench --again restores" in listed
     assert "damaged" in listed
 
-    only_suspects = partial(changed_files, hashed_bytes=0)  # as of large tables
+    only_suspects = partial(changed_files, hashed_bytes=0)  # as in large tables
     monkeypatch.setattr("live_eval.data.benchmarks.changed_files", only_suspects)
     assert load(locate("voicebench")).differences == ()
     assert load(locate("voicebench/wildvoice"), DataOptions(verify=True)).differences == ()

@@ -69,7 +69,7 @@ def test_exact_float32_lasts_only_while_scoring() -> None:
 def test_torchaudio_can_be_imported_where_its_wheel_looks_for_cuda() -> None:
     if importlib.util.find_spec("torchaudio") is None:
         pytest.skip("needs the extra `torch`")
-    # In a process of its own, in which nobody imported it before.
+    # In a separate process, which has not imported it before.
     program = (
         "import torch\n"
         "from live_eval.judges.networks._torch import import_torchaudio\n"

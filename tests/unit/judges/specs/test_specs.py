@@ -41,7 +41,7 @@ def _file_of(module: str) -> Path:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Return the top-level packages that a module of ours imports, also through others of ours."""
+    """Return the top-level packages that one of our modules imports, directly or through other modules."""
     return frozenset(_imports(module))
 
 
@@ -53,7 +53,7 @@ def _imports(module: str) -> Iterator[str]:
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 continue
             case ast.FunctionDef(name="import_torchaudio"):
-                continue  # counted where it is called
+                continue  # counted at the call
             case ast.Call(func=ast.Name(id="import_torchaudio")):
                 yield "torchaudio"
             case ast.Import():

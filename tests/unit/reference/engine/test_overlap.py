@@ -35,7 +35,7 @@ class At(NamedTuple):
 
 
 class Host:
-    """Sends 20 ms frames to an engine, and carries out its work when due."""
+    """A host that sends 20 ms frames to an engine and performs due work."""
 
     def __init__(self, **settings: Any) -> None:
         self.engine = Engine(
@@ -134,7 +134,7 @@ def test_a_reply_may_end_before_it_is_stopped() -> None:
     host.run(8_000)
     assert host.ended()[0] == (4_200, ResponseStatus.COMPLETED)
     assert host.reactions() == [None, Reaction.ENDED]
-    assert host.times(ResponseCreated)[1] == 4_400  # the user is answered when they have spoken
+    assert host.times(ResponseCreated)[1] == 4_400  # the user is answered after they have spoken
     assert host.times(DropUnplayed) == []
 
 
@@ -184,7 +184,7 @@ def test_a_stopped_reply_resumes_after_the_user_has_spoken() -> None:
     host = talking(stop_ms=350, after_stop=AfterStop.RESUME)
     host.speak(2_000, 800)
     host.run(8_000)
-    # It was stopped at 2,350 ms, 1,150 into the reply; the chunk that began at 1,100 is said again.
+    # It was stopped at 2,350 ms, 1,150 ms into the reply; the chunk that began at 1,100 ms is repeated.
     assert host.ended() == [
         (2_350, ResponseStatus.CANCELLED),
         (3_000 + REPLY_MS - 1_100, ResponseStatus.COMPLETED),
@@ -204,7 +204,7 @@ def test_a_pause_longer_than_the_patience_is_answered(pause_ms: int, answered: b
     assert [end.by for end in ends if end is not None] == (["silence", "mark"] if answered else ["mark"])
     assert host.times(ResponseCreated)[0] == (1_000 + 400 if answered else 1_600 + pause_ms + 400)
     if answered:
-        # Silence ends with the frame that holds the next sample, which stops the reply.
+        # The silence ends with the frame that contains the next sample, which stops the reply.
         assert host.ended()[0] == (1_000 + pause_ms + 100, ResponseStatus.CANCELLED)
 
 

@@ -167,7 +167,7 @@ def test_decoded_packets_contain_the_reply_at_its_onset(lead_ms: int, known: boo
         "constructed" if known else "detector",
         True,
     )
-    # What the codec smears before the tone is heard as much as 5 ms early.
+    # The codec's smearing makes the tone audible up to 5 ms early.
     assert -5 * 48 < (audible_onset(heard, 48_000) or 0) - begins < 48
     assert abs((audible_end(heard, 48_000) or 0) - ends) < 3 * 48
 

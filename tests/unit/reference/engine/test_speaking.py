@@ -66,7 +66,7 @@ def test_a_frame_is_due_at_every_tick_including_missed_ones() -> None:
     late_ns = 1_420 * MS
     made_up = [session.due(late_ns) for _ in range(4)]
     assert made_up == [[Silence(FRAME_SAMPLES)]] * 3 + [[]]
-    assert session.wake_ns is None  # the next tick lies beyond what the last audio pays for
+    assert session.wake_ns is None  # the next tick is beyond the received audio
 
 
 def test_the_stream_stops_and_restarts_with_the_users_audio() -> None:
@@ -124,7 +124,7 @@ def test_a_reply_replaces_silence_frame_by_frame_at_any_cadence() -> None:
         session.reply(answer.response_id, reply(), at_ms * MS)
         heard = sounds(listen(session, at_ms, 1_000))
         pieces = [number for number, output in enumerate(heard) if isinstance(output, AudioPiece)]
-        # 300 ms are four frames, the last one filled up; they begin at the first tick after the delay.
+        # 300 ms are four frames, the last one padded; they begin at the first tick after the delay.
         assert pieces == [1, 2, 3, 4]
         assert {output.samples for output in heard} == {FRAME_SAMPLES}
         assert session.active is None

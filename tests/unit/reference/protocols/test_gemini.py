@@ -52,7 +52,7 @@ class Client(ProtocolClient[GeminiProtocol]):
         return self.send(realtimeInput={"audio": blob})
 
     def say(self, pattern: Sequence[float] = (SILENT,) * 10 + (VOICED,) * 20 + (SILENT,) * 16) -> list[Json]:
-        """Append audio window by window and have the detector judge it so."""
+        """Append audio, one window for each of the detector's speech probabilities."""
         messages: list[Json] = []
         for probability in pattern:
             self.at_ns += WINDOW_MS * MS
@@ -65,7 +65,7 @@ class Client(ProtocolClient[GeminiProtocol]):
         return self.take(self.engine.recognised(work.item_id, work.part, text))
 
     def answer(self) -> list[Json]:
-        """Give the reply, 200 ms of sound."""
+        """Provide the reply, 200 ms of audio."""
         answer = self.answers.pop()
         tone = calibration_reply(200)
         audio = tone if answer.wants_audio else None
@@ -83,7 +83,7 @@ class Client(ProtocolClient[GeminiProtocol]):
 
 
 def kinds(messages: Sequence[Json]) -> list[str]:
-    """Return the kind of each message; for server content, the kind of the content."""
+    """Return the type of each message; for server content, the type of the content."""
     found: list[str] = []
     for message in messages:
         content = message.get("serverContent")

@@ -57,7 +57,7 @@ class Client(ProtocolClient[MoshiProtocol]):
         return self.take(self.engine.reply(request.response_id, wire, self.at_ms * MS))
 
     def append(self, frame: bytes) -> list[bytes]:
-        """Say a frame as its last sample is spoken, and take what is due by then."""
+        """Send a frame when its last sample is spoken; return the output due by then."""
         self.at_ms += FRAME_MS
         pages, self._unsent = self._unsent + self._voice.encode(frame), b""
         frames = self.take(self.protocol.received(bytes([AUDIO]) + pages, self.at_ms * MS))
@@ -67,7 +67,7 @@ class Client(ProtocolClient[MoshiProtocol]):
         return frames
 
     def speak(self, silent_frames: int = 12) -> list[bytes]:
-        """Say the calibration's speech, 400 ms of it, then silence."""
+        """Send 400 ms of the calibration's speech, then silence."""
         speech = calibration_speech(400, frame_ms=FRAME_MS, lossy=True).audio.int16()
         frames = [*frames_of(speech, FRAME_SAMPLES), *[bytes(2 * FRAME_SAMPLES)] * silent_frames]
         return [told for frame in frames for told in self.append(frame)]
@@ -96,7 +96,7 @@ def test_every_input_frame_gets_an_output_frame() -> None:
     assert len(sound) == 17
     assert [frame[1:].decode() for frame in frames if frame[0] == TEXT] == ["A tone."]
     pcm = client.heard(frames)
-    # What the encoder looked ahead by is left out at the beginning.
+    # The encoder's lookahead is omitted at the beginning.
     assert len(pcm) == 17 * 2 * FRAME_SAMPLES - OggOpusEncoder.PRE_SKIP
     (response,) = client.responses
     assert response.response.voice_end is not None

@@ -48,7 +48,7 @@ def test_a_turn_that_the_server_detects() -> None:
     assert heard[1]["audio_end_ms"] == 1280 + 16 * WINDOW_MS
     assert heard[3]["item"]["content"] == [{"type": "input_audio", "transcript": None}]
     assert heard[5]["response"]["status"] == "in_progress"
-    assert client.answers == []  # first what was said must be known
+    assert client.answers == []  # the speech must be recognised first
 
     listen = client.listens[-1]
     assert len(listen.audio) == (1280 + 16 * WINDOW_MS - 340) * 48
@@ -392,7 +392,7 @@ def test_the_input_axis_continues_after_a_format_change() -> None:
     for probability in [VOICED] * 3:
         client.append(bytes(8 * WINDOW_MS))
         events += client.take(client.engine.heard(client.epoch, [probability], 0))
-    assert events[0]["audio_start_ms"] == 10 * WINDOW_MS  # no padding is left from before
+    assert events[0]["audio_start_ms"] == 10 * WINDOW_MS  # no padding is available before it
 
 
 def test_results_for_an_earlier_stream_are_ignored() -> None:

@@ -33,7 +33,7 @@ class Client(ProtocolClient[OpenAiBetaProtocol]):
         return told
 
     def whole_turn(self) -> list[Json]:
-        """Commit half a second, ask for a response, and take all of it."""
+        """Commit half a second of audio, request a response, and return all its events."""
         audio = base64.b64encode(bytes(24_000)).decode()
         events = self.send("input_audio_buffer.append", audio=audio)
         events += self.send("input_audio_buffer.commit")

@@ -59,7 +59,7 @@ class Client(ProtocolClient[OpenAiLiveProtocol]):
         return self.send("session.start", session={"model": "gpt-live-1", "audio": audio, **session})
 
     def append(self, pcm: bytes, rate_hz: int = 24_000) -> list[Json]:
-        """Append audio, wait as long as it lasts, and take what is due by then."""
+        """Append audio, wait for its duration, and return the output due by then."""
         events = self.send("session.input_audio.append", audio=base64.b64encode(pcm).decode())
         self.at_ms += len(pcm) // 2 * 1000 // rate_hz
         engine = self.protocol.engine
@@ -68,7 +68,7 @@ class Client(ProtocolClient[OpenAiLiveProtocol]):
         return events
 
     def speak(self) -> list[Json]:
-        """Say the marked speech and some silence, frame by frame."""
+        """Send the marked speech and some silence, frame by frame."""
         speech = calibration_speech(200).audio.int16().astype("<i2").tobytes()
         frames = [speech[at : at + 960] for at in range(0, len(speech), 960)] + [bytes(960)] * 20
         return [event for frame in frames for event in self.append(frame)]
@@ -112,7 +112,7 @@ def test_output_audio_flows_while_input_audio_does() -> None:
     client.start()
     events = [event for _ in range(50) for event in client.append(bytes(960))]
     assert set(types(events)) == {"session.output_audio.delta"}
-    # A frame of 40 ms at once, and one for every 40 ms of the second that was sent.
+    # One frame of 40 ms immediately, and one for every 40 ms of the second that was sent.
     assert len(events) == 26
     assert all(base64.b64decode(event["delta"]) == bytes(1_920) for event in events)
 
@@ -130,7 +130,7 @@ def test_a_turn() -> None:
         for event in events
         if event["type"] == "session.output_audio.delta"
     ]
-    # 100 ms of sound are three frames of 40 ms; silence around them.
+    # 100 ms of audio are three frames of 40 ms, surrounded by silence.
     assert sum(loud) == 3
     first = loud.index(True)
     assert all(loud[first : first + 3])

@@ -45,7 +45,7 @@ def test_silent_or_short_speech_has_no_delivery() -> None:
 
 
 class Says:
-    """Always gives the same reply."""
+    """A responder with a constant reply."""
 
     def __init__(self) -> None:
         self.closed = False

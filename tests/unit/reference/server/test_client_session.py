@@ -1,4 +1,4 @@
-"""A session whose client says nothing. No sockets."""
+"""A session whose client sends nothing. No sockets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from live_eval.transport import Arrival
 
 
 class SilentClient:
-    """A channel on which no message but the given ones arrives, until it is closed."""
+    """A channel on which only the given messages arrive until it is closed."""
 
     def __init__(self, *messages: str) -> None:
         self.messages = list(messages)

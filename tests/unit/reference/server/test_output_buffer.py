@@ -16,7 +16,7 @@ MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What left.
+    """A packet that was sent.
 
     Args:
         at_ms: When, since the start.
@@ -31,7 +31,7 @@ class Packet:
 
 @dataclass
 class Stage:
-    """A player, and everything that it sends and reports, in order."""
+    """A player, and its packets and reports in order."""
 
     clock: FakeClock
     start_ns: int
@@ -139,7 +139,7 @@ async def test_pieces_pushed_separately_are_one_reply() -> None:
     assert [(packet.at_ms, packet.timestamp // 48) for packet in stage.packets] == [
         (10, 10),
         (30, 30),
-        (55, 50),  # late, but it belongs right behind the one before
+        (55, 50),  # late, but its position directly follows the previous one
         (70, 70),
     ]
     assert stage.told == ["started a 0", "stopped a 80"]

@@ -9,7 +9,7 @@ from live_eval.testing.fake_clock import FakeClock
 
 
 class Response:
-    """A response that keeps what is written, until the client leaves."""
+    """A response that stores written data until the client disconnects."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []

@@ -68,7 +68,7 @@ def rows(page: Page) -> dict[str, dict[str, str | None]]:
 
 
 def row_of(page: Page, outcome: str, side: str = "0") -> tuple[str, dict[str, Any]]:
-    """The first row with an outcome: its key, and its details."""
+    """Return the key and the details of the first row with an outcome."""
     for row, details in zip(page.rows(), page.details(), strict=True):
         if (row["data-outcome"], row["data-side"]) == (outcome, side):
             return str(row["id"]), details

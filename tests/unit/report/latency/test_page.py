@@ -87,7 +87,7 @@ def test_every_link_has_a_target(folder: Path, page: Page) -> None:
         else:
             assert fragment in ("", "failures")
     assert {f"{name}/report.html" for name in ("c1", "c8", "manual", "vad", "sentinel-end")} <= turns.keys()
-    # The sweep, the distributions and the waterfalls together lead to every measured turn.
+    # The sweep, the distributions and the waterfalls together link to every measured turn.
     reached = {turn_of(href) for href in links(page) if href.startswith("c1/") and "#turn=" in href}
     assert reached == {f"case-{number:03}" for number in (*range(8), 50, 60)}
 

@@ -31,7 +31,7 @@ def test_a_percentile_links_to_the_turn_at_its_rank(c8: PointView) -> None:
     assert voice_ns is not None
     assert float(median.title.split()[1]) == pytest.approx(voice_ns / 1e6, abs=5)
     assert turn_of(marks["p95"].href) == "case-037"
-    assert "p99" not in marks  # 40 turns have none
+    assert "p99" not in marks  # 40 turns have no value
     assert [bar.kind for bar in row.bars] == ["range", "interval"]
 
 

@@ -1,4 +1,4 @@
-"""Runs of several models, and cells of their boards."""
+"""Write runs of several models, and read cells of their leaderboards."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,7 +60,7 @@ def written(
     model: str = "judge-model",
     ended: bool = True,
 ) -> Path:
-    """A run of ten scripts: conversations with C4 and VES, and questions, half of them answered correctly."""
+    """Write a run of ten scripts: conversations with C4 and VES, and questions, half answered correctly."""
     manifest = manifest or {
         "endpoint": {"name": "reference"},
         "data": {"name": "sample"},
@@ -109,7 +109,7 @@ def notes(board: Board, table: int) -> str:
 
 
 def at(base_url: str | None, prompt: str = "basic") -> Mapping[str, Any]:
-    """The manifest of a run at an address; None for the vendor's."""
+    """Return the manifest of a run at an address; None for the vendor's."""
     return {
         "endpoint": {"name": "openai"},
         "data": {"name": "sample"},
@@ -120,7 +120,7 @@ def at(base_url: str | None, prompt: str = "basic") -> Mapping[str, Any]:
 
 
 def named(board: Board, label: str) -> Board:
-    """The board with another name for our first row."""
+    """Return the board with another name for our first row."""
     tables = [
         replace(
             table,

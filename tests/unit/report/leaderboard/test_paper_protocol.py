@@ -15,7 +15,7 @@ OF_THE_PAPER = {"prompt": {"name": "basic"}, "impairment": None, "judges_left_ou
 
 
 def conversations(folder: Path, number: int, source: str = "synthesis") -> Iterator[Observation]:
-    """As many conversations, each a copy of one turn of a run."""
+    """Return this many conversations, each a copy of one turn of a run."""
     with RunReader.open(written(folder)) as run, ScoreReader.open(folder) as scores:
         [turn, *_] = [turn for turn in summarise(run, scores).turns if turn.task is Task.CONVERSATION]
     for place in range(number):

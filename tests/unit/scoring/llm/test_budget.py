@@ -48,7 +48,7 @@ def test_an_unused_reservation_is_released() -> None:
     st.integers(0, 300),
 )
 def test_no_order_of_calls_exceeds_the_budget(calls: list[tuple[int, int, bool]], bound: int) -> None:
-    """Where no call takes more than was estimated."""
+    """If no call exceeds its estimate."""
     budget = Budget(max_tokens=bound)
     flying: list[tuple[Expense, Expense]] = []
     for one, other, lands in calls:

@@ -1,4 +1,4 @@
-"""Cases and audio with speech at known places."""
+"""Create cases and audio with speech at known positions."""
 
 from dataclasses import replace
 from pathlib import Path

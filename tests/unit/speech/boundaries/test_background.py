@@ -1,4 +1,4 @@
-"""Stretches of background."""
+"""Segments of background."""
 
 from itertools import combinations
 
@@ -10,11 +10,11 @@ from live_eval.speech.boundaries._background import maximal_segments
 
 
 def brute_force(scores: list[int]) -> list[tuple[int, int, float]]:
-    """Maximal stretches by their definition: better than all that they hold and all that hold them."""
+    """Return the maximal segments by definition: better than all segments inside or around them."""
     total = np.concatenate(([0], np.cumsum(scores)))
 
     def grows(start: int, end: int) -> bool:
-        """All proper beginnings and ends add up to something positive."""
+        """Return whether all proper prefixes and suffixes have a positive sum."""
         inner = range(start + 1, end)
         return total[end] > total[start] and all(total[start] < total[at] < total[end] for at in inner)
 

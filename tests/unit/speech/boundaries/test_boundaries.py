@@ -203,7 +203,7 @@ def test_boundaries_name_their_method_and_recogniser(speech: NDArray[np.float32]
 
 
 class Hearing(Recogniser):
-    """Recognises what it was told to."""
+    """A recogniser with a given transcript."""
 
     name = identity = "told"
 

@@ -43,7 +43,7 @@ def test_a_reference_outside_the_run_is_played_only_from_folders_of_the_user(tmp
     run = write_listened_run(tmp_path / "run", hz=300, cases=1, reference=private)
     with pytest.raises(StoreError, match="outside the run") as error:
         case_context(run, "id_0/target", ReferenceKind.REPLY)
-    assert "private" not in str(error.value)  # listeners read it
+    assert "private" not in str(error.value)  # listeners see it
     allowed = case_context(run, "id_0/target", ReferenceKind.REPLY, [private.parent])
     assert allowed.reference is not None
     assert allowed.reference.seconds == 1.0

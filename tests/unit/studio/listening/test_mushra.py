@@ -29,7 +29,7 @@ RATE_HZ = 16_000
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A reference reply with two tones below and two above 3.5 kHz."""
+    """Return a reference reply with two tones below and two above 3.5 kHz."""
     at_s = np.arange(RATE_HZ) / RATE_HZ
     sound = 0.1 * sum(np.sin(2 * np.pi * hz * at_s) for hz in (500, 3_450, 3_800, 6_900))
     folder = tmp_path / "data"
@@ -59,7 +59,7 @@ def desk(clock: FakeClock, data: Path) -> TrialDesk:
 
 
 def level_db(wav: bytes, hz: float) -> float:
-    """The level of a clip at a frequency, relative to its level at 500 Hz."""
+    """Return the level of a clip at a frequency, relative to its level at 500 Hz."""
     samples, rate_hz = soundfile.read(io.BytesIO(wav))
     levels = np.abs(np.fft.rfft(samples))
     found = [levels[round(each * len(samples) / rate_hz)] for each in (hz, 500)]

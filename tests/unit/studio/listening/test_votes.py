@@ -1,4 +1,4 @@
-"""Files of votes: what is stored, and damaged files."""
+"""Vote files: their content, and damaged files."""
 
 from __future__ import annotations
 

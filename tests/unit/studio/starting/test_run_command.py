@@ -1,4 +1,4 @@
-"""The command that a page's settings equal."""
+"""The command that is equivalent to a page's settings."""
 
 from __future__ import annotations
 

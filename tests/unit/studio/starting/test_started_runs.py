@@ -1,4 +1,4 @@
-"""Runs that a page starts, with a fake process."""
+"""Runs started from a page, with a fake process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from live_eval.studio.starting.started_runs import StartedRun
 
 
 class FakeProcess:
-    """A process that a signal ends, as Python ends while it starts."""
+    """A process that a signal ends, like Python during startup."""
 
     def __init__(self) -> None:
         self.stdout = asyncio.StreamReader()

@@ -40,7 +40,7 @@ class Track:
 
     @property
     def loud(self) -> int:
-        """The number of packets that are not silent."""
+        """Return the number of packets that are not silent."""
         return sum(peak > 1_000 for _, _, peak in self.left)
 
 

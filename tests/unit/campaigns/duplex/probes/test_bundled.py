@@ -55,7 +55,7 @@ def composer() -> Composer:
 
 
 def played(trial: TrialScript, composer: Composer) -> list[Case]:
-    """The cases of a trial, as far as the rule depends on them."""
+    """Return the cases of a trial with the fields that the rule depends on."""
     return [case_of(line, composer) for line in trial.lines]
 
 
@@ -79,7 +79,7 @@ def test_every_probe_has_its_rule(composer: Composer) -> None:
 
 
 def fluent_lines() -> list[Line]:
-    """The utterances of speech that are not made to pause, each once."""
+    """Return each spoken utterance without intended pauses once."""
     lines = {line.pieces: line for lines in sessions_of(PROBES.values()) for line in lines}
     kinds = (Gap, Noise)
     return [line for line in lines.values() if not any(isinstance(piece, kinds) for piece in line.pieces)]
@@ -88,7 +88,7 @@ def fluent_lines() -> list[Line]:
 def test_no_utterance_has_unintended_pauses(composer: Composer) -> None:
     for line in fluent_lines():
         pcm = resample(audio_of(composer.compose(line.pieces).pcm), 16_000).int16()
-        detector = webrtcvad.Vad(3)  # the setting that finds the most silence
+        detector = webrtcvad.Vad(3)  # the setting that detects the most silence
         spoken = [
             detector.is_speech(pcm[at : at + 160].tobytes(), 16_000) for at in range(0, len(pcm) - 159, 160)
         ]
