@@ -35,7 +35,7 @@ from live_eval.cli.show import print_summary, print_summary_json
 from live_eval.errors import LiveEvalError, StoreError, UsageError
 from live_eval.impair import parse
 from live_eval.judging import score_name
-from live_eval.recording import RUN_FILE, RunReader, RunWriter, ScoreReader
+from live_eval.recording import RUN_FILE, RunReader, RunWriter
 from live_eval.registry import client, judge
 from live_eval.run.plan import Job, Plan, make_plan
 from live_eval.run.presets import read_preset
@@ -445,8 +445,8 @@ def _score_and_print(
     except KeyboardInterrupt:
         click.echo(stop.last_words, err=True)
         sys.exit(INTERRUPTED)
-    with RunReader.open(out) as run, ScoreReader.open(out) as judged_turns:
-        summary = summarise(run, judged_turns)
+    with RunReader.open(out) as run:
+        summary = summarise(run)
         checked = check_run(assertions, summary, list(run.turns())) if assertions else []
     if as_json:
         print_summary_json(summary)

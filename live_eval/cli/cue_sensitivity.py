@@ -67,7 +67,7 @@ def measured_sensitivity(
     from live_eval.analysis.licences import licences_of
     from live_eval.analysis.summary.run_summary import unfinished
     from live_eval.judging import JudgeRole
-    from live_eval.recording import RunReader, ScoreReader
+    from live_eval.recording import RunReader
     from live_eval.registry import judges_with
 
     name = next(iter(judges_with(JudgeRole.SENTENCE_EMBEDDING)), "")
@@ -80,8 +80,8 @@ def measured_sensitivity(
             if by_words is not None:
                 raise UsageError(f"--meaning: {name} cannot run here: {error}") from error
             no_embedder = f"{name} cannot run here: {error}"
-    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        found = cue_sensitivity(reader, scores, embedder=embedder, no_embedder=no_embedder, seed=seed)
+    with RunReader.open(run) as reader:
+        found = cue_sensitivity(reader, embedder=embedder, no_embedder=no_embedder, seed=seed)
         return replace(found, notes=(*found.notes, *licences_of([reader.manifest]))), unfinished(reader)
 
 

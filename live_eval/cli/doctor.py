@@ -121,10 +121,10 @@ def _items(data: str, per_category: int) -> list[Case]:
 def _counts(out: Path, chosen: Sequence[Case]) -> dict[str, CategoryCount]:
     from live_eval.analysis.audio_path import CategoryCount
     from live_eval.analysis.summary.run_summary import summarise
-    from live_eval.recording import RunReader, ScoreReader
+    from live_eval.recording import RunReader
 
-    with RunReader.open(out) as run, ScoreReader.open(out) as scores:
-        summary = summarise(run, scores)
+    with RunReader.open(out) as run:
+        summary = summarise(run)
     parts = {part.part: part for task in summary.tasks for part in task.parts}
     counts: dict[str, CategoryCount] = {}
     for case in chosen:

@@ -46,14 +46,14 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
     from live_eval.export.inspect_log import write_inspect_log
     from live_eval.export.rows import write_rows
     from live_eval.export.table import ExportTable
-    from live_eval.recording import RunReader, ScoreReader
+    from live_eval.recording import RunReader
     from live_eval.text.wording import counted
 
     wanted = _options.format_to_write(_FORMS, form, output)
     output = output or Path(_NAMES.get(wanted, "-").format(run=run.resolve().name))
     _check(wanted, output)
-    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        table = ExportTable(reader, scores, retime=retime)
+    with RunReader.open(run) as reader:
+        table = ExportTable(reader, retime=retime)
         try:
             match wanted:
                 case "parquet":
@@ -61,7 +61,7 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
                 case "hf":
                     count = write_dataset(table, output)
                 case "inspect":
-                    count = write_inspect_log(reader, scores, output, retime=retime)
+                    count = write_inspect_log(reader, output, retime=retime)
                 case _:
                     with _options.open_output(output) as file:
                         count = write_rows(table, "csv" if wanted == "csv" else "jsonl", file)
@@ -69,6 +69,8 @@ def command(run: Path, form: str | None, output: Path | None, retime: bool) -> N
             if output == _options.STDOUT:
                 raise
             raise UsageError(f"cannot write {output}: {error.strerror or error}") from None
+        if table.scores.unread:
+            click.echo(f"warning: {run}: {table.scores.unread}", err=True)
         if missing := unfinished(reader):
             click.echo(f"note: {run} {missing}", err=True)
         if wanted in ("hf", "inspect") and (lost := reader.lost_audio()):

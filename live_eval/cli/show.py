@@ -41,10 +41,10 @@ def command(run: Path, as_json: bool, retime: bool) -> None:
       live-eval show recordings/friday --json
     """
     from live_eval.analysis.summary.run_summary import summarise
-    from live_eval.recording import RunReader, ScoreReader
+    from live_eval.recording import RunReader
 
-    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        summary = summarise(reader, scores, retime=retime)
+    with RunReader.open(run) as reader:
+        summary = summarise(reader, retime=retime)
     if as_json:
         print_summary_json(summary)
     else:
@@ -75,6 +75,8 @@ def print_summary(summary: RunSummary, *, console: Console | None = None) -> Non
     console.print(counts)
     if facts.unfinished:
         console.print(f"[yellow]The run {facts.unfinished}.[/yellow]")
+    if summary.table.unread:
+        console.print(f"[yellow]warning:[/yellow] {escape(summary.table.unread)}")
     if summary.retried:
         console.print(f"retried attempts: {counts_in_words(summary.retried)}")
     if summary.warnings:

@@ -25,7 +25,7 @@ from live_eval.audio import encode_wav
 from live_eval.export.arrow import needed
 from live_eval.export.table import ExportTable
 from live_eval.files import atomic_write
-from live_eval.recording import RunReader, ScoreReader, TurnRecord, is_own_file, read_sound, text_of
+from live_eval.recording import RunReader, TurnRecord, is_own_file, read_sound, text_of
 from live_eval.redaction import SECRETS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _METADATA = (
 )
 
 
-def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime: bool = False) -> int:
+def write_inspect_log(run: RunReader, path: Path, *, retime: bool = False) -> int:
     """Write a sample for each turn, including failed turns, and return the number of samples.
 
     Args:
@@ -55,8 +55,8 @@ def write_inspect_log(run: RunReader, scores: ScoreReader, path: Path, *, retime
         OSError: The file cannot be written.
     """
     log = needed("inspect_ai.log", "inspect")
-    summary = summarise(run, scores, retime=retime)
-    samples = _samples(ExportTable(run, scores, retime=retime), _model(summary))
+    summary = summarise(run, retime=retime)
+    samples = _samples(ExportTable(run, retime=retime), _model(summary))
     with atomic_write(path, links=True) as part:
         log.write_eval_log(_log(run, summary, samples), part, format=path.suffix.removeprefix("."))
     return len(samples)

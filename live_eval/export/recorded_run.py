@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from live_eval.export.arrow import data_frame
 from live_eval.export.table import ExportTable
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,8 +35,14 @@ class RecordedRun:
     def turns(self) -> pd.DataFrame:
         """The turns, including failed ones, with the columns of ``live-eval export --format parquet``.
 
+        Warns:
+            UserWarning: The scores cannot be read, so their columns are missing.
+
         Raises:
             UsageError: pandas or pyarrow is not installed.
         """
-        with RunReader.open(self.path) as run, ScoreReader.open(self.path) as scores:
-            return data_frame(ExportTable(run, scores))
+        with RunReader.open(self.path) as run:
+            table = ExportTable(run)
+            if table.scores.unread:
+                warnings.warn(f"{self.path}: {table.scores.unread}", stacklevel=2)
+            return data_frame(table)

@@ -14,10 +14,10 @@ from typing import Any
 
 import orjson
 
-from live_eval.analysis.summary.score_table import ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.summary.score_table import ScoreTable, run_scores
 from live_eval.analysis.turn_view import TurnView, milliseconds
 from live_eval.export.columns import TOKENS, ExportColumn, export_columns
-from live_eval.recording import Review, RunReader, ScoreReader, TurnRecord, read_reviews
+from live_eval.recording import Review, RunReader, TurnRecord, read_reviews
 from live_eval.redaction import SECRETS
 from live_eval.timing import ResponseRecord
 
@@ -33,9 +33,9 @@ class ExportTable:
         retime: Whether to recompute the latencies from the audio with the current definitions.
     """
 
-    def __init__(self, run: RunReader, scores: ScoreReader, *, retime: bool = False) -> None:
+    def __init__(self, run: RunReader, *, retime: bool = False) -> None:
         self.run = run
-        self.scores: ScoreTable = read_scores(scores, judges_asked_for(run.manifest))
+        self.scores: ScoreTable = run_scores(run)
         self._reviews = read_reviews(run.path)
         self._retime = retime
 

@@ -340,7 +340,7 @@ def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScore
         )
         (judged,) = summary.judges
         with ScoreReader.open(run) as scores:
-            rows = list(scores.of_turn(turn_id, {name: judged.version}))
+            rows = list(scores.of_turns([turn_id], {name: judged.version}))
     except LiveEvalError as error:
         return QuickScores(turn_id, {}, {name: str(error)}, name)
     values: dict[str, float | str] = {

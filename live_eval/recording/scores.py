@@ -220,10 +220,11 @@ class ScoreReader:
             if judges is None or row["judge"] in judges:
                 yield self._decoded(row)
 
-    def of_turn(self, turn_id: str, versions: Mapping[str, str]) -> Iterator[ScoreRow]:
-        """Yield a turn's scores from these judge versions, in the order in which they were written."""
-        query = f"SELECT {_COLUMNS} FROM scores WHERE judge = ? AND version = ? AND turn_id = ?"
-        rows = [row for each in versions.items() for row in self._rows(query, (*each, turn_id))]
+    def of_turns(self, turn_ids: Collection[str], versions: Mapping[str, str]) -> Iterator[ScoreRow]:
+        """Yield the scores of turns from these judge versions, in the order in which they were written."""
+        places = ",".join("?" * len(turn_ids))
+        query = f"SELECT {_COLUMNS} FROM scores WHERE judge = ? AND version = ? AND turn_id IN ({places})"
+        rows = [row for each in versions.items() for row in self._rows(query, (*each, *turn_ids))]
         yield from map(self._decoded, sorted(rows, key=itemgetter("id")))
 
     def _decoded(self, row: sqlite3.Row) -> ScoreRow:

@@ -15,7 +15,7 @@ from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.statistics.intervals import ALL_TURNS
 from live_eval.analysis.summary.latencies import LATENCY_TITLES
 from live_eval.analysis.summary.observations import Observation
-from live_eval.analysis.summary.run_summary import summarise_for_page
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.analysis.summary.score_table import ScoreTable
 from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
@@ -112,7 +112,7 @@ def open_runs(paths: Sequence[Path], *, retime: bool = False) -> Iterator[list[O
             reader = stack.enter_context(RunReader.open(path))
             kept: dict[str, TurnRecord] = {}
             seen = _keeping(kept) if len(reader) <= room else None
-            summary = summarise_for_page(reader, retime=retime, seen=seen)
+            summary = summarise(reader, retime=retime, seen=seen)
             room -= len(kept)
             run = compared_run(reader, label, summary.turns, summary.table)
             differences = None

@@ -137,7 +137,7 @@ def _summary(folder: Path, _stamp: Stamp) -> dict[str, Any]:
     """Return the output of ``live-eval show --json`` without cues."""
     summary = read_summary(folder)
     levels = relate_levels(summary).as_json()
-    return {**summary.as_json(cues=False), "levels": levels, "unread_scores": summary.table.unread}
+    return {**summary.as_json(cues=False), "levels": levels}
 
 
 @lru_cache(maxsize=_KEPT)

@@ -11,12 +11,11 @@ from functools import partial
 from typing import Any
 
 from live_eval.analysis.licences import licence_of
-from live_eval.analysis.summary.score_table import judges_asked_for, read_scores, unread_scores
+from live_eval.analysis.summary.score_table import run_scores
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN
 from live_eval.analysis.turn_view import TurnView, milliseconds
-from live_eval.errors import StoreError
 from live_eval.judging import Need
-from live_eval.recording import RunReader, ScoreReader, TurnRecord
+from live_eval.recording import RunReader, TurnRecord
 from live_eval.registry import installed_judges
 from live_eval.studio.transcript import seconds_after, transcript_of, zero_ns_of
 from live_eval.types import Failure
@@ -33,12 +32,7 @@ def turn_details(run: RunReader, turn_id: str, most_events: int) -> dict[str, An
         StoreError: The turn is damaged.
     """
     turn = run.turn(turn_id)
-    try:
-        with ScoreReader.open(run.path) as scores:
-            table = read_scores(scores, judges_asked_for(run.manifest), turn_id=turn_id)
-    except StoreError as error:
-        table = unread_scores(run.path, error)
-    view = TurnView(turn, table, run.path, run.lost_audio_of(turn))
+    view = TurnView(turn, run_scores(run, turn_ids=[turn_id]), run.path, run.lost_audio_of(turn))
     since = partial(seconds_after, zero_ns_of(turn))
     transcript, problem = transcript_of(run, turn)
     problem = view.lost_audio or problem
@@ -86,7 +80,7 @@ def turn_details(run: RunReader, turn_id: str, most_events: int) -> dict[str, An
         ],
         "transcript": transcript,
         "scores": _scores(view),
-        "unread_scores": table.unread,
+        "unread_scores": view.table.unread,
         "judgements": view.judgements,
         "audio": {
             "available": not problem and turn.both_file is not None,

@@ -14,7 +14,7 @@ import numpy as np
 
 from live_eval.analysis.summary.latencies import LATENCIES, is_certain_only
 from live_eval.analysis.summary.main_scores import main_columns
-from live_eval.analysis.summary.run_summary import RunSummary, summarise_for_page
+from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN, VOCAL_SOUND_TITLES
 from live_eval.analysis.turn_view import TurnView
@@ -308,7 +308,7 @@ def read_summary(folder: Path) -> RunSummary:
     summary = _LAST.get(key)
     if summary is None:
         with _READING, RunReader.open(folder) as run:
-            summary = summarise_for_page(run)
+            summary = summarise(run)
             _keep(key, summary)
     return summary
 
@@ -334,7 +334,7 @@ def _read(folder: Path, stamp: Stamp) -> RunIndex:
         words.append(_words(turn))
 
     with _READING, RunReader.open(folder) as run:
-        summary = summarise_for_page(run, seen=seen)
+        summary = summarise(run, seen=seen)
     _keep((folder, stamp), summary)
     rows.drop_empty("latency_ms", VOCAL_SOUND_TITLES)
     captured = np.array([turn.captured for turn in summary.turns], bool)

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 
 from live_eval.export.table import ExportTable
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 from live_eval.text.mappings import flattened
 from tests.e2e.helpers import STRANGERS
 from tests.support.documentation import DOCS, blocks
@@ -41,8 +41,8 @@ def test_datasets_and_inspect_open_the_exports(exports_python: Path, tmp_path: P
     ):
         output = run_offline([exports_python, *command], tmp_path)
     seen = json.loads(output.splitlines()[-1])
-    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        table = ExportTable(reader, scores)
+    with RunReader.open(run) as reader:
+        table = ExportTable(reader)
         check_dataset(seen["datasets"], table)
         check_log(seen["inspect"], table)
 

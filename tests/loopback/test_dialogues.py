@@ -15,7 +15,7 @@ from live_eval.analysis.cue_sensitivity.sensitivity import cue_sensitivity
 from live_eval.clock import SystemClock
 from live_eval.dialect import EndpointSettings
 from live_eval.errors import FailureKind, UsageError
-from live_eval.recording import RunReader, RunWriter, ScoreReader, TurnRecord
+from live_eval.recording import RunReader, RunWriter, TurnRecord
 from live_eval.recording.record import finish
 from live_eval.recording.schema import RUN_FILE
 from live_eval.reference.faults.fault_script import parse_faults
@@ -160,8 +160,8 @@ def kinds(turns: Mapping[str, TurnRecord]) -> dict[str, FailureKind | None]:
 
 def left_out(out: Path) -> Mapping[str, int]:
     """Return the turns that cue sensitivity excludes because their history differs."""
-    with RunReader.open(out) as reader, ScoreReader.open(out) as scores:
-        return cue_sensitivity(reader, scores).left_out
+    with RunReader.open(out) as reader:
+        return cue_sensitivity(reader).left_out
 
 
 async def test_a_run_of_dialogues(manifest: Path, tmp_path: Path) -> None:

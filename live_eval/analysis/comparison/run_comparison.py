@@ -258,7 +258,7 @@ def _cases(keys: Sequence[TurnKey]) -> str:
 def _compare(
     first: ComparedRun, other: ComparedRun, wanted: set[str], flips: int, seed: int
 ) -> RunComparison:
-    notes: list[str] = []
+    notes = [f"{run.name}: {run.unread_scores}" for run in (first, other) if run.unread_scores]
     differences: dict[str, Difference] = {}
     failed = [
         {key for key, value in run.series[CAPTURED].values.items() if not value} for run in (first, other)

@@ -11,14 +11,14 @@ from typing import Any, Literal, TypeVar
 from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
 from live_eval.analysis.summary.latencies import LATENCY_TITLES, has_uncertain_start
 from live_eval.analysis.summary.observations import Observation, TurnKey, read_observations
-from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, run_scores
 from live_eval.analysis.summary.vocal_sounds import (
     VOCAL_SOUND_TITLES,
     has_vocal_sound,
     vocal_sound_milliseconds,
 )
 from live_eval.errors import FailureCause, UsageError
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 from live_eval.text.suggestions import did_you_mean
 from live_eval.types import Task
 
@@ -79,6 +79,7 @@ class ComparedRun:
         timing_version: Version of the latency definitions; None if there are several.
         flagged: Captured turns whose lag exceeds the bound.
         speech_ends: End of the user's speech in each turn.
+        unread_scores: Reason why the scores cannot be read; empty if they were read.
         session_starts: Wall time at which the user's recording began in each session, in ns since 1970.
     """
 
@@ -94,6 +95,7 @@ class ComparedRun:
     flagged: frozenset[TurnKey] = frozenset()
     speech_ends: Mapping[TurnKey, SpeechEnd] = field(default_factory=dict)
     session_starts: Mapping[TurnKey, int] = field(default_factory=dict)
+    unread_scores: str = ""
 
 
 def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRun]:
@@ -113,9 +115,8 @@ def read_runs(paths: Sequence[Path], *, retime: bool = False) -> list[ComparedRu
 
 
 def _read(path: Path, name: str, retime: bool) -> ComparedRun:
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        turns = read_observations(run.turns(retime=retime))
-        return compared_run(run, name, turns, read_scores(scores, judges_asked_for(run.manifest)))
+    with RunReader.open(path) as run:
+        return compared_run(run, name, read_observations(run.turns(retime=retime)), run_scores(run))
 
 
 def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table: ScoreTable) -> ComparedRun:
@@ -138,6 +139,7 @@ def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table:
             for turn in turns
             if turn.speech_start_wall_ns is not None and turn.turn_index == 0
         },
+        unread_scores=table.unread,
     )
 
 
@@ -234,6 +236,8 @@ def find_series(run: ComparedRun, wanted: str) -> Series:
         f"unknown{did_you_mean(wanted, run.series)}; expected one of {', '.join(run.series)}, or a score "
         "added by live-eval score"
     )
+    if run.unread_scores:
+        unknown = f"unknown: {run.unread_scores}"
     problem = f"ambiguous; expected one of {', '.join(ends)}" if ends else unknown
     raise UsageError(f"{run.name}: metric {wanted!r}: {problem}")
 

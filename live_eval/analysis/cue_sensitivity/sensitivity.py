@@ -30,9 +30,9 @@ from live_eval.analysis.cue_sensitivity.measures import (
     words_of,
 )
 from live_eval.analysis.statistics.paired import holm
-from live_eval.analysis.summary.score_table import ScoreTable, read_scores
+from live_eval.analysis.summary.score_table import ScoreTable, run_scores
 from live_eval.judging import JudgeRole
-from live_eval.recording import RunReader, ScoreReader, TurnRecord
+from live_eval.recording import RunReader, TurnRecord
 from live_eval.registry import judges_with
 from live_eval.text.wording import counted
 from live_eval.types import Task
@@ -111,7 +111,6 @@ class CueSensitivity:
 
 def cue_sensitivity(
     run: RunReader,
-    scores: ScoreReader,
     *,
     embedder: Embedder | None = None,
     no_embedder: str = "no model",
@@ -124,9 +123,11 @@ def cue_sensitivity(
     reason to report.
     """
     found = collect_replies(reply_in(turn) for turn in run.turns())
-    return sensitivity_of(
-        found, read_scores(scores), run=str(run.path), embedder=embedder, no_embedder=no_embedder, seed=seed
+    table = run_scores(run)
+    measured = sensitivity_of(
+        found, table, run=str(run.path), embedder=embedder, no_embedder=no_embedder, seed=seed
     )
+    return replace(measured, notes=(*measured.notes, *filter(None, [table.unread])))
 
 
 def sensitivity_of(

@@ -20,7 +20,7 @@ from live_eval.analysis.greeting_summary import Greeting, GreetingSummary, greet
 from live_eval.analysis.licences import licence_of
 from live_eval.analysis.run_conditions import RunConditions, conditions_of
 from live_eval.analysis.statistics.intervals import ALL_TURNS
-from live_eval.analysis.summary.audits import AuditSummary, read_audits
+from live_eval.analysis.summary.audits import AuditSummary
 from live_eval.analysis.summary.changes import DialogueSummary, summarise_dialogues
 from live_eval.analysis.summary.cue_maps import CueMap, cue_maps
 from live_eval.analysis.summary.groups import Group, group_turns
@@ -32,15 +32,12 @@ from live_eval.analysis.summary.score_table import (
     JudgeFacts,
     ScoreSummary,
     ScoreTable,
-    judges_asked_for,
-    read_scores,
+    run_scores,
     summarise_scores,
-    unread_scores,
 )
 from live_eval.analysis.summary.task_metrics import TaskSummary, summarise_tasks
 from live_eval.analysis.summary.vocal_sounds import has_vocal_sound, summarise_vocal_sounds
-from live_eval.errors import StoreError
-from live_eval.recording import RunReader, ScoreReader, TurnRecord, part_of, text_of
+from live_eval.recording import RunReader, TurnRecord, part_of, text_of
 from live_eval.recording.calibrations import KeptCalibration, kept_in
 from live_eval.session.event_loop import uncollected
 from live_eval.text.wording import counted
@@ -53,7 +50,6 @@ __all__ = [
     "outage_spans",
     "outages_in_words",
     "summarise",
-    "summarise_for_page",
     "unfinished",
 ]
 
@@ -128,7 +124,6 @@ class RunSummary:
         greetings: Greetings of the endpoint.
         table: Scores of each turn.
         collected: Replies from which cue sensitivity is measured.
-        audits: Audits by judge.
         lost_audio: Turns with missing or unusable audio files, with the reason.
     """
 
@@ -141,7 +136,6 @@ class RunSummary:
     greetings: GreetingSummary
     table: ScoreTable
     collected: CollectedReplies
-    audits: Mapping[str, AuditSummary]
     lost_audio: Mapping[str, str]
 
     @cached_property
@@ -173,6 +167,11 @@ class RunSummary:
     def judges(self) -> tuple[JudgeFacts, ...]:
         """The judges that judged turns of the run."""
         return self.table.judges
+
+    @property
+    def audits(self) -> Mapping[str, AuditSummary]:
+        """The audits by judge."""
+        return self.table.audits
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -308,6 +307,7 @@ class RunSummary:
                 judge.name: {"version": judge.version, "models": list(judge.models)} for judge in self.judges
             },
             "could_not_run": dict(self.could_not_run),
+            "unread_scores": self.table.unread,
             "audits": {judge: asdict(audit) for judge, audit in self.audits.items()},
             "lost_audio": dict(self.lost_audio),
             "run": self.facts.as_json(),
@@ -324,42 +324,16 @@ class RunSummary:
 @uncollected()
 def summarise(
     run: RunReader,
-    scores: ScoreReader,
     *,
     retime: bool = False,
     seen: Callable[[TurnRecord, ScoreTable], None] | None = None,
 ) -> RunSummary:
-    """Read the metrics of a run, ended or not.
+    """Read the metrics of a run, ended or not; without scores if these cannot be read (see `run_scores`).
 
     With `retime`, the latencies are recomputed with the current definitions. `seen` is called with every turn
     and the scores, which saves a caller from reading the turns again; paths to the data are unresolved.
     """
-    table = read_scores(scores, judges_asked_for(run.manifest))
-    return _summarised(run, table, read_audits(scores), retime, seen)
-
-
-def summarise_for_page(
-    run: RunReader, *, retime: bool = False, seen: Callable[[TurnRecord, ScoreTable], None] | None = None
-) -> RunSummary:
-    """Summarise a run and its scores (see `summarise`); without scores if these cannot be read.
-
-    `ScoreTable.unread` is then the reason, which a page must display.
-    """
-    try:
-        with ScoreReader.open(run.path) as scores:
-            table, audits = read_scores(scores, judges_asked_for(run.manifest)), read_audits(scores)
-    except StoreError as error:
-        table, audits = unread_scores(run.path, error), {}
-    return _summarised(run, table, audits, retime, seen)
-
-
-def _summarised(
-    run: RunReader,
-    table: ScoreTable,
-    audits: Mapping[str, AuditSummary],
-    retime: bool,
-    seen: Callable[[TurnRecord, ScoreTable], None] | None,
-) -> RunSummary:
+    table = run_scores(run)
     warnings: Counter[str] = Counter()
     first_warnings: dict[str, str] = {}
     failures: Counter[str] = Counter()
@@ -390,7 +364,6 @@ def _summarised(
         greetings=summarise_greetings(greetings),
         table=table,
         collected=collect_replies(replies),
-        audits=audits,
         lost_audio=run.lost_audio(),
     )
 

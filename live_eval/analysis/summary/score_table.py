@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 
 from live_eval.analysis.leaderboard_columns import BoardColumn, score_definition, score_heading
 from live_eval.analysis.statistics.intervals import Estimate, estimate_means, interval_json, rounded, share_of
+from live_eval.analysis.summary.audits import AuditSummary, read_audits
 from live_eval.analysis.summary.observations import Observation
 from live_eval.errors import StoreError
 from live_eval.judging import TURN_FAILED, JudgeRole, JudgeSpec, OutputSpec, score_name
-from live_eval.recording import SCORES_FILE, JudgeProblem, ScoreReader, ScoreRow, ScoreStatus
+from live_eval.recording import SCORES_FILE, JudgeProblem, RunReader, ScoreReader, ScoreRow, ScoreStatus
 from live_eval.registry import installed_judges
 from live_eval.types import Task
 
@@ -31,8 +31,8 @@ __all__ = [
     "judges_asked_for",
     "means",
     "read_scores",
+    "run_scores",
     "summarise_scores",
-    "unread_scores",
 ]
 
 NOT_JUDGED = "not judged yet"
@@ -219,6 +219,7 @@ class ScoreTable:
         problems: Judges whose last attempt did not start or did not finish.
         answers_judged: Whether questions were judged: an answer was scored, or all turns failed.
         judges: The judges that judged turns, in column order.
+        audits: Audits by judge.
         unread: Reason why the stored scores cannot be read, and the remedy; empty if they were read.
     """
 
@@ -228,6 +229,7 @@ class ScoreTable:
     problems: tuple[JudgeProblem, ...]
     answers_judged: bool
     judges: tuple[JudgeFacts, ...]
+    audits: Mapping[str, AuditSummary]
     unread: str = ""
 
     def cell(self, turn_id: str, task: Task, column: ScoreColumn) -> ScoreCell:
@@ -347,21 +349,30 @@ def judges_asked_for(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
-def unread_scores(folder: Path, error: StoreError) -> ScoreTable:
-    """Return the table of a run whose scores cannot be read, for pages that show its turns nevertheless."""
-    reason = str(error).replace(f"{folder}/", "")  # a page must not reveal local paths
-    remedy = f"delete {SCORES_FILE} in the run folder, and run live-eval score {folder.name}"
-    unread = f"there are no scores, because they cannot be read ({reason}); to score again, {remedy}"
-    return ScoreTable((), JudgedTurns(), ScoredValues(), (), False, (), unread)
+def run_scores(run: RunReader, *, turn_ids: Collection[str] | None = None) -> ScoreTable:
+    """Return the scores of a run (see `read_scores`); none if they cannot be read, since its turns still can.
+
+    `ScoreTable.unread` is then the reason, which the user must see.
+    """
+    try:
+        with ScoreReader.open(run.path) as scores:
+            return read_scores(scores, judges_asked_for(run.manifest), turn_ids=turn_ids)
+    except StoreError as error:
+        reason = str(error).replace(f"{run.path}/", "")  # a page must not reveal local paths
+        remedy = f"delete {SCORES_FILE} in the run folder, and run live-eval score {run.path.name}"
+        unread = f"there are no scores, because they cannot be read ({reason}); to score again, {remedy}"
+        return ScoreTable((), JudgedTurns(), ScoredValues(), (), False, (), {}, unread)
 
 
-def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str | None = None) -> ScoreTable:
+def read_scores(
+    scores: ScoreReader, order: Sequence[str] = (), *, turn_ids: Collection[str] | None = None
+) -> ScoreTable:
     """Read the scores of a run.
 
     Args:
         scores: Stored scores.
         order: Judges whose columns are placed first.
-        turn_id: Turn to read; None for all turns. The columns always cover the whole run.
+        turn_ids: Turns to read, without audits; None for all. The columns always cover the whole run.
     """
     versions, unfinished = scores.judged()
     problems = (*scores.problems(), *unfinished)
@@ -371,11 +382,11 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
     models: defaultdict[str, Counter[str]] = defaultdict(Counter)
     answered = failed = asked = 0
     given: dict[str, dict[str, None]] = {judge: {} for judge in versions}
-    if turn_id is not None:
+    if turn_ids is not None:
         expected = {name: [output.name for output in spec.outputs] for name, spec in specs.items()}
         for judge, output in scores.outputs(versions, expected):
             given[judge][output] = None
-    for row in scores.read() if turn_id is None else scores.of_turn(turn_id, versions):
+    for row in scores.read() if turn_ids is None else scores.of_turns(turn_ids, versions):
         if versions[row.judge] != row.version:
             continue
         rows.add(row)
@@ -411,7 +422,8 @@ def read_scores(scores: ScoreReader, order: Sequence[str] = (), *, turn_id: str 
         if judge in models
     )
     answers_judged = answered > 0 or 0 < failed == asked
-    return ScoreTable(tuple(columns), rows, values, problems, answers_judged, facts)
+    audits = read_audits(scores) if turn_ids is None else {}
+    return ScoreTable(tuple(columns), rows, values, problems, answers_judged, facts, audits)
 
 
 def _column(

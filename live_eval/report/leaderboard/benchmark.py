@@ -19,7 +19,7 @@ from live_eval.report.leaderboard.board import (
     BoardRow,
     BoardTable,
     latency_table,
-    licences_on_board,
+    notes_on_runs,
 )
 from live_eval.report.leaderboard.entries import (
     RUN_COLUMNS,
@@ -69,7 +69,7 @@ def build_benchmark_board(paths: Sequence[Path], name: str) -> Board:
         plots=(),
         notes=(
             _NOTE,
-            *dict.fromkeys([f"{spec.licence_note(part)}.", *licences_on_board(entries)]),
+            *dict.fromkeys([f"{spec.licence_note(part)}.", *notes_on_runs(entries)]),
             *([f"{spec.unverified}."] if spec.unverified else []),
         ),
         run_columns=(*RUN_COLUMNS[:-1], "special conditions"),

@@ -51,7 +51,7 @@ __all__ = [
     "build_board",
     "find_best",
     "latency_table",
-    "licences_on_board",
+    "notes_on_runs",
     "tables_with_runs",
 ]
 
@@ -214,7 +214,7 @@ def build_board(paths: Sequence[Path], *, all_prompts: bool = False) -> Board:
         runs=tuple(entry.run for entry in entries),
         maps=tuple(_maps(entries)),
         plots=level_plots(entries),
-        notes=(*_NOTES, *([_HUMAN_NOTE] if human else []), *licences_on_board(entries)),
+        notes=(*_NOTES, *([_HUMAN_NOTE] if human else []), *notes_on_runs(entries)),
     )
 
 
@@ -282,10 +282,12 @@ def _table(title: str, columns: tuple[BoardColumn, ...], chosen: Chosen) -> Boar
     return BoardTable(title, columns, (*ours, *published), tuple(filter(None, notes)))
 
 
-def licences_on_board(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the different licence notes of the runs' data, as sentences."""
+def notes_on_runs(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return which scores cannot be read, and the different licences of the runs' data, as sentences."""
+    unread = {entry.run.folder: entry.summary.table.unread for entry in entries}
+    damaged = [f"{folder}: {reason}." for folder, reason in unread.items() if reason]
     licences = dict.fromkeys(entry.summary.facts.licence for entry in entries)
-    return tuple(f"{licence}." for licence in licences if licence)
+    return (*damaged, *(f"{licence}." for licence in licences if licence))
 
 
 def latency_table(entries: Sequence[Entry]) -> BoardTable:

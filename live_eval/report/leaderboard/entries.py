@@ -19,7 +19,7 @@ from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.data import SAMPLE, SAMPLE_DIALOGUES
 from live_eval.errors import UsageError
 from live_eval.judging import LeaderboardTable
-from live_eval.recording import RunReader, ScoreReader, part_of
+from live_eval.recording import RunReader, part_of
 from live_eval.redaction import host_of
 from live_eval.report.leaderboard.paper_protocol import differences_from_paper, special_conditions
 from live_eval.text.wording import counted
@@ -157,8 +157,8 @@ def read_entries(paths: Sequence[Path]) -> list[Entry]:
         raise UsageError("expected different runs, got a duplicate run")
     read: list[tuple[Path, RunSummary, Mapping[str, Any]]] = []
     for path in paths:
-        with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-            read.append((path, summarise(run, scores), run.manifest))
+        with RunReader.open(path) as run:
+            read.append((path, summarise(run), run.manifest))
     return entries_of(read)
 
 

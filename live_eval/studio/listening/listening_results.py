@@ -16,11 +16,11 @@ from live_eval.analysis.agreement import krippendorff
 from live_eval.analysis.arena.ratings import Match, rate
 from live_eval.analysis.audit.labels import Labels, LabelTargets, agreement_json
 from live_eval.analysis.statistics.intervals import estimate_mean, estimate_share
-from live_eval.analysis.summary.score_table import ScoreTable, judges_asked_for, read_scores
+from live_eval.analysis.summary.score_table import ScoreTable, run_scores
 from live_eval.errors import StoreError
 from live_eval.files import csv_line, read_regular
 from live_eval.judging import JudgeSpec, score_name
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 from live_eval.registry import installed_judges
 from live_eval.studio.listening.listening_test import HIDDEN_REFERENCE, MID_ANCHOR, ListeningKind
 from live_eval.studio.listening.votes import Ballots, ListenerVote
@@ -64,10 +64,15 @@ def _score_tables(ballots: Ballots, folder: Path) -> tuple[dict[str, ScoreTable]
     for run in ballots.test.runs:
         path = folder / run.path
         try:
-            with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-                tables[run.name] = read_scores(scores, judges_asked_for(reader.manifest))
+            with RunReader.open(path) as reader:
+                table = run_scores(reader)
         except StoreError as error:
             problems.append(str(error))
+            continue
+        if table.unread:
+            problems.append(f"{run.name}: {table.unread}")
+        else:
+            tables[run.name] = table
     return tables, problems
 
 

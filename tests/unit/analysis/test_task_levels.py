@@ -20,7 +20,7 @@ from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FAILURE_CAUSES, FailureCause, FailureKind
 from live_eval.judging import TURN_FAILED, Judgement, Scored, Unscored
-from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
+from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.report import write_report
 from live_eval.report.cells import Cell
 from live_eval.report.leaderboard import build_board
@@ -82,8 +82,8 @@ def summary_of(path: Path, turns: Sequence[tuple[Case, str, Judgement]]) -> RunS
     with ScoreStore.open(path) as store:
         for each, judge, judgement in turns:
             store.put(judge, "1", each.case_id, judgement)
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        return summarise(reader, scores)
+    with RunReader.open(path) as reader:
+        return summarise(reader)
 
 
 def right(number: int, place: int) -> bool:
@@ -193,8 +193,8 @@ def test_a_question_whose_turn_failed_is_wrong_in_every_output(tmp_path: Path) -
         run.end(finished=True)
     with ScoreStore.open(path) as store:
         store.put("mcq", "1", cases[0].case_id, answered(True))
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        summary = summarise(reader, scores)
+    with RunReader.open(path) as reader:
+        summary = summarise(reader)
     [figures] = summary.tasks
     assert (figures.turns, figures.captured) == (3, 1)
     [everything, _] = figures.questions
@@ -223,8 +223,8 @@ def unanswered_run(path: Path) -> Path:
 def test_unanswered_questions_are_wrong_in_every_output(tmp_path: Path) -> None:
     path = unanswered_run(tmp_path / "run")
     score_run(path, ["mcq"])
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        summary = summarise(reader, scores)
+    with RunReader.open(path) as reader:
+        summary = summarise(reader)
     everything = summary.tasks[0].questions[0]
     accuracy = everything.accuracy
     assert (accuracy.value, accuracy.n) == (0.0, SCRIPTS)
@@ -274,8 +274,8 @@ def test_failures_unrelated_to_the_model_are_excluded_everywhere(tmp_path: Path,
             store.put("mcq", "1", each.case_id, Unscored(f"{TURN_FAILED}: some kind"))
         if judged:
             store.put("mcq", "1", asked[0].case_id, answered(True))
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        summary = summarise(reader, scores)
+    with RunReader.open(path) as reader:
+        summary = summarise(reader)
     expected = (50.0, 2) if judged else (0.0, 1)
     everything = summary.tasks[0].questions[0]
     assert (everything.accuracy.value, everything.accuracy.n) == expected
@@ -311,20 +311,20 @@ def test_turns_after_a_failed_turn_have_its_cause(
         run.commit(spoken_turn(asked[0], failing(first) if first else TurnPlan(reply_ms=100)))
         run.commit(spoken_turn(asked[1], failing(FailureKind.DIALOGUE_ENDED)))
         run.end(finished=True)
-    with RunReader.open(tmp_path / "run") as reader, ScoreReader.open(tmp_path / "run") as scores:
-        summary = summarise(reader, scores)
+    with RunReader.open(tmp_path / "run") as reader:
+        summary = summarise(reader)
     assert sum(turn.is_excluded for turn in summary.turns) == excluded
     assert summary.turns[1].unanswered == (excluded == 0)
 
 
 def test_unjudged_questions_have_no_accuracy(tmp_path: Path) -> None:
     path = unanswered_run(tmp_path / "run")
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        assert summarise(reader, scores).tasks[0].questions[0].accuracy.value is None
+    with RunReader.open(path) as reader:
+        assert summarise(reader).tasks[0].questions[0].accuracy.value is None
     with ScoreStore.open(path) as store:
         store.put("mcq", "1", case(Task.UNDERSTANDING, 0).case_id, Unscored("the judge cannot run"))
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        assert summarise(reader, scores).tasks[0].questions[0].accuracy.value is None
+    with RunReader.open(path) as reader:
+        assert summarise(reader).tasks[0].questions[0].accuracy.value is None
 
 
 # -- Levels ------------------------------------------------------------------------------------------------

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from live_eval.analysis.comparison.series import ComparedRun, compared_run
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.analysis.trade_offs import pareto_front, trade_offs
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 
 Points = list[tuple[float, float]]
 COARSE = st.integers(0, 6).map(float)
 
 
 def read(path: Path, name: str) -> tuple[ComparedRun, RunSummary]:
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        summary = summarise(run, scores)
+    with RunReader.open(path) as run:
+        summary = summarise(run)
         return compared_run(run, name, summary.turns, summary.table), summary
 
 

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_scores_of_one_turn_have_the_columns_of_the_run(folder: Path) -> None:
     with ScoreReader.open(folder) as scores:
-        whole, one = read_scores(scores), read_scores(scores, turn_id="a")
+        whole, one = read_scores(scores), read_scores(scores, turn_ids=["a"])
     assert one.columns == whole.columns
     assert len({column.name for column in one.columns}) == 4
     assert one.rows == {"a": whole.rows["a"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -13,7 +14,7 @@ from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import cli
 from live_eval.cli.show import print_summary
 from live_eval.judging import Scored
-from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
+from live_eval.recording import SCORES_FILE, RunReader, RunWriter, ScoreStore
 from tests.support.records import spoken_turn
 from tests.unit.conftest import a_case
 
@@ -29,8 +30,8 @@ def test_show_cuts_no_name(tmp_path: Path) -> None:
     piped = CliRunner().invoke(cli, ["show", str(tmp_path / "run")], catch_exceptions=False)
     assert any(line.startswith(name) for line in piped.stdout.splitlines())
     console = Console(file=io.StringIO(), width=80)
-    with RunReader.open(tmp_path / "run") as reader, ScoreReader.open(tmp_path / "run") as stored:
-        print_summary(summarise(reader, stored), console=console)
+    with RunReader.open(tmp_path / "run") as reader:
+        print_summary(summarise(reader), console=console)
     file = console.file
     assert isinstance(file, io.StringIO)
     text = file.getvalue()
@@ -48,8 +49,8 @@ def test_show_prints_json_that_is_stable(run_folder: Path) -> None:
 
 def test_show_prints_what_matters(run_folder: Path) -> None:
     console = Console(file=io.StringIO(), width=120)
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        print_summary(summarise(run, scores), console=console)
+    with RunReader.open(run_folder) as run:
+        print_summary(summarise(run), console=console)
     file = console.file
     assert isinstance(file, io.StringIO)
     text = file.getvalue()
@@ -69,3 +70,28 @@ def test_show_of_a_folder_with_runs_names_one(tmp_path: Path) -> None:
     RunWriter.create(tmp_path / "mine", {}).end()
     done = CliRunner().invoke(cli, ["show", str(tmp_path)])
     assert f"expected a run folder, got a folder with 1 run, such as {tmp_path / 'mine'}" in done.stderr
+
+
+def test_commands_use_the_turns_of_a_run_with_damaged_scores(run_folder: Path, tmp_path: Path) -> None:
+    damaged, sound = tmp_path / "damaged", tmp_path / "sound"
+    for copy in (damaged, sound):
+        shutil.copytree(run_folder, copy)
+    (damaged / SCORES_FILE).write_bytes(b"no database" * 100)
+
+    def output_of(*arguments: str | Path) -> tuple[str, str]:
+        done = CliRunner().invoke(cli, list(map(str, arguments)))
+        words = " ".join(f"{done.stdout} {done.stderr} {done.exception}".split())
+        assert (
+            f"to score again, delete {SCORES_FILE} in the run folder, and run live-eval score damaged"
+            in words
+        )
+        return done.stdout, words
+
+    assert "22 of 24 turns captured" in output_of("show", damaged)[0]
+    shown = json.loads(output_of("show", damaged, "--json")[0])
+    assert (shown["turns"]["captured"], shown["scores"]) == (22, {})
+    assert output_of("export", damaged, "--format", "jsonl")[0].count("\n") == 24
+    assert "not compared: missing from damaged" in output_of("compare", sound, damaged)[1]
+    output_of("compare", damaged, sound, "--metric", "bleu")
+    output_of("leaderboard", damaged, "--json")
+    output_of("cue-sensitivity", damaged, "--words")

@@ -18,7 +18,7 @@ from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.export.hugging_face import write_dataset
 from live_eval.export.table import ExportTable
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -68,8 +68,8 @@ def test_features_and_split_are_declared(run_folder: Path, tmp_path: Path) -> No
 
 
 def test_many_turns_make_several_files(run_folder: Path, tmp_path: Path) -> None:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        write_dataset(ExportTable(run, scores), tmp_path / "set", shard_bytes=1, rows_at_once=10)
+    with RunReader.open(run_folder) as run:
+        write_dataset(ExportTable(run), tmp_path / "set", shard_bytes=1, rows_at_once=10)
     assert len(list((tmp_path / "set" / "data").iterdir())) == 3
     assert [row["turn_id"] for row in turns_in(tmp_path / "set")] == turn_ids(run_folder)
 

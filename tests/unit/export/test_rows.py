@@ -16,7 +16,7 @@ from live_eval.cli import cli
 from live_eval.export.rows import csv_rows, write_rows
 from live_eval.export.table import ExportTable
 from live_eval.judging import Scored
-from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
+from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.types import Task
 from tests.support.records import TurnPlan, spoken_turn
 from tests.unit.conftest import a_case
@@ -108,7 +108,7 @@ def test_a_score_of_another_task_is_not_applicable(tmp_path: Path) -> None:
 
 
 def test_a_run_without_turns_has_no_rows(run_folder: Path) -> None:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
+    with RunReader.open(run_folder) as run:
         to = io.StringIO()
-        assert write_rows(ExportTable(run, scores), "csv", to) == 24
+        assert write_rows(ExportTable(run), "csv", to) == 24
     assert CliRunner().invoke(cli, ["export", str(run_folder / "audio")]).exception is not None

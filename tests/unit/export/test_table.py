@@ -8,7 +8,7 @@ from pathlib import Path
 
 from live_eval.export.columns import ExportColumn, export_columns
 from live_eval.export.table import ExportTable
-from live_eval.recording import ReviewChange, RunReader, ScoreReader, keep_review
+from live_eval.recording import ReviewChange, RunReader, keep_review
 from live_eval.text.mappings import flattened
 
 TYPES: dict[str, type | tuple[type, ...]] = {
@@ -35,8 +35,8 @@ def check(value: object, column: ExportColumn) -> None:
 
 
 def test_each_row_has_the_columns_in_their_order_and_types(run_folder: Path) -> None:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        table = ExportTable(run, scores)
+    with RunReader.open(run_folder) as run:
+        table = ExportTable(run)
         rows = [dict(flattened(row)) for row in table.rows()]
     assert len(rows) == 24
     names = [column.name for column in table.columns]
@@ -52,18 +52,18 @@ def test_each_row_has_the_columns_in_their_order_and_types(run_folder: Path) -> 
 
 def test_rows_have_the_labels_and_notes_of_reviewers(run_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run_folder, tmp_path / "run")
-    with RunReader.open(tmp_path / "run") as run, ScoreReader.open(tmp_path / "run") as scores:
-        first = next(ExportTable(run, scores).rows())
+    with RunReader.open(tmp_path / "run") as run:
+        first = next(ExportTable(run).rows())
         assert (first["labels"], first["note"]) == ([], None)
         keep_review(run.path, first["turn_id"], ReviewChange(["cold", "late"], note="Bored."))
-        rows = list(ExportTable(run, scores).rows())
+        rows = list(ExportTable(run).rows())
     assert (rows[0]["labels"], rows[0]["note"]) == (["cold", "late"], "Bored.")
     assert rows[1]["labels"] == []
 
 
 def test_marks_count_from_dialling(run_folder: Path) -> None:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        row = next(ExportTable(run, scores).rows())
+    with RunReader.open(run_folder) as run:
+        row = next(ExportTable(run).rows())
         turn = next(run.turns())
     marks, response = row["marks_ms"], row["responses"][0]
     assert marks["ready"] == row["latency_ms"]["connect"] == 90.0

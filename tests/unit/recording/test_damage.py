@@ -39,7 +39,6 @@ from live_eval.recording import (
     WIRE_FOLDER,
     RunReader,
     RunWriter,
-    ScoreReader,
     ScoreStore,
     StoredAudit,
 )
@@ -348,10 +347,10 @@ DAMAGES: Final = dict([*of_files(), *of_columns(), *of_json(), *of_cassettes()])
 
 def look_at(run: Path) -> None:
     """Read everything in a run, and summarise it."""
-    with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-        summary = summarise(reader, scores)
+    with RunReader.open(run) as reader:
+        summary = summarise(reader)
         orjson.dumps(summary.as_json())
-        for row in ExportTable(reader, scores).rows():
+        for row in ExportTable(reader).rows():
             orjson.dumps(row)
         reader.tasks_by_reply_length()
         reader.failures()

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.cli import cli
-from live_eval.recording import RunReader, RunWriter, ScoreReader
+from live_eval.recording import RunReader, RunWriter
 from live_eval.report import write_report
 from live_eval.types import Case, Variant
 from tests.support.pages import Page
@@ -23,8 +23,8 @@ def page_of(*runs: Path, audio_mb: float = 40.0, retime: bool = False) -> Page:
 
 
 def summary_of(path: Path) -> RunSummary:
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        return summarise(run, scores)
+    with RunReader.open(path) as run:
+        return summarise(run)
 
 
 def sounds_of(page: Page) -> list[tuple[str, bytes]]:

@@ -520,8 +520,8 @@ class TestShown:
     def test_audits_are_shown_next_to_the_scores(self, run: Path) -> None:
         score_run(run, ["toy"])
         audit_run(run, "toy")
-        with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-            found = summarise(reader, scores).audits["toy"]
+        with RunReader.open(run) as reader:
+            found = summarise(reader).audits["toy"]
         assert found.repeats == f"identical ({2 * SCRIPTS} turns, 3 times)"
         assert "noise 10 dB, noise 0 dB" in found.sees
         assert "clipping 10 %" in found.does_not_see
@@ -540,8 +540,8 @@ class TestShown:
         audit_run(run, "toy", AuditPlan(parts=("consistency",)))
         SPECS["toy"] = replace(LOCAL, version="8")
         score_run(run, ["toy"])
-        with RunReader.open(run) as reader, ScoreReader.open(run) as scores:
-            assert summarise(reader, scores).audits == {}
+        with RunReader.open(run) as reader:
+            assert summarise(reader).audits == {}
 
     def test_the_command(self, run: Path) -> None:
         done = CliRunner().invoke(command, ["toy", str(run), "--limit", "12", "--parts", "consistency"])

@@ -21,7 +21,7 @@ from live_eval.cli.cue_sensitivity import measured_sensitivity
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind, UsageError
 from live_eval.judging import Scored
-from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
+from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.types import Case, Failure, Variant
 from tests.support.records import TurnPlan, spoken_turn
 
@@ -112,8 +112,8 @@ def test_a_reply_to_a_part_of_the_recording_is_excluded() -> None:
 @pytest.mark.parametrize(("name", "hears"), [("deaf_run", False), ("hearing_run", True)])
 def test_a_whole_run(request: pytest.FixtureRequest, name: str, hears: bool) -> None:
     path = request.getfixturevalue(name)
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        found = cue_sensitivity(run, scores, embedder=Bags())
+    with RunReader.open(path) as run:
+        found = cue_sensitivity(run, embedder=Bags())
     assert found.components == ("meaning", "prosody")
     assert found.left_out == {"the turn failed": 1}
     assert set(found.attributes) == {"shout", "sigh"}
@@ -130,8 +130,8 @@ def test_a_whole_run(request: pytest.FixtureRequest, name: str, hears: bool) -> 
 
 def test_replies_without_texts_are_compared_by_their_delivery(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", lambda _: "", pitch=hearing)
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        found = cue_sensitivity(run, scores)
+    with RunReader.open(path) as run:
+        found = cue_sensitivity(run)
     assert found.components == ("prosody",)
     assert found.overall.p is not None
     assert found.overall.p < 0.01
@@ -172,8 +172,8 @@ def test_the_order_of_turns_does_not_matter(tmp_path: Path) -> None:
     found = []
     for name, scripts in (("one", range(8)), ("other", (3, 7, 0, 5, 1, 6, 2, 4))):
         path = a_run(tmp_path / name, says, scripts=scripts)
-        with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-            found.append(cue_sensitivity(run, scores, embedder=Bags()))
+        with RunReader.open(path) as run:
+            found.append(cue_sensitivity(run, embedder=Bags()))
     assert found[0].overall.estimate.interval is not None
     assert (found[0].overall, found[0].measures) == (found[1].overall, found[1].measures)
 
@@ -186,8 +186,8 @@ def test_differing_transcripts_are_noted(tmp_path: Path) -> None:
             heard = "I scream" if variant is Variant.TARGET else "Ice cream!"
             run.commit(spoken_turn(case, TurnPlan(reply_ms=200, heard_text=heard)))
         run.end(finished=True)
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        notes = " ".join(cue_sensitivity(reader, scores).notes)
+    with RunReader.open(path) as reader:
+        notes = " ".join(cue_sensitivity(reader).notes)
     assert "in 1 of 1 scripts, the endpoint's transcripts of the recordings differ" in notes
     assert measured_sensitivity(path, by_words=True)[0].notes[-1] == "Under L"
 
@@ -214,8 +214,8 @@ def test_a_run_of_replies_by_voice_alone_is_noted(tmp_path: Path) -> None:
 def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None:
     # The words depend only on the script, the pitch only on the style.
     path = a_run(tmp_path / "run", lambda case: f"hush {case.script_id}", pitch=lambda case: by_voice(case))
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        found = cue_sensitivity(run, scores)
+    with RunReader.open(path) as run:
+        found = cue_sensitivity(run)
     assert (found.measures["words"].estimate.value, found.measures["words"].p) == (0, 1)
     assert found.measures["prosody"].estimate.value is None
     assert found.overall.p is not None
@@ -235,8 +235,8 @@ def test_a_version_of_a_judge_that_is_not_complete_does_not_count(deaf_run: Path
         turns = [turn.turn_id for turn in run.turns() if turn.captured]
 
     def estimate() -> Estimate:
-        with RunReader.open(path) as run, ScoreReader.open(path) as read:
-            return cue_sensitivity(run, read).measures["prosody"].estimate
+        with RunReader.open(path) as run:
+            return cue_sensitivity(run).measures["prosody"].estimate
 
     first = estimate()
     assert first.n == 8
@@ -251,8 +251,8 @@ def test_a_measure_with_too_few_scores_draws_no_conclusion(tmp_path: Path) -> No
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     assert "No conclusion: only 12 of 48 replies have scores of prosody." in told.stdout
     assert told.stdout.count("12 of 48") == 1
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        found = cue_sensitivity(run, scores)
+    with RunReader.open(path) as run:
+        found = cue_sensitivity(run)
     assert found.measures["words"].p is not None
 
 
@@ -263,8 +263,8 @@ def test_scripts_whose_prompts_differ_by_style_are_excluded(tmp_path: Path, apar
         return "It is a shout." if differs else "Reply."
 
     path = a_run(tmp_path / "run", hearing, told=told)
-    with RunReader.open(path) as run, ScoreReader.open(path) as scores:
-        found = cue_sensitivity(run, scores)
+    with RunReader.open(path) as run:
+        found = cue_sensitivity(run)
     reason = "the session's prompt differs between the styles of the script: run with --prompt no or basic"
     assert found.left_out == {"the turn failed": 1, reason: apart * 6}
     assert found.replies == left * 6
@@ -305,7 +305,7 @@ def test_each_measure_is_computed_once_however_many_attributes_there_are(
         return scripts_of(measures, replies, seed=seed)
 
     monkeypatch.setattr("live_eval.analysis.cue_sensitivity.sensitivity.scripts_of", counted)
-    with RunReader.open(deaf_run) as run, ScoreReader.open(deaf_run) as scores:
-        found = cue_sensitivity(run, scores)
+    with RunReader.open(deaf_run) as run:
+        found = cue_sensitivity(run)
     assert len(found.attributes) == 2
     assert computed == {"overall": 1, "words": 1, "prosody": 1}

@@ -10,21 +10,21 @@ from live_eval.analysis.assertions import CheckedAssertion
 from live_eval.analysis.summary.assertions import check_run, parse_run_assertion
 from live_eval.analysis.summary.run_summary import summarise
 from live_eval.errors import UsageError
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 
 SCORES = ("rubric.c1", "bleu", "ves")
 
 
 def check(expression: str, folder: Path) -> CheckedAssertion:
-    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
+    with RunReader.open(folder) as run:
         assertion = parse_run_assertion(expression, SCORES)
-        [checked] = check_run([assertion], summarise(run, scores), list(run.turns()))
+        [checked] = check_run([assertion], summarise(run), list(run.turns()))
     return checked
 
 
 def test_scores_latencies_and_failures_are_checked(run_folder: Path) -> None:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        summary = summarise(run, scores)
+    with RunReader.open(run_folder) as run:
+        summary = summarise(run)
     name, score = next((name, each) for name, each in summary.scores.items() if each.mean.value is not None)
     assertion = parse_run_assertion(f"{name}.mean >= {score.mean.value:.3f}", [name])
     [checked] = check_run([assertion], summary, [])

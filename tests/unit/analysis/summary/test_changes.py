@@ -12,7 +12,7 @@ from live_eval.cli import cli
 from live_eval.data import cue_of
 from live_eval.errors import FailureKind
 from live_eval.judging import Scored
-from live_eval.recording import RunReader, RunWriter, ScoreReader, ScoreStore
+from live_eval.recording import RunReader, RunWriter, ScoreStore
 from live_eval.report import write_report
 from live_eval.types import Case, Failure, Variant
 from tests.support.records import TurnPlan, spoken_turn
@@ -34,8 +34,8 @@ def turn_of(dialogue: int, index: int, cues: tuple[str, ...] = CUES) -> Case:
 
 
 def summary_of(path: Path) -> RunSummary:
-    with RunReader.open(path) as reader, ScoreReader.open(path) as scores:
-        return summarise(reader, scores)
+    with RunReader.open(path) as reader:
+        return summarise(reader)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from live_eval.analysis.comparison.series import read_runs
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
 from live_eval.audio.rtp import MediaStats
-from live_eval.recording import RunReader, RunWriter, ScoreReader
+from live_eval.recording import RunReader, RunWriter
 from live_eval.report.compare import compare
 from live_eval.report.tables import RunView
 from live_eval.report.text_formats import as_markdown
@@ -30,8 +30,8 @@ def run(folder: Path, media: list[MediaStats | None], *, comparable: bool = True
             setup = {} if stats is None else {"offer": (10 + number) * MS, "ice": 40 * MS}
             trace = replace(record.trace, setup_ns=setup)
             writer.commit(replace(record, media=stats, trace=trace))
-    with RunReader.open(folder) as reader, ScoreReader.open(folder) as scores:
-        return summarise(reader, scores)
+    with RunReader.open(folder) as reader:
+        return summarise(reader)
 
 
 def test_packets_are_summed_and_turns_with_losses_counted(tmp_path: Path) -> None:

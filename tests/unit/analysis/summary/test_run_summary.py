@@ -9,13 +9,13 @@ import pytest
 
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
-from live_eval.recording import RunReader, RunWriter, ScoreReader
+from live_eval.recording import RunReader, RunWriter
 
 
 @pytest.fixture(scope="module")
 def summary(run_folder: Path) -> RunSummary:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        return summarise(run, scores)
+    with RunReader.open(run_folder) as run:
+        return summarise(run)
 
 
 def first_bytes(*, without: tuple[int, ...] = ()) -> list[float]:
@@ -35,10 +35,8 @@ def test_the_turns(summary: RunSummary) -> None:
 
 def test_a_caller_sees_every_turn_with_the_scores(run_folder: Path) -> None:
     seen: list[str] = []
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        read = summarise(
-            run, scores, seen=lambda turn, table: seen.append(turn.turn_id + table.columns[0].name)
-        )
+    with RunReader.open(run_folder) as run:
+        read = summarise(run, seen=lambda turn, table: seen.append(turn.turn_id + table.columns[0].name))
         assert seen == [turn.turn_id + read.table.columns[0].name for turn in run.turns()]
     assert {**read.as_json(cues=False), **read.cues_json()} == read.as_json()
 
@@ -152,8 +150,8 @@ def test_the_facts_of_a_run(summary: RunSummary) -> None:
 def test_a_run_without_turns_and_without_a_manifest_has_a_summary(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path, {}) as run:
         run.end(finished=True)
-    with RunReader.open(tmp_path) as read, ScoreReader.open(tmp_path) as scores:
-        empty = summarise(read, scores)
+    with RunReader.open(tmp_path) as read:
+        empty = summarise(read)
     told = empty.as_json()
     assert told["turns"] == {"total": 0, "captured": 0, "failed": 0, "planned": None}
     assert told["latency_ms"]["voice_to_voice"]["p50"] is None
@@ -161,13 +159,13 @@ def test_a_run_without_turns_and_without_a_manifest_has_a_summary(tmp_path: Path
 
 
 def test_retiming_gives_the_same_latencies(run_folder: Path, summary: RunSummary) -> None:
-    with RunReader.open(run_folder) as run, ScoreReader.open(run_folder) as scores:
-        assert summarise(run, scores, retime=True).as_json() == summary.as_json()
+    with RunReader.open(run_folder) as run:
+        assert summarise(run, retime=True).as_json() == summary.as_json()
 
 
 def notes_of(folder: Path) -> str:
-    with RunReader.open(folder) as run, ScoreReader.open(folder) as scores:
-        return " ".join(summarise(run, scores).notes)
+    with RunReader.open(folder) as run:
+        return " ".join(summarise(run).notes)
 
 
 def test_outages_are_noted(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from live_eval.analysis.summary.run_summary import RunSummary
 from live_eval.analysis.turn_view import TurnView
 from live_eval.data import cue_of
 from live_eval.export.table import ExportTable
-from live_eval.recording import RunReader, RunWriter, ScoreReader
+from live_eval.recording import RunReader, RunWriter
 from live_eval.report.tables import RunView, latency_table
 from live_eval.types import Case, SpeechBoundaries, Variant
 from tests.support.records import TurnPlan, spoken_turn
@@ -71,8 +71,8 @@ def test_both_have_their_names_in_the_tables_and_no_dash_by_cue(tmp_path: Path) 
 
 def test_a_turn_and_its_export_have_both_under_their_names(tmp_path: Path) -> None:
     a_run(tmp_path / "run", {"sigh": 600, "sob": None, "whisper": 300})
-    with RunReader.open(tmp_path / "run") as run, ScoreReader.open(tmp_path / "run") as scores:
-        exported = ExportTable(run, scores)
+    with RunReader.open(tmp_path / "run") as run:
+        exported = ExportTable(run)
         rows = list(exported.rows())
         sigh, _, whisper = (TurnView(turn, exported.scores, run.path) for turn in run.turns())
     word, sound = "voice_to_voice_from_last_word", "voice_to_voice_from_last_sound"

@@ -18,7 +18,7 @@ from live_eval.judging import (
     OutputSpec,
     Scored,
 )
-from live_eval.recording import RunReader, ScoreReader, ScoreStore
+from live_eval.recording import RunReader, ScoreStore
 from live_eval.registry import JUDGES as JUDGE_GROUP
 from live_eval.registry import Plugin, find_plugins
 from live_eval.report.leaderboard import BoardFormat, build_board, render
@@ -47,8 +47,8 @@ def test_latencies_are_those_of_the_runs_summary(runs: Mapping[str, Path]) -> No
     table = board.tables[3]
     assert table.title == "Latency, ms"
     assert [row.source.name for row in table.rows] == ["made-up", "made-up"], "one row per run"
-    with RunReader.open(runs["basic"]) as run, ScoreReader.open(runs["basic"]) as scores:
-        expected = summarise(run, scores).latencies["voice_to_voice"].measured
+    with RunReader.open(runs["basic"]) as run:
+        expected = summarise(run).latencies["voice_to_voice"].measured
     p50, p95, first_byte = table.rows[0].cells
     assert (p50.value, p50.turns) == (expected["p50"].value, 20)
     assert (p50.estimate, p95.estimate) == (expected["p50"], expected["p95"])

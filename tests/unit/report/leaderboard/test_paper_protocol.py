@@ -6,7 +6,7 @@ from pathlib import Path
 
 from live_eval.analysis.summary.observations import Observation
 from live_eval.analysis.summary.run_summary import summarise
-from live_eval.recording import RunReader, ScoreReader
+from live_eval.recording import RunReader
 from live_eval.report.leaderboard.paper_protocol import differences_from_paper, special_conditions
 from live_eval.types import Task
 from tests.unit.report.leaderboard.boards import written
@@ -16,8 +16,8 @@ OF_THE_PAPER = {"prompt": {"name": "basic"}, "impairment": None, "judges_left_ou
 
 def conversations(folder: Path, number: int, source: str = "synthesis") -> Iterator[Observation]:
     """Return this many conversations, each a copy of one turn of a run."""
-    with RunReader.open(written(folder)) as run, ScoreReader.open(folder) as scores:
-        [turn, *_] = [turn for turn in summarise(run, scores).turns if turn.task is Task.CONVERSATION]
+    with RunReader.open(written(folder)) as run:
+        [turn, *_] = [turn for turn in summarise(run).turns if turn.task is Task.CONVERSATION]
     for place in range(number):
         yield replace(turn, case_id=f"id_{place}/target", source=source)
 
