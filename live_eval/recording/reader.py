@@ -31,6 +31,9 @@ _STATE: TypeAdapter[Literal["running", "interrupted", "finished"]] = TypeAdapter
     Literal["running", "interrupted", "finished"]
 )
 _BATCH = 64
+_KIND = """json_extract("case", '$.task'), json_extract("case", '$.variant'),
+coalesce(nullif(json_extract("case", '$.cue.attribute'), ''), json_extract("case", '$.cue.phrase')),
+json_extract("case", '$.speech'), failure IS NULL"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,17 @@ class RunReader:
         yield from self.turns_of(
             [turn_id for (turn_id,) in reversed(ids)], retime=retime, finds_data=finds_data
         )
+
+    def turn_ids(self, *, skip: int, most: int) -> list[str]:
+        """Return the IDs of up to `most` turns after the first `skip`, in commit order."""
+        rows = self._fetch("SELECT turn_id FROM turns ORDER BY id LIMIT ? OFFSET ?", most, skip)
+        return [turn_id for (turn_id,) in rows]
+
+    def first_of_each_kind(self) -> list[str]:
+        """Return the first captured and failed turn of each task, variant, cue and kind of speech, by ID."""
+        first = f"SELECT min(id) FROM turns GROUP BY {_KIND}"
+        rows = self._fetch(f"SELECT turn_id FROM turns WHERE id IN ({first}) ORDER BY id")
+        return [turn_id for (turn_id,) in rows]
 
     def turns_of(
         self, turn_ids: Sequence[str], *, retime: bool = False, finds_data: bool = True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -14,8 +13,9 @@ import numpy as np
 
 from live_eval.analysis.summary.latencies import LATENCIES, is_certain_only
 from live_eval.analysis.summary.main_scores import main_columns
+from live_eval.analysis.summary.observations import Observation, read_observations
 from live_eval.analysis.summary.run_summary import RunSummary, summarise
-from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable
+from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, run_scores
 from live_eval.analysis.summary.vocal_sounds import TITLES_OF_A_TURN, VOCAL_SOUND_TITLES
 from live_eval.analysis.turn_view import TurnView
 from live_eval.errors import StoreError, UsageError
@@ -44,6 +44,7 @@ __all__ = [
     "forget_summary",
     "missing_last",
     "read_index",
+    "read_page",
     "read_summary",
     "stamp_of",
 ]
@@ -59,7 +60,9 @@ BY_NAME = "turn"
 """The sort key for names, with numbers in names sorted by value."""
 
 _KEPT_RUNS = 8
+_MOST_AT_ONCE = 1_000
 _READING = threading.Lock()  # prevents two requests from reading the same run twice
+_INDEXES: dict[Path, tuple[Stamp, RunIndex]] = {}
 _LAST: dict[tuple[Path, Stamp], RunSummary] = {}
 CHOICES = ("status", "task", "variant", "cue", "speech")
 """The fields of a turn that can be filtered by value."""
@@ -106,6 +109,12 @@ class RowQuery:
     offset: int = 0
     limit: int = 100
 
+    @property
+    def selects_all(self) -> bool:
+        """Whether the query selects all turns, in recording order."""
+        conditions = self.text.strip() or self.where.strip() or self.choices or self.flagged is not None
+        return self.sort == RECORDED and not self.descending and not conditions
+
 
 @dataclass(frozen=True, slots=True)
 class RunIndex:
@@ -140,22 +149,22 @@ class RunIndex:
             found = self.matching(query)
         except FilterError as error:
             invalid = str(error)
+        page = found[query.offset : query.offset + query.limit]
+        counts = {"total": len(self.rows), "matching": len(found)}
+        return {**counts, **self.page(page, query), "invalid": invalid}
+
+    def page(self, rows: Iterable[ListedTurn], query: RowQuery) -> dict[str, Any]:
+        """Return a page of turns with the run's scores and choices."""
         return {
-            "total": len(self.rows),
-            "matching": len(found),
             "offset": query.offset,
             "limit": query.limit,
-            "rows": [
-                {**row, **self.review_of(row["turn_id"])}
-                for row in found[query.offset : query.offset + query.limit]
-            ],
+            "rows": [{**row, **self.review_of(row["turn_id"])} for row in rows],
             "titles": dict(TITLES_OF_A_TURN),
             "certain_only": list(filter(is_certain_only, self.latencies)),
             "scores": [column.as_json() for column in self.columns],
             "main": self.main,
             "choices": {name: _values(self.rows.columns.get(name, ())) for name in CHOICES},
             "names": self.names,
-            "invalid": invalid,
             "problem": self.problem,
         }
 
@@ -285,17 +294,44 @@ def stamp_of(folder: Path) -> Stamp:
     return tuple(stamp)
 
 
+def read_page(folder: Path, query: RowQuery, *, most_at_once: int = _MOST_AT_ONCE) -> dict[str, Any]:
+    """Return the page of turns that a query selects (see `RunIndex.select`).
+
+    If no condition or order requires the values of all turns, a page of a run with more than `most_at_once`
+    turns is read alone, with one turn of each kind, which determine the choices and the columns.
+
+    Raises:
+        UsageError: The sort key is unknown.
+        StoreError: The folder contains no run, or the run cannot be read.
+    """
+    if not query.selects_all or _known(folder, stamp_of(folder)) is not None:
+        return read_index(folder).select(query)
+    with RunReader.open(folder) as run:
+        total = len(run)
+        if total <= most_at_once:
+            return read_index(folder).select(query)
+        page = run.turn_ids(skip=query.offset, most=query.limit)
+        turn_ids = list(dict.fromkeys([*run.first_of_each_kind(), *page]))
+        table = run_scores(run, turn_ids=turn_ids)
+        turns = list(run.turns_of(turn_ids, finds_data=False))
+    listed = _Listed(folder)
+    for turn in turns:
+        listed.add(turn, table)
+    index = _with_reviews(folder, listed.index(table, read_observations(turns)))
+    rows = map(dict(zip(turn_ids, index.rows, strict=True)).__getitem__, page)
+    return {"total": total, "matching": total, **index.page(rows, query), "invalid": None}
+
+
 def read_index(folder: Path) -> RunIndex:
     """Return the turns and reviews of a run; turns are cached until the run changes.
 
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
     """
-    index = _read(folder, stamp_of(folder))
-    try:
-        return replace(index, reviews=read_reviews(folder))
-    except StoreError as error:  # the turns can be displayed without reviews
-        return replace(index, problem=str(error))
+    stamp = stamp_of(folder)
+    with _READING:
+        index = _known(folder, stamp) or _read(folder, stamp)
+    return _with_reviews(folder, index)
 
 
 def read_summary(folder: Path) -> RunSummary:
@@ -304,13 +340,11 @@ def read_summary(folder: Path) -> RunSummary:
     Raises:
         StoreError: The folder contains no run, or the run cannot be read.
     """
-    key = folder, stamp_of(folder)
-    summary = _LAST.get(key)
-    if summary is None:
-        with _READING, RunReader.open(folder) as run:
-            summary = summarise(run)
-            _keep(key, summary)
-    return summary
+    stamp = stamp_of(folder)
+    with _READING:
+        if (folder, stamp) not in _LAST:
+            _read(folder, stamp)
+        return _LAST[folder, stamp]
 
 
 def forget_summary() -> None:
@@ -318,31 +352,58 @@ def forget_summary() -> None:
     _LAST.clear()
 
 
-def _keep(key: tuple[Path, Stamp], summary: RunSummary) -> None:
-    """Cache the summary of one run only, because a summary contains all scores."""
-    _LAST.clear()
-    _LAST[key] = summary
+def _known(folder: Path, stamp: Stamp) -> RunIndex | None:
+    """Return the cached index of a run, unless the run has changed."""
+    known, index = _INDEXES.get(folder, (None, None))
+    return index if known == stamp else None
 
 
-@lru_cache(maxsize=_KEPT_RUNS)
 def _read(folder: Path, stamp: Stamp) -> RunIndex:
-    rows = TurnRows()
-    words: list[str] = []
+    """Read a run, and cache its index and its summary.
 
-    def seen(turn: TurnRecord, table: ScoreTable) -> None:
-        rows.append(_row(TurnView(turn, table, folder)))
-        words.append(_words(turn))
+    The summary of one run only is cached, because a summary contains all scores.
+    """
+    listed = _Listed(folder)
+    with RunReader.open(folder) as run:
+        summary = summarise(run, seen=listed.add)
+    _LAST.clear()
+    _LAST[folder, stamp] = summary
+    index = listed.index(summary.table, summary.turns)
+    _INDEXES.pop(folder, None)
+    _INDEXES[folder] = stamp, index
+    if len(_INDEXES) > _KEPT_RUNS:
+        del _INDEXES[next(iter(_INDEXES))]
+    return index
 
-    with _READING, RunReader.open(folder) as run:
-        summary = summarise(run, seen=seen)
-    _keep((folder, stamp), summary)
-    rows.drop_empty("latency_ms", VOCAL_SOUND_TITLES)
-    captured = np.array([turn.captured for turn in summary.turns], bool)
-    for column in summary.table.columns:  # all turns at once; failed turns have no scores
-        values = summary.table.scored_values.of(rows.columns.get("turn_id", ()), column)
-        rows.fill("scores", column.name, np.where(captured, values, np.nan))
-    main = tuple(column.name for column in main_columns(summary.table, summary.turns))
-    return RunIndex(rows=rows, words=tuple(words), columns=summary.table.columns, main=main)
+
+def _with_reviews(folder: Path, index: RunIndex) -> RunIndex:
+    try:
+        return replace(index, reviews=read_reviews(folder))
+    except StoreError as error:  # the turns can be displayed without reviews
+        return replace(index, problem=str(error))
+
+
+class _Listed:
+    """Turns of a run that are added to an index."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._rows = TurnRows()
+        self._words: list[str] = []
+
+    def add(self, turn: TurnRecord, table: ScoreTable) -> None:
+        self._rows.append(_row(TurnView(turn, table, self._folder)))
+        self._words.append(_words(turn))
+
+    def index(self, table: ScoreTable, turns: Sequence[Observation]) -> RunIndex:
+        rows = self._rows
+        rows.drop_empty("latency_ms", VOCAL_SOUND_TITLES)
+        captured = np.array([turn.captured for turn in turns], bool)
+        for column in table.columns:  # all turns at once; failed turns have no scores
+            values = table.scored_values.of(rows.columns.get("turn_id", ()), column)
+            rows.fill("scores", column.name, np.where(captured, values, np.nan))
+        main = tuple(column.name for column in main_columns(table, turns))
+        return RunIndex(rows=rows, words=tuple(self._words), columns=table.columns, main=main)
 
 
 def _row(view: TurnView) -> dict[str, Any]:

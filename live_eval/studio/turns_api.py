@@ -18,7 +18,7 @@ from live_eval.studio.answers import answer, as_file
 from live_eval.studio.library import LIBRARY
 from live_eval.studio.lookups import count_in, open_turn
 from live_eval.studio.turn_details import turn_details, turn_events
-from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, RunIndex, read_index
+from live_eval.studio.turn_index import CHOICES, RECORDED, RowQuery, read_index, read_page
 
 __all__ = ["add_routes", "query_of"]
 
@@ -42,14 +42,14 @@ def add_routes(app: web.Application) -> None:
 
 async def _turns(request: web.Request) -> web.Response:
     query = query_of(request)
-    return await answer(lambda: _index_of(request).select(query))
+    return await answer(lambda: read_page(_folder_of(request), query))
 
 
 async def _csv(request: web.Request) -> web.Response:
     query = query_of(request)
 
     def csv() -> tuple[str, str]:
-        folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
+        folder = _folder_of(request)
         return SECRETS.text(read_index(folder).csv(query)), f"{folder.name}-turns.csv"
 
     text, name = await asyncio.to_thread(csv)
@@ -66,7 +66,7 @@ async def _turn(request: web.Request) -> web.Response:
 
 async def _around(request: web.Request) -> web.Response:
     query = query_of(request)
-    return await answer(lambda: _index_of(request).around(request.match_info["turn"], query))
+    return await answer(lambda: read_index(_folder_of(request)).around(request.match_info["turn"], query))
 
 
 async def _events(request: web.Request) -> web.Response:
@@ -107,8 +107,8 @@ def _review_json(folder: Path, turn_id: str) -> dict[str, Any]:
     return {**asdict(review), "known": [label for label, _ in counts.most_common(_MOST_KNOWN)]}
 
 
-def _index_of(request: web.Request) -> RunIndex:
-    return read_index(request.app[LIBRARY].find(request.match_info["run"], "run").path)
+def _folder_of(request: web.Request) -> Path:
+    return request.app[LIBRARY].find(request.match_info["run"], "run").path
 
 
 def query_of(request: web.Request) -> RowQuery:

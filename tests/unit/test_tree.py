@@ -34,8 +34,7 @@ COVERED = {
     "loopback/studio/test_application.py": "studio/talking/ page_conversation talk_settings",
     "loopback/studio/test_compare_api.py": "studio/ compared_turns",
     "loopback/studio/test_runs_api.py": (
-        "studio/ audio_api front_end library lookups report_pages transcript turn_details turn_index "
-        "turns_api words_api"
+        "studio/ audio_api front_end library lookups report_pages transcript turn_details turns_api words_api"
     ),
     "unit/analysis/arena/test_outcome.py": "analysis/arena/ verdicts vote_file",
     "unit/analysis/audit/test_auditor.py": "analysis/audit/ asking experiments probes sample",
