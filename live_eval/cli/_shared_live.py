@@ -169,7 +169,7 @@ def judges_of(
 def print_missing(missing: Mapping[str, str]) -> None:
     """Print which judges do not score the conversation, and what they need."""
     for judge, reason in missing.items():
-        click.echo(f"note: judge {judge} does not score, missing: {reason}", err=True)
+        click.echo(f"note: judge {judge} cannot score, missing: {reason}", err=True)
 
 
 async def converse(

@@ -65,7 +65,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--data",
     metavar="NAME",
-    help="Instead of a run, use published replies with people's ratings: vstyle (data add vstyle --path).",
+    help="Instead of a run, use published replies with human ratings: vstyle (data add vstyle --path).",
 )
 @click.option(
     "--parts",
@@ -169,7 +169,7 @@ def _audit_published(
 
     rated = [name for name, each in BENCHMARKS.items() if each.rated]
     if data.partition("/")[0] not in rated:
-        raise UsageError(f"--data {data!r}: expected replies with people's ratings: {', '.join(rated)}")
+        raise UsageError(f"--data {data!r}: expected replies with human ratings: {', '.join(rated)}")
     spec, language = benchmark_named(data)
     recorded = read_record(spec)
     if recorded is None:
@@ -187,9 +187,9 @@ def _audit_published(
             _print_publisher(published_agreement(replies, seed=seed))
             click.echo(licence)
         raise UsageError(
-            f"{error}\nonly the publisher's judge can be compared with people without {judge}; judges of "
-            "language models also accept your own server (--llm-base-url URL), and local judges need no key "
-            "(live-eval judges)"
+            f"{error}\nwithout {judge}, only the publisher's judge can be compared with people; a judge that "
+            "uses a language model also accepts your own server (--llm-base-url URL), and local judges need "
+            "no key (live-eval judges)"
         ) from None
     print_judges_keys([judge], options)
     folder = benchmarks_folder() / spec.name

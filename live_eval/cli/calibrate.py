@@ -66,8 +66,8 @@ def command(
     minus the true value; bias is the mean error, and p50 and p99 are those of absolute errors. Continuous
     media (a bot over WebRTC, full duplex) has no first byte to compare.
 
-    Also prints how late a bare timer loop runs before and after the turns (the machine's own floor), and the
-    delay from sending reply chunks to their arrival timestamps.
+    Also prints how late a bare timer loop runs before and after the turns (the lower bound on this machine),
+    and the delay from sending reply chunks to their arrival timestamps.
 
     The result is stored if there are at least 50 turns, none failed, and --endpoint is omitted or names the
     transport's default client. Later runs on this machine report the stored error and its date, for the same

@@ -56,8 +56,8 @@ def command(
 
     An endpoint that hears nothing still answers half of the yes-or-no questions correctly, but hardly ever
     counts objects correctly. The check runs ten items from each category, compares the answers with guesses,
-    and prints the share of correct answers with its interval. Other options, such as --base-url and --model,
-    are those of `live-eval run`.
+    and prints the share of correct answers with its interval. Options of `live-eval run`, such as --base-url
+    and --model, are accepted.
 
     Examples:
 

@@ -39,7 +39,7 @@ def command(
 ) -> None:
     """Compare runs with the paper's published tables, or with another benchmark's.
 
-    RUNS are folders of scored runs. A single run of `run --preset` stands for its runs with all prompts. The
+    RUNS are folders of scored runs. One run of `run --preset` selects its runs with all prompts. The
     output has three tables (understanding and reasoning; the speech of responses; their text) with your runs,
     their intervals and the published rows, and breakdowns by question type and by attribute. Without --out
     and --format, the tables are also printed.

@@ -63,13 +63,14 @@ command = Command(
         click.Option(
             ["--score"],
             is_flag=True,
-            help="Score each reply after it ends, without delaying the next one, using judges that need "
-            "neither torch nor anything besides the reply; --judges selects others.",
+            help="Score each reply after it ends, without delaying the next one, with the judges that need "
+            "only the reply and no torch; --judges selects others.",
         ),
         click.Option(
             ["--judges", "judges__names"],
             metavar="A,B,…",
-            help="Score each turn with these judges of `live-eval judges`, in a low-priority process.",
+            help="Score each turn with these judges (`live-eval judges` lists them), in a low-priority "
+            "process.",
         ),
         click.Option(
             ["--out"],
@@ -111,7 +112,9 @@ command = Command(
             is_flag=True,
             help="Measure the delay of the audio devices with chirps, store it for later runs, and exit.",
         ),
-        click.Option(["--plain"], is_flag=True, help="Print plain lines, as without a terminal."),
+        click.Option(
+            ["--plain"], is_flag=True, help="Print lines instead of drawing a screen, as without a terminal."
+        ),
     ],
     help="""Talk to ENDPOINT with a microphone and loudspeakers, or to two to four endpoints at once.
 

@@ -57,9 +57,9 @@ def command(
     The page is a single file that opens offline. It embeds parts of the recordings, so check their licence
     before you share it.
 
-    For a latency campaign, latency.html is written, and report.html for each of its runs. For a duplex
-    campaign, duplex.html is written; for two duplex campaigns, a page that compares them. With --format md, a
-    campaign's assertions and values are printed.
+    For a latency campaign, the command writes latency.html, and report.html for each run; for a duplex
+    campaign, duplex.html; for two duplex campaigns, a page that compares them. With --format md, it prints a
+    campaign's assertions and values.
 
     Examples:
 
@@ -122,7 +122,7 @@ def _write_campaign(folders: Sequence[Path], output: Path | None, form: str | No
         page = DUPLEX_PAGE if duplex else CAMPAIGN_PAGE
         others = ", or two duplex campaigns with a file for --out" if duplex else ""
         raise UsageError(
-            f"{folders[0]}: the report of a campaign is {page} in its folder: expected one campaign with "
+            f"{folders[0]}: a campaign's report is {page} in its folder: expected one campaign, with "
             f"--format md or without --out{others}"
         )
     page_path = _duplex_page(folders, output) if duplex else _latency_page(folders[0])

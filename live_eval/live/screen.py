@@ -91,7 +91,7 @@ class LiveScreen:
         self._scores: dict[int, QuickScores] = {}  # of the latest scored turn, by place
         self._states: dict[int, str] = {}  # remarks on the current states, by place
         self._notes: dict[type | AudioSide | str, str] = {
-            judge: f"{judge} does not score, missing: {why}" for judge, why in (missing or {}).items()
+            judge: f"{judge} cannot score, missing: {why}" for judge, why in (missing or {}).items()
         }
         self._heard: int | None = 0
         self._wins = (0,) * len(standings)

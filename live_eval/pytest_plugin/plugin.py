@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "`live_eval` are skipped",
     )
     group.addoption(
-        "--live-eval-base-url", metavar="URL", help="base URL of the endpoint, if not the vendor's"
+        "--live-eval-base-url", metavar="URL", help="base URL of the endpoint (default: the vendor's)"
     )
     group.addoption(
         "--live-eval-run-file",

@@ -241,7 +241,7 @@ class ScoreReader:
         while rows := self._rows(query, (last,)):
             yield from rows
             if rows[-1]["id"] <= last:
-                raise StoreError(f"{self._file} is damaged: its scores are not in order")
+                raise StoreError(f"{self._file} is damaged: its scores are out of order")
             last = rows[-1]["id"]
 
     def problems(self) -> list[JudgeProblem]:

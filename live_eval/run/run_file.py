@@ -111,15 +111,16 @@ class EndpointTable(_Table):
     """``[endpoint]``: the endpoint and its session settings."""
 
     name: str = Field(
-        REFERENCE, description="an endpoint of `live-eval endpoints`; in a run file, reference by default"
+        REFERENCE,
+        description="an endpoint listed by `live-eval endpoints`; in a run file, reference by default",
     )
-    base_url: str | None = Field(None, description="base URL, if not the vendor's")
-    model: str | None = Field(None, description="the model, if not the endpoint's default")
-    voice: str | None = Field(None, description="the voice, if not the endpoint's default")
+    base_url: str | None = Field(None, description="base URL. Default: the vendor's")
+    model: str | None = Field(None, description="model. Default: the endpoint's")
+    voice: str | None = Field(None, description="voice. Default: the endpoint's")
     instructions: str = Field("", description="system prompt")
     modality: Modality = Field(Modality.AUDIO, description="modality of replies")
     transcription_model: str | None = Field(
-        None, description="model that transcribes the input, if not the endpoint's default; or 'none'"
+        None, description="model that transcribes the input, or 'none'. Default: the endpoint's"
     )
     language: str | None = Field(None, description="language of the speech, as a hint to the transcriber")
     max_output_tokens: int | None = Field(None, ge=1, description="maximum number of tokens in a reply")
@@ -161,7 +162,7 @@ class DataTable(_Table):
         default_factory=dict, description="field names of live-eval, mapped to those of the data"
     )
     audio_root: Path | None = Field(
-        None, description="folder that audio paths are relative to, if not the data set's default"
+        None, description="folder that audio paths are relative to. Default: depends on the data set"
     )
     max_recording: _Duration = Field(
         MAX_RECORDING_S, gt=0, le=7200, description="maximum length of a recording"
@@ -180,14 +181,14 @@ class TaskTable(_Table):
         "for each), or a text file",
     )
     transcription_variants: tuple[Variant, ...] = Field(
-        (), description="transcribe only these variants, if not all"
+        (), description="transcribe only these variants. Default: all"
     )
 
 
 class TurnsTable(_Table):
     """``[turns]``: turn settings."""
 
-    mode: TurnMode | None = Field(None, description="turn mode, if not the endpoint's default")
+    mode: TurnMode | None = Field(None, description="turn mode. Default: the endpoint's")
     history: History = Field(
         History.OWN,
         description="earlier replies of a dialogue: the endpoint's own, or the data's, sent before each turn "
@@ -256,7 +257,7 @@ class JudgesTable(_Table):
     """``[judges]``: the judges that score the recorded run."""
 
     names: tuple[str, ...] = Field(
-        default_factory=default_judges, description="judges of `live-eval judges`, or none"
+        default_factory=default_judges, description="judges to run (`live-eval judges` lists them), or none"
     )
     device: Literal["cpu", "cuda"] = Field("cpu", description="device for judges that use torch")
     jobs: int | None = Field(
@@ -290,7 +291,7 @@ class JudgesTable(_Table):
     llm_timeout: _Duration = Field(60.0, gt=0, description="timeout of a call to the judge model")
     llm_attempts: int = Field(5, ge=1, le=100, description="maximum number of attempts per call")
     samples: int = Field(1, ge=1, le=100, description="number of calls to the judge model per question")
-    temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature, if not 0")
+    temperature: float | None = Field(None, ge=0, le=2, description="sampling temperature. Default: 0")
     max_calls: int | None = Field(None, ge=0, description="maximum number of model calls")
     max_tokens: int | None = Field(None, ge=0, description="maximum number of tokens, sent and received")
     max_cost: float | None = Field(
@@ -312,7 +313,7 @@ class JudgesTable(_Table):
 class OutputTable(_Table):
     """``[output]``: the run folder and its report."""
 
-    out: Path | None = Field(None, description="run folder, if not a new one in recordings/")
+    out: Path | None = Field(None, description="run folder. Default: a new one in recordings/")
     resume: bool = Field(False, description="continue the run in --out")
     retry_failed: bool = Field(
         False, description="rerun the failed turns of the run in --out, with its settings"

@@ -1,4 +1,4 @@
-"""Compare a judge with people's ratings of published replies, without a run."""
+"""Compare a judge with human ratings of published replies, without a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def audit_ratings(
     limit: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return how well a judge, and the publisher's judge, agree with people's ratings.
+    """Return how well a judge, and the publisher's judge, agree with human ratings.
 
     Replies that lack an input of the judge, such as the user's emotion, are skipped and counted; failed
     judgements are counted apart.
@@ -76,7 +76,7 @@ def audit_ratings(
     if not chosen:
         raise UsageError(f"no rated reply has the inputs of {judge}: {next(iter(skipped), 'none is rated')}")
     output = spec.outputs[0].name
-    labels = Labels("people's ratings", rows=sum(len(each.ratings) for each in chosen))
+    labels = Labels("human ratings", rows=sum(len(each.ratings) for each in chosen))
     labels.scores[output] = {each.case.case_id: dict(each.ratings) for each in chosen}
     targets = LabelTargets({each.case.case_id: each.case.script_id for each in chosen}, {})
     return {
@@ -94,7 +94,7 @@ def audit_ratings(
 
 
 def published_agreement(replies: Sequence[RatedReply], *, seed: int = 0) -> dict[str, Any]:
-    """Return how well the publisher's judge agrees with the means of people's ratings; calls no judge."""
+    """Return how well the publisher's judge agrees with the means of human ratings; calls no judge."""
     theirs = [each for each in replies if each.published is not None]
     found = spearman(
         [each.published or 0.0 for each in theirs],

@@ -54,7 +54,7 @@ class BenchmarkSpec:
             share one.
         metadata: File that lists the other files, each as ``file_name``; empty if the hub's list is used.
         loader: ``"module:function"`` that finds the benchmark at a path; see `PlacedBenchmark`.
-        rated: Whether replies with people's ratings are published, to audit judges.
+        rated: Whether replies with human ratings are published, to audit judges.
         fields: The benchmark's names of live-eval's fields, each with the spellings to try in order.
         recording: Path of a recording next to its part's file, for items without the field ``audio``; the
             fields ``{id}`` and ``{turn}`` and the file's name without suffix, ``{file}``, are replaced.

@@ -1,4 +1,4 @@
-"""Read VStyle's published replies with people's ratings, to audit judges of vocal style.
+"""Read VStyle's published replies with human ratings, to audit judges of vocal style.
 
 ``VStyle-responses/LANGUAGE/metadata.jsonl`` lists the replies, next to them or to ``wav/``;
 ``VStyle-eval-results/human_eval_res/LANGUAGE/RATER.jsonl`` contains the ratings (``mos``), and
@@ -59,7 +59,7 @@ def _read(root: Path, selected: str, spec: BenchmarkSpec, options: DataOptions) 
     """Return a data set without cases, whose note counts the replies."""
     damaged: dict[str, str] = {}
     count = len(rated_replies(root, selected, damaged))
-    note = f"{count} replies with people's ratings, for live-eval audit JUDGE --data {spec.name}"
+    note = f"{count} replies with human ratings, for live-eval audit JUDGE --data {spec.name}"
     return replace(benchmark_set(spec, root, selected, [], {}, damaged=damaged), notes=(note,))
 
 

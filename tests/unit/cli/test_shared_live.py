@@ -20,4 +20,4 @@ def test_a_judge_that_cannot_run_is_named_and_the_others_score(
     assert "GEMINI_API_KEY" in chosen.missing["ves"]
     assert "cue" not in judges_of(config, options, score=False, scripted=True).missing["ves"]
     print_missing(chosen.missing)
-    assert capsys.readouterr().err.startswith("note: judge ves does not score, missing: cue")
+    assert capsys.readouterr().err.startswith("note: judge ves cannot score, missing: cue")

@@ -256,4 +256,4 @@ def test_a_remark_on_a_state_lasts_as_long_as_the_state(screen: LiveScreen) -> N
 def test_a_judge_that_cannot_run_is_named_on_the_screen() -> None:
     console = Console(file=StringIO(), width=100, force_terminal=False)
     screen = LiveScreen([Standing("toy")], "q quit", console, missing={"utmos": "weights"})
-    assert "utmos does not score, missing: weights" in shown(screen)
+    assert "utmos cannot score, missing: weights" in shown(screen)

@@ -54,7 +54,7 @@ def test_the_command_needs_the_data_and_refuses_others(
         return CliRunner().invoke(cli, ["audit", "toy", *arguments]).exception
 
     assert "is not on this machine" in str(run("--data", "vstyle"))
-    assert "expected replies with people's ratings: vstyle" in str(run("--data", "voicebench"))
+    assert "expected replies with human ratings: vstyle" in str(run("--data", "voicebench"))
     assert "expected a RUN, or --data NAME" in str(run())
     root = vstyle(tmp_path / "vs", items=30)
     added = CliRunner().invoke(cli, ["data", "add", "vstyle", "--path", str(root)])

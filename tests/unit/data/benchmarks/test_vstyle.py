@@ -54,7 +54,7 @@ def test_damaged_lines_are_named_and_the_others_read(tmp_path: Path, file: str, 
     rows = (root / file).read_text("utf-8").splitlines()
     (root / file).write_text("\n".join(["{not JSON", *rows[1:]]), "utf-8")
     data = load(root)
-    assert data.notes[-1].startswith(f"{left} replies with people's ratings")
+    assert data.notes[-1].startswith(f"{left} replies with human ratings")
     assert f"{root / file}, line 1, column 2: invalid JSON" in " ".join(data.omissions)
 
 
@@ -75,9 +75,9 @@ def test_one_language_can_be_selected(tmp_path: Path) -> None:
 def test_the_replies_are_no_cases_to_run(tmp_path: Path) -> None:
     data = load(vstyle(tmp_path))
     assert (data.cases, data.kind) == ((), DataKind.BENCHMARK)
-    assert data.notes[-1] == "4 replies with people's ratings, for live-eval audit JUDGE --data vstyle"
+    assert data.notes[-1] == "4 replies with human ratings, for live-eval audit JUDGE --data vstyle"
     endpoint = {"endpoint": {"name": "reference"}, "data": {"path": str(tmp_path)}}
-    with pytest.raises(UsageError, match="vstyle has no items to run: 4 replies with people's ratings"):
+    with pytest.raises(UsageError, match="vstyle has no items to run: 4 replies with human ratings"):
         make_plan(RunConfig.model_validate(endpoint))
 
 

@@ -132,7 +132,7 @@ def test_report_writes_the_pages_of_a_campaign(tmp_path: Path, monkeypatch: pyte
     for more in (["--format", "csv"], ["--output", str(tmp_path / "other.html")]):
         refused = CliRunner().invoke(cli, ["report", str(folder), *more])
         assert isinstance(refused.exception, UsageError)
-        assert "the report of a campaign is latency.html in its folder" in str(refused.exception)
+        assert "a campaign's report is latency.html in its folder" in str(refused.exception)
 
 
 def test_a_page_replaces_a_link(tmp_path: Path) -> None:
