@@ -198,7 +198,7 @@ def _runs(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _declination(semitones: NDArray[np.float64], voiced: NDArray[np.bool_], speech: _Speech) -> float | None:
-    """Return the pitch slope over phrases: the weighted mean of the slopes of each phrase's voiced frames."""
+    """Return the mean pitch slope of phrases, weighted by voiced frames, in semitones per second, or None."""
     if speech.spans is None:
         return None
     slopes, weights = [], []

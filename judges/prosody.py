@@ -25,7 +25,7 @@ from live_eval.text.wording import primary_language
 __all__ = ["Prosody", "syllable_rate"]
 
 _KEPT_SPEAKERS = 4096
-# Faster speech is implausible: the text cannot be a transcript of the recording.
+# Any other rate is implausible: the text cannot be a transcript of the recording.
 _SLOWEST, _FASTEST = 1.0, 10.0
 
 

@@ -240,7 +240,7 @@ def began_before(said_ns: int | None, onset_ns: int | None) -> bool:
 
 
 def _first_sign_ns(marks: ResponseRecord) -> int | None:
-    """Return the arrival time of a response's first audio or text."""
+    """Return the arrival time of a response's first audio or text, or None if it has neither."""
     signs = [at_ns for at_ns in (marks.audio_began_ns, marks.first_text_ns) if at_ns is not None]
     return min(signs, default=None)
 
@@ -335,14 +335,14 @@ def _since_voice_end(trace: TurnTrace, at_ns: int | None, reason: str) -> Latenc
 
 
 def _last_stop(trace: TurnTrace, marks: ResponseRecord | None) -> int | None:
-    """Return the endpoint's last speech-stop report before the measured response began."""
+    """Return the endpoint's last speech-stop report before the measured response began, or None."""
     began_ns = _began_ns(marks)
     before = [at for at in trace.speech_stopped_ns if began_ns is None or at <= began_ns]
     return before[-1] if before else None
 
 
 def _began_ns(marks: ResponseRecord | None) -> int | None:
-    """Return the time at which the endpoint began a response: the event or the first audio."""
+    """Return the time at which the endpoint began a response (event or first audio), or None."""
     if marks is None:
         return None
     signs = (marks.created_ns, marks.audio_began_ns)

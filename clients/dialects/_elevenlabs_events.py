@@ -1,4 +1,4 @@
-"""What ElevenLabs Agents send and accept in the same form over WebSocket and WebRTC.
+"""Handle the events of ElevenLabs Agents that are the same over WebSocket and WebRTC.
 
 Message shapes follow ElevenLabs' SDKs; see `live_eval.clients.dialects.elevenlabs`.
 """
@@ -62,7 +62,7 @@ _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, m
 
 
 class ElevenLabsEvents(EventDialect):
-    """Handlers of the events that only transcripts and the agent's state need; a subclass sends messages."""
+    """Base class that handles events about transcripts and the agent's state; a subclass sends messages."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -133,7 +133,7 @@ class ElevenLabsEvents(EventDialect):
         return [self.warning(self.last_error, None if code is None else str(code))]
 
     def with_advice(self, problem: EndpointProblem, *, named: bool) -> EndpointProblem:
-        """Return the problem for the end of a conversation, with what to do.
+        """Return the problem for the end of a conversation, with advice.
 
         Args:
             named: Whether the settings name an agent.
@@ -154,7 +154,7 @@ class ElevenLabsEvents(EventDialect):
 
 
 def agent_advice(named: bool) -> str:
-    """Return what to do if there is no such agent; `named` is whether the settings name one."""
+    """Return advice for a missing agent; `named` is whether the settings name one."""
     return _CHECK_AGENT if named else _NAME_AGENT
 
 

@@ -226,7 +226,7 @@ class GeminiReplies:
         return [*outputs, ReplyAudio(reply.response_id, data, self._codec), *late]
 
     def _late(self, at_ns: int) -> TrackedResponse | None:
-        """Return the reply that late audio belongs to: the last reply, unless another is due."""
+        """Return the reply that late audio belongs to: the last one, or None if another is due."""
         last = self._replies.last()
         another = self.owed or self._generates or self._spoken_over
         return last if last and last.done and not another and at_ns - self._ended_ns <= _LATE_NS else None

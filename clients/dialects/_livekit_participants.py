@@ -1,4 +1,4 @@
-"""The participants of a LiveKit room: which of them is the agent, its voice, and why a session ends.
+"""Identify the agent and its voice in a LiveKit room, and the reason for the end of a session.
 
 Sources: see `live_eval.clients.dialects.livekit`.
 """
@@ -22,14 +22,14 @@ REFUSALS = {
     "SERVER_SHUTDOWN": "the server shut down",
     "JOIN_FAILURE": "the connection of the media failed: check that UDP reaches the server",
 }
-"""What the reasons of the server mean, and what to do."""
+"""The meaning of the server's disconnect reasons, with advice."""
 
 _NAME = "lk.agent.name"
 _VOICE, _BACKGROUND = "roomio_audio", "background_audio"
 
 
 def rank_of(participant: Fields, own: str, extra: Mapping[str, Any]) -> int:
-    """Return how likely a participant is the agent; the first one of the highest rank is.
+    """Return a participant's rank; the agent is the first participant with the highest rank.
 
     Args:
         own: This client's identity.

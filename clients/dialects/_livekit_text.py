@@ -1,4 +1,4 @@
-"""Transcripts in a LiveKit room, which are text streams with the topic ``lk.transcription``.
+"""Collect transcripts in a LiveKit room: text streams with the topic ``lk.transcription``.
 
 The agent's text follows its voice, in pieces; the user's text is replaced until it is final.
 """

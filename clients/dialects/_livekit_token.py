@@ -1,4 +1,4 @@
-"""Access tokens for LiveKit rooms.
+"""Create access tokens for LiveKit rooms.
 
 Source: https://docs.livekit.io/home/get-started/authentication/ and livekit-api 1.2
 (``livekit.api.access_token``).

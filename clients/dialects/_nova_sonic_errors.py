@@ -1,4 +1,4 @@
-"""Failure kinds of the exceptions that Amazon Bedrock raises for Nova Sonic.
+"""Map Amazon Bedrock's exceptions for Nova Sonic to failure kinds.
 
 The names are in Bedrock's API reference (InvokeModelWithBidirectionalStream) or among the errors of every AWS
 service. Bedrock has no name for an unknown model; the texts are those that its users report

@@ -1,4 +1,4 @@
-"""What a client sends to Amazon Nova Sonic: settings, conversation and audio of one connection.
+"""Create the events that a client sends to Amazon Nova Sonic: settings, conversation and audio.
 
 Source: ``sonic-input-events``, ``sonic-turn-taking`` and ``sonic-chat-history`` in
 https://docs.aws.amazon.com/nova/latest/nova2-userguide.

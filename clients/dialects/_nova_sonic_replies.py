@@ -1,4 +1,4 @@
-"""The replies of Amazon Nova Sonic: their planned and spoken texts, their audio, and their tokens.
+"""Track the replies of Amazon Nova Sonic: planned and spoken texts, audio and tokens.
 
 Source: ``sonic-output-events`` in https://docs.aws.amazon.com/nova/latest/nova2-userguide, and pipecat
 (``services/aws/nova_sonic``); see `live_eval.clients.dialects.nova_sonic`.
@@ -138,7 +138,7 @@ class NovaReplies:
             self._tokens[each] += delta.child(each[0]).integer(each[1]) or 0
 
     def _usage(self) -> Usage | None:
-        """Return the tokens counted since the last reply."""
+        """Return the tokens counted since the last reply, or None if there are none."""
         heard, read, spoken, written = self._tokens.values()
         self._tokens = dict.fromkeys(_TOKENS, 0)
         counted = heard or read or spoken or written

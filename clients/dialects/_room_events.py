@@ -1,4 +1,4 @@
-"""Agents in a LiveKit room whose events are data packets without a topic: JSON objects with a type."""
+"""Handle agents in a LiveKit room whose events are data packets without a topic: JSON with a type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RoomEvents"]
 
 
 class RoomEvents(LiveKitAgent):
-    """Base class; a subclass fills `events`, handlers by type."""
+    """Base class; a subclass fills `events` with handlers by type."""
 
     events: dict[str, Handler]
 
@@ -55,7 +55,7 @@ class RoomEvents(LiveKitAgent):
 def _unpacked(message: str) -> str:
     """Return a message with the JSON in its packet, so that secrets are found in it.
 
-    Of a message that is nested too deeply to be written again, only the length is returned.
+    For a message that is nested too deeply to encode again, only the length is returned.
     """
     try:
         packet = orjson.loads(message)

@@ -1,4 +1,4 @@
-"""What Ultravox calls have in common over WebSocket and WebRTC: their request, and the user's turns.
+"""Request Ultravox calls and track the user's turns, over WebSocket and WebRTC.
 
 Sources: see `live_eval.clients.dialects.ultravox`.
 """
@@ -25,7 +25,7 @@ from live_eval.errors import FailureKind
 __all__ = ["JOIN_ADVICE", "CallRequest", "CallTurns", "call_request"]
 
 JOIN_ADVICE = "a call must be joined within its joinTimeout, which endpoint.extra can set"
-"""What to do about a call that ends before it is joined."""
+"""Advice for a call that ends before it is joined."""
 
 
 class CallRequest(NamedTuple):

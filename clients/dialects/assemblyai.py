@@ -143,7 +143,7 @@ class AssemblyAiAgent(EventDialect):
 
     def _on_speech_started(self, event: Fields, at_ns: int) -> list[Output]:
         playing = self._replies.audible(at_ns)
-        stops = playing is not None and playing.done  # an active reply may go on
+        stops = playing is not None and playing.done  # an active reply may continue
         return [SpeechStarted(), *(self._replies.interrupt(at_ns, "input.speech.started") if stops else ())]
 
     def _on_user_text(self, event: Fields, at_ns: int) -> list[Output]:
@@ -205,7 +205,7 @@ class AssemblyAiAgent(EventDialect):
     # -- Helpers -----------------------------------------------------------------------------------------
 
     def _reply(self, event: Fields) -> TrackedResponse | None:
-        """Return the reply that a text belongs to: by its ID or, without one, the last reply."""
+        """Return the reply that a text belongs to, by ID or else the last one; None if there is none."""
         name = event.text("reply_id")
         return self._replies.last() if name is None else self._replies.get(name)
 

@@ -87,7 +87,7 @@ class LiveKitAgent(EventDialect):
     # fmt: on
 
     log_advice: ClassVar[str] = "read the log of its worker"
-    """What to do about an agent that failed."""
+    """Advice for a failed agent."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -139,7 +139,7 @@ class LiveKitAgent(EventDialect):
         return (self.fatal(FailureKind.NO_SESSION, why),)
 
     def no_agent_advice(self) -> str:
-        """Return what to do if no agent joins the room."""
+        """Return advice for a room that no agent joins."""
         named = self._extra.get("agent_name")
         if named is not None:
             return f"is a worker registered as {named!r}?"
@@ -195,7 +195,7 @@ class LiveKitAgent(EventDialect):
         return rank_of(participant, self._identity, self._extra)
 
     def _choose(self, identity: str | None, rank: int) -> list[Output]:
-        """Take a participant for the agent, instead of the present one."""
+        """Treat a participant as the agent, in place of the current one."""
         left, self._tracks = sorted(self._tracks), set()
         self._agent, self._rank, self._state = identity, rank, None
         if not left:

@@ -4,8 +4,8 @@ Event shapes follow Amazon's guide (https://docs.aws.amazon.com/nova/latest/nova
 ``sonic-output-events``); what it leaves open follows pipecat (``services/aws/nova_sonic``). The transport
 delivers an exception of the service as ``{"exception": {"type", "message"}}``. Behaviour and decisions:
 
-* Nothing confirms a session: it is ready when its setup has been sent. The first content must be a system
-  prompt, or the model stays silent, so a neutral prompt replaces missing instructions.
+* The service does not confirm a session: it is ready when its setup has been sent. The first content must be
+  a system prompt, or the model stays silent, so a neutral prompt replaces missing instructions.
 * ``endpoint.extra.sessionStart`` and ``endpoint.extra.promptStart`` are merged over these events. The base
   URL names the region, or ``endpoint.extra.region`` for other hosts.
 * Replies have no IDs. A reply is planned in sentences: text (SPECULATIVE), audio, and later the text that was
@@ -62,7 +62,7 @@ _CHECK_KEY = "check the AWS credentials, and that they may use this model in thi
 
 
 class _Content(NamedTuple):
-    """A content of the endpoint; contents follow one another."""
+    """A content block from the endpoint; blocks do not overlap."""
 
     kind: str = ""
     role: str = ""

@@ -13,7 +13,7 @@ Behaviour and decisions, beyond those of `live_eval.clients.dialects.ultravox` a
 * The session is ready when the state leaves ``idle``, as in the SDKs, or, without any state, two seconds
   after the agent has published its track. The agent may publish it only when it speaks.
 * The agent's audio is a track, so replies are detected by their energy. ``playback_clear_buffer`` exists only
-  over WebSocket; the server drops its audio. No message says that a reply was interrupted: the state
+  over WebSocket; the server drops its audio. No message reports that a reply was interrupted: the state
   ``listening`` follows every reply.
 """
 

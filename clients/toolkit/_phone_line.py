@@ -85,7 +85,7 @@ class PhoneLine(EventDialect):
         self.parameters: Mapping[str, str] = self.extra.get("parameters", {})
         self.call_id = self.stream_id = ""
         self.sent = 0
-        """The number of messages sent, without those that have no number."""
+        """Number of numbered messages that were sent."""
         self.frames = 0
         self._digits = list(self.extra.get("dtmf", ""))
         self._queue = PlayoutQueue()
@@ -141,7 +141,7 @@ class PhoneLine(EventDialect):
         return self._played(at_ns)
 
     def clear(self, at_ns: int) -> list[Output]:
-        """Empty the queue and drop pending marks; report an interruption only if audio was playing."""
+        """Empty the queue and confirm it (`cleared`); report an interruption only if audio was playing."""
         stops = at_ns < self._queue.due_ns + _STILL_PLAYING_NS
         self._queue.drop(at_ns)
         pending = [name for _, name in self._marks]

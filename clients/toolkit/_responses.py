@@ -162,9 +162,7 @@ class ResponseTracker:
         return next(reversed(self._responses.values()), None)
 
     def audible(self, at_ns: int) -> TrackedResponse | None:
-        """Return the response that an interruption would stop: the active one or the last one, if still
-        playing.
-        """
+        """Return the response that an interruption would stop (the active or still playing one), or None."""
         response = self.active or self.last()
         if response is None or response.interrupted:
             return None

@@ -19,12 +19,12 @@ _NO_AUDIO_NS = 5_000_000_000
 class UnmarkedReplies:
     """Track the replies of a session; each ends 1.5 s after all audio received so far has been played.
 
-    Text without audio is a reply of its own after 5 s, so that it is reported as one without audio.
+    Text without audio for 5 s becomes a separate reply, which is then reported as having no audio.
 
     A dialect returns the outputs of these methods, and calls `over` when the timer `TIMER` fires.
 
     Args:
-        between: What separates the texts of a reply.
+        between: Separator between the texts of a reply.
     """
 
     TIMER = "reply over"
@@ -56,7 +56,7 @@ class UnmarkedReplies:
         return [self._say(reply.response_id, text)]
 
     def correct(self, original: str, text: str) -> list[Output]:
-        """Replace a text, where it was said last, with the part that was spoken; nothing if it is unknown."""
+        """Replace the latest occurrence of a text with the part that was spoken; ignore an unknown text."""
         for response_id, said in reversed(self._said.items()):
             if original in said:
                 said[said.index(original)] = text

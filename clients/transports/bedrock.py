@@ -296,7 +296,7 @@ def _tls(authorities: str | None) -> Any:
 
 
 async def _tls_error(address: Address) -> ssl.SSLError | None:
-    """Return the error of a TLS handshake by Python's TLS; awscrt delays its report by 10 s or more."""
+    """Return the error of a handshake by Python's TLS, or None; awscrt delays its report by 10 s or more."""
     trusted = await asyncio.to_thread(
         ssl.create_default_context, cafile=os.environ.get("SSL_CERT_FILE") or None
     )

@@ -1,7 +1,7 @@
 """LiveKit transport: a WebSocket for signals, and two WebRTC connections, over aiortc.
 
-The client offers a connection for what it publishes, and answers the server's offers of a second one for
-what it subscribes to: each new track renegotiates it. Packets and messages have kernel timestamps, as in
+The client offers a connection for its own tracks, and answers the server's offers of a second one for
+subscribed tracks; each new track renegotiates it. Packets and messages have kernel timestamps, as in
 `live_eval.clients.transports.webrtc`. Source: livekit-protocol 1.1.29 (``livekit_rtc.proto``).
 """
 
@@ -114,7 +114,7 @@ class LiveKitTransport(WebRtcTransport):
         return found
 
     async def _announced(self, dial: Dial, lookup: Lookup, timeout_s: float) -> Dial:
-        """Return what the first message of a WebSocket names; the WebSocket stays open with the room."""
+        """Return the connection in a WebSocket's first message; the WebSocket stays open with the room."""
         address = Address(dial, self.schemes)
         desk = self._desk = WebSocketTransport(self._clock)
         await desk.connect(replace(dial, lookup=None), timeout_s)

@@ -269,7 +269,7 @@ def _busy_s(session: Sequence[_Turn], assumed: Assumptions, pause_s: float) -> f
 
 
 def _tokens(sessions: Iterable[Sequence[_Turn]], assumed: Assumptions, *, speaks: bool) -> Tokens | None:
-    """Return the endpoint's tokens; in a dialogue, each turn counts all earlier turns as input."""
+    """Return the endpoint's tokens, or None if unknown; a dialogue's turns count earlier turns as input."""
     if assumed.input_tokens is None or (assumed.output_tokens is None and speaks):
         return None
     if not assumed.input_tokens and not assumed.output_tokens:

@@ -1,4 +1,4 @@
-"""Detect clipping, also below full scale, as by an analogue stage before the converter. Pure."""
+"""Detect clipping, even below full scale, where an analogue stage before the converter causes it. Pure."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Row:
             self.problems.append(problem)
 
     def text(self, name: str) -> str | None:
-        """Return a field as text; a number is converted, anything else becomes a problem."""
+        """Return a field as text, or None; a number is converted, anything else becomes a problem."""
         value = self.value(name)
         if value is None:
             return None

@@ -314,7 +314,7 @@ def _check_annotation(case: Case, files: Mapping[Path, FileCheck]) -> Case:
 
 
 def _misalignment(case: Case, files: Mapping[Path, FileCheck]) -> str | None:
-    """Return a note if a mix and its clean take differ in length, which prevents their alignment."""
+    """Return a note if a mix and its clean take cannot be aligned because their lengths differ, or None."""
     if case.clean_audio_path is None or case.problem is not None:
         return None
     mix_ns, clean_ns = files[case.audio_path].duration_ns, files[case.clean_audio_path].duration_ns

@@ -279,7 +279,7 @@ class _Annotations:
         self._boundaries = {relative_name(name): marks for name, marks in content.items()}
 
     def of(self, row: Row) -> SpeechBoundaries | None:
-        """Return the boundaries of the row's recording; invalid boundaries become a problem of the row."""
+        """Return the boundaries of the row's recording, or None; invalid ones become a problem of the row."""
         stated = row.text("audio")
         name = relative_name(stated) if stated else ""
         if name not in self._boundaries:

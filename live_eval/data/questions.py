@@ -251,7 +251,7 @@ def _case(row: Row, file: QuestionFile, scripts: _Scripts, case_id: str, questio
 
 
 def _audio(row: Row, roots: Sequence[Path]) -> Path | None:
-    """Return the recording of a question, from the entry's folder if specified."""
+    """Return the recording of a question, from the entry's folder if specified; None if missing."""
     folder = row.text("folder")
     if folder is None or relative_name(folder) == ".":
         return row.audio(*roots)

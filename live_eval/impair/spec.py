@@ -73,13 +73,13 @@ class Impairment:
         return replace(self, values=kept)
 
     def number(self, name: str, direction: str = "") -> float | None:
-        """Return the value of a numeric parameter; for a network parameter, in one direction."""
+        """Return the value of a numeric parameter (in one direction, for the network), or None if not set."""
         value = self.values.get(_key(name, direction))
         assert not isinstance(value, str)
         return value
 
     def text(self, name: str) -> str | None:
-        """Return the value of a choice or path parameter."""
+        """Return the value of a choice or path parameter, or None if not set."""
         value = self.values.get(name)
         assert value is None or isinstance(value, str)
         return value

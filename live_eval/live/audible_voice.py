@@ -20,15 +20,15 @@ _FULL_SCALE = 32_768.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRule:
-    """When a voice begins and ends to be audible, in windows of 10 ms.
+    """The rule for when a voice becomes audible and inaudible, in windows of 10 ms.
 
     Args:
         audible_dbfs: Level above which a window is loud, as in the definition of voice to voice.
-        above_noise_db: Least difference of a loud window from the noise.
+        above_noise_db: Minimum level of a loud window relative to the noise.
         noise_windows: Number of windows whose lowest level is the noise.
-        onset_windows: Number of loud windows in a row with which a voice begins. Shorter sounds are clicks.
-        release_windows: Number of windows without so many loud ones in a row, after which it has ended;
-            longer than the closures within a word.
+        onset_windows: Number of consecutive loud windows at the onset of a voice. Shorter sounds are clicks.
+        release_windows: Number of windows since the last such run, after which the voice has ended; longer
+            than the closures within a word.
     """
 
     audible_dbfs: float = -50.0

@@ -16,7 +16,7 @@ __all__ = ["ClosingLines"]
 
 
 class ClosingLines:
-    """A `Screen` that passes updates on to another one."""
+    """A `Screen` that collects values for the closing lines, and forwards updates to another screen."""
 
     def __init__(self) -> None:
         self._screen: Screen | None = None
@@ -25,7 +25,7 @@ class ClosingLines:
         self._scores: defaultdict[str, dict[int, ShownScore]] = defaultdict(dict)  # by title and turn
 
     def before(self, screen: Screen) -> Self:
-        """Pass updates on to `screen`."""
+        """Forward updates to `screen`."""
         self._screen = screen
         return self
 
@@ -41,7 +41,7 @@ class ClosingLines:
 
     @property
     def lines(self) -> list[str]:
-        """Return the latency and the main scores of the conversation; nothing without turns."""
+        """The numbers of turns, the latency, the main scores, and a note on echoes; empty without turns."""
         turns = self._standing.turns.values()
         if not turns:
             return []
@@ -54,7 +54,7 @@ class ClosingLines:
 
 
 def _in_all(scores: list[ShownScore]) -> str:
-    """Return the mean of a score, or how often each class was found."""
+    """Return the mean of a score or, for classes, their frequencies."""
     values = [score.value for score in scores if isinstance(score.value, float)]
     if values:
         mean = scores[0]._replace(value=fmean(values))

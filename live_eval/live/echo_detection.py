@@ -25,9 +25,10 @@ _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
 _LEAST_CORRELATION = 0.1  # lower peaks can be caused by chance, another voice or a word at the window's edge
 _LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in standard deviations
 _AGREE_MS = 25.0  # maximum delay difference between two windows with the same echo
-_CONFIRM_NS = 30_000_000_000  # the longest time between them
+_CONFIRM_NS = 30_000_000_000  # maximum time between these windows
 _BLOCK = RATE_HZ // 10
-_MISSING = 0.25  # of the expected echo, below which a block has none; and the most such blocks, as a share
+# A block below this share of the expected level has no echo; an echo has at most this share of such blocks.
+_MISSING = 0.25
 
 
 def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> EchoDetected | None:
@@ -90,7 +91,7 @@ class EchoDetector:
     def search(
         self, blocks: Sequence[NDArray[np.int16]], rate_hz: int, reply: NDArray[np.float32], at_ns: int
     ) -> EchoDetected | None:
-        """Return an echo once it is confirmed.
+        """Return an echo once it is confirmed, otherwise None.
 
         Args:
             blocks: At least the last `WINDOW_NS` of microphone audio, at `rate_hz`.

@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 NO_VOTE = "no vote: at least two replies are required, including the winner's"
-"""Why a vote does not count."""
+"""The message for a vote that does not count."""
 UNCERTAIN = "the end of the speech is uncertain"
-"""Why a latency has no error bar."""
+"""The reason for a missing error bar."""
 
 _MAIN_BY_ROLE = {JudgeRole.PROSODY: ("pitch_hz", "pitch_range", "rate", "pauses")}
 _STATES = {

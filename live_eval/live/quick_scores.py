@@ -238,7 +238,8 @@ class _Waiting(NamedTuple):
 class _JudgeQueue:
     """A lock that the judges hold in turn, each for the newest turn that waits for it.
 
-    A judge scores a turn of all runs before the next judge; a slow judge does not keep the others waiting.
+    A judge scores a turn of all runs before the next judge. The judge that held the lock least recently is
+    next, so that a slow judge does not starve the others.
     """
 
     def __init__(self) -> None:

@@ -185,7 +185,7 @@ class SharedConversation:
             self._take(place, update)
 
     def _take(self, place: int, update: Update) -> None:
-        """Take an update of an endpoint and pass it on."""
+        """Handle an endpoint's update, and forward it."""
         standing = self._standings[place]
         before = standing.in_words
         standing.follow(update)

@@ -78,9 +78,10 @@ def keep(calibration: KeptCalibration) -> Path:
 
 
 def nearest(transport: str, sessions: int, processes: int = 0) -> KeptCalibration | None:
-    """Return the transport's calibration whose load is nearest to `sessions`, preferably a heavier one.
+    """Return the calibration with the load nearest to `sessions`, preferably a heavier one, or None.
 
-    Calibrations with less than half the sessions or a different number of processes are ignored.
+    Calibrations of other transports, with less than half the sessions, or with a different number of
+    processes are ignored.
     """
     found = [each for each in _KEPT.read() if each.transport == transport and each.processes == processes]
     heavier = [each for each in found if each.sessions >= sessions]

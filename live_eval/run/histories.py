@@ -1,4 +1,4 @@
-"""Begin each turn of a dialogue in a session of its own, after the data's earlier turns."""
+"""Start a separate session for each turn of a dialogue, with the data's earlier turns as history."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def with_history(spec: ClientSpec, history: History, cases: Sequence[Case]) -> C
 
 
 def _problem(turn: Case, history: History) -> str | None:
-    """Return why a turn cannot be part of a history."""
+    """Return why a turn cannot be part of a history, or None if it can."""
     if turn.speech is not SpeechKind.TURN or turn.anchor is not None:
         return f"the turn {turn.case_id!r} has no reply of its own in the history"
     if not turn.reference_text:

@@ -62,7 +62,7 @@ class Recordings:
         self._loading = self._threads.submit(self._load_recogniser)
 
     async def prepare(self, cases: Iterable[Case], prepared: Callable[[int, int], None]) -> None:
-        """Find each case's speech boundaries; call `prepared` with the finished and the total number.
+        """Find each case's speech boundaries; call `prepared` with the numbers of finished and of all cases.
 
         Raises:
             UsageError: Speech boundaries cannot be found on this machine.

@@ -24,6 +24,7 @@ class SessionLimits:
         ready_s: Timeout for the session to become ready after connecting.
         reply_s: Timeout for a response to begin after the user's turn is over.
         stall_s: Timeout for the next audio or text of a response.
+        max_reply_s: Maximum duration of a response, and maximum length of its audio.
         linger_s: Time to wait for late audio or another response after a response has ended.
         transcript_s: Time to wait for the input transcription, which may be slower, after a response has
             ended.

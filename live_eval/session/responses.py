@@ -286,7 +286,7 @@ class OnsetSearch:
         return None
 
     def _heard_ns(self, sample: int) -> int | None:
-        """Return the time at which a sample of the response is heard."""
+        """Return the time at which a sample of the response is heard, or None if it is never heard."""
         marks, first, preroll = self._response.record(), 0, self._response.preroll
         if preroll is not None:
             chunk = int(np.searchsorted(np.cumsum(marks.chunk_samples), sample, side="right"))

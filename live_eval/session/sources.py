@@ -31,10 +31,10 @@ from live_eval.timing import ResponseStatus
 
 __all__ = ["Messages", "Stream", "Track"]
 
-# Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
 _STOPPED = "the endpoint stopped it"
 _GOES_ON_NS = 500_000_000
-"""Audio that is still audible this long after a stop was not just on its way: the reply continues."""
+"""Audio that is still audible this long after a stop was not in transit: the reply continues."""
+# Events and packets travel separately, so a reply's last packets may arrive after the event that ends it.
 _POSTROLL_NS = 200_000_000
 _IDLE_NS = 100_000_000
 # An event that is lost three times arrives within 7 s (RFC 9260, 6.3.1).
@@ -338,7 +338,7 @@ class Stream(Messages):
         return response
 
     def _resume(self, response: OpenResponse, stretch: StreamStretch) -> None:
-        """Forget an interruption by the endpoint alone, after which the reply went on."""
+        """Discard an interruption without user speech if the reply continued."""
         stopped_ns, interrupts = response.interrupted_ns, self._user.barge_in_ns is not None
         if stopped_ns is not None and not interrupts and stretch.audible_ns - stopped_ns > _GOES_ON_NS:
             response.interrupted_ns = None

@@ -75,7 +75,7 @@ def end(turn: Turn, at_ns: int, *, user_continues: bool = False) -> None:
 
 
 def _answer(turn: Turn) -> OpenResponse | None:
-    """Return the response that decides about failure: the answer or, if cancelled, a later one."""
+    """Return the response that decides about failure: the answer or, if cancelled, a later one; else None."""
     answer, rest, user = None, list(turn.replies), turn.user
     while rest:
         marks = [response.record() for response in rest]
@@ -89,7 +89,7 @@ def _answer(turn: Turn) -> OpenResponse | None:
 
 
 def _judge(turn: Turn, at_ns: int, quiet_ns: int) -> None:
-    """Fail a turn whose requested reply is missing."""
+    """Fail a turn whose requested reply is missing or incomplete; warn about missing transcripts."""
     turn.source.ended()
     limits, media, answer = turn.limits, turn.source.packets, _answer(turn)
     if pending := turn.transcripts.pending:

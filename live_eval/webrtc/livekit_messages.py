@@ -1,4 +1,4 @@
-"""LiveKit's protobuf messages as JSON, the form in which dialects send and receive them.
+"""Convert LiveKit's protobuf messages to and from JSON, which dialects send and receive.
 
 A ``SignalRequest``, ``SignalResponse`` or ``DataPacket`` has one member that carries its content. Its JSON is
 that member's (https://protobuf.dev/programming-guides/json, with the names of the ``.proto`` files), with the

@@ -1,4 +1,4 @@
-"""The audio packets of a WebRTC connection, as the answering or serving side handles them."""
+"""Receive and send the audio packets of a WebRTC connection on the answering or serving side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answering side of a WebRTC connection whose other side adds tracks during the session."""
+"""Answer a WebRTC connection whose other side adds tracks during the session."""
 
 from __future__ import annotations
 

@@ -391,7 +391,7 @@ def _is_within(host: str, domains: Iterable[str]) -> bool:
 
 
 def _reported_sha256(response: requests.Response) -> str | None:
-    """Return the hash of a large file, reported by the hub in the redirect to its storage."""
+    """Return the hash of a large file from the hub's redirect to its storage, or None."""
     for answer in (*response.history, response):
         reported = answer.headers.get("X-Linked-ETag", "").strip('"')
         if _SHA256.fullmatch(reported):

@@ -24,8 +24,8 @@ __all__ = [
 NOT_RECORDED = "not recorded"
 """The name displayed for a prompt that was not recorded."""
 
-# Endpoint facts that are not settings, and the prompt, which is compared separately.
 _CONCURRENCY = "concurrency"
+# Endpoint facts that are not settings, and the prompt, which is compared separately.
 _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
 

@@ -124,12 +124,12 @@ class Ecdf:
 
 
 def rounded(value: float | None, digits: int = 6) -> float | None:
-    """Return a value rounded for JSON."""
+    """Return a value, or None, rounded for JSON."""
     return None if value is None else round(value, digits)
 
 
 def interval_json(interval: Interval | None, digits: int = 6) -> list[float] | None:
-    """Return an interval as ``[low, high]``, rounded for JSON."""
+    """Return an interval, or None, as ``[low, high]``, rounded for JSON."""
     return None if interval is None else [round(interval.low, digits), round(interval.high, digits)]
 
 

@@ -369,7 +369,7 @@ def summarise(
 
 
 def model_of(run: RunReader) -> str | None:
-    """Return the model of a run, as reported by the endpoint or else as requested."""
+    """Return the model of a run, as reported by the endpoint or else as requested; None if unknown."""
     return " and ".join(run.models[:2]) or text_of(part_of(run.manifest, "endpoint"), "model")
 
 

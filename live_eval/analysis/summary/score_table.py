@@ -183,7 +183,7 @@ class ScoredValues:
         return self._array(column)[places]
 
     def one(self, turn_id: str, column: ScoreColumn) -> float | None:
-        """Return the value of a turn."""
+        """Return the value of a turn; None if missing."""
         value = self._array(column).item(self._places.get(turn_id, -1))
         return None if value != value else value
 

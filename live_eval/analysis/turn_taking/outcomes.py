@@ -115,7 +115,7 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
     """It is unknown whether the reply stopped or paused, or the recording is damaged: void."""
     ANCHOR_MISSED = "anchor_missed"
-    """The user began to speak over the reply, but not at the time set by the condition: void."""
+    """The last utterance did not begin at the time set by the condition: void."""
     FAILED = "failed"
     """The session failed."""
 

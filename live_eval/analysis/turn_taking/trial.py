@@ -190,7 +190,7 @@ def trial_result(
 
 
 def unless_deaf(rule: Rule, judgement: Judgement) -> Judgement:
-    """Change a pass to unknown if there is no evidence that the endpoint heard the user.
+    """Change a pass by inaction to unknown, for a trial without evidence that the endpoint heard the user.
 
     If doing nothing passes, an endpoint that receives no audio passes too.
     """

@@ -227,7 +227,7 @@ def _hears_noise(trial: TrialResult) -> bool:
 
 
 def _per_minute(trial: TrialResult) -> float | None:
-    """Return the number of unprompted responses per minute since the last utterance began."""
+    """Return the unprompted responses per minute since the last utterance began; None if unknown."""
     conversation, triggers = trial.conversation, trial.judgement.triggers
     if conversation is None or triggers is None:
         return None
@@ -340,7 +340,7 @@ def _survived(
 def _longest_pause_ms(
     survived: Mapping[tuple[str, str], Estimate], ladder: Mapping[tuple[str, str], int]
 ) -> int | None:
-    """Return the longest pause that the endpoint tolerated.
+    """Return the longest pause in ms that the endpoint tolerated; None if it tolerated none.
 
     The endpoint tolerates a pause if at least half of its trials, and half of the trials of every shorter
     pause, survived.

@@ -230,7 +230,7 @@ def _notes_on(point: PointRecord) -> Iterator[str]:
 
 
 def _price(facts: Mapping[str, Any]) -> Price | None:
-    """Return the price of the endpoint's model in US$ per million tokens, if campaign.json has it."""
+    """Return the price of the endpoint's model in US$ per million tokens; None if campaign.json has none."""
     price = part_of(facts, "price")
     if not price:
         return None

@@ -1,9 +1,9 @@
 """Read Full-Duplex-Bench (v1.0, v1.5) and HumDial-FDBench as dialogues for ``live-eval duplex``.
 
-Both play one recording with events at fixed times. Here an overlapping utterance begins `AFTER` the reply
-becomes audible, so that it overlaps the reply of every endpoint, and pauses are where the data annotate them.
-An utterance that is a stretch of a longer recording has that stretch as its boundaries and the detail
-``excerpt``. The layouts are those of the publishers' descriptions; the data were not seen.
+Both benchmarks stream one recording with events at fixed times. Here, an overlapping utterance begins `AFTER`
+the reply becomes audible, so that it overlaps the reply of every endpoint; pauses are as annotated. An
+utterance that is a stretch of a longer recording has that stretch as its boundaries and the detail
+``excerpt``. The layouts follow the publishers' descriptions and are not verified with the data.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _times(begin: Any, end: Any) -> tuple[float, float]:
 
 
 def _words(item: Path, pauses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the word times of the speaker who pauses, in the order of their beginning.
+    """Return the word times of the speaker who pauses, in order of start.
 
     ``transcription.json`` lists words, or speakers with their words. Only the user is in the recording: the
     one speaker with words before and after the pauses and none within them.

@@ -200,7 +200,7 @@ def _asked(row: Row, answer: str | None) -> dict[str, Any]:
 
 
 def _answer(row: Row) -> str | None:
-    """Return the reference answer; alternatives are joined."""
+    """Return the reference answer, with alternatives joined; None if missing or invalid."""
     value = row.value("answer")
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return _REFERENCES.join(value)

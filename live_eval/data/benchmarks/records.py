@@ -83,7 +83,7 @@ def changed_files(
 
 
 def record_copy(spec: BenchmarkSpec, part: str, root: Path) -> list[str]:
-    """Record the user's copy of a part or of all; return its files that changed since they were last added.
+    """Record the user's copy of a part or of all parts; return the files changed since they were last added.
 
     The record keeps the parts of the same copy that were added before.
 

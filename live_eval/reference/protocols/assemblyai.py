@@ -1,4 +1,4 @@
-"""The server side of AssemblyAI's Voice Agent over a message channel. Sans-I/O.
+"""Implement the server side of AssemblyAI's Voice Agent over a message channel. Sans-I/O.
 
 Message shapes follow AssemblyAI's events reference. Known differences: audio is 16-bit PCM at 24 kHz;
 greetings, tools, voices, detectors and volumes have no effect, and a stored agent is the same as none;
@@ -39,7 +39,7 @@ _NO_EFFECT = ("tool.result",)
 
 
 class AssemblyAiProtocol(ServerProtocol):
-    """One session."""
+    """Run one session in AssemblyAI's dialect."""
 
     reports_stops = True
 

@@ -1,4 +1,4 @@
-"""A dialect's messages as data packets in a LiveKit room, with audio on tracks. Sans-I/O.
+"""Send a dialect's messages as data packets in a LiveKit room, with audio on tracks. Sans-I/O.
 
 The room and its agent are those of `live_eval.reference.protocols.livekit`.
 """

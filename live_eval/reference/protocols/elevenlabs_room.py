@@ -1,4 +1,4 @@
-"""ElevenLabs Agents in a LiveKit room: ElevenLabs' events as data packets, audio on tracks. Sans-I/O.
+"""Implement ElevenLabs Agents in a LiveKit room: events as data packets, audio on tracks. Sans-I/O.
 
 Source: ``packages/client/src/utils/WebRTCConnection.ts`` of elevenlabs/packages. The events are those of
 `live_eval.reference.protocols.elevenlabs`, without audio.

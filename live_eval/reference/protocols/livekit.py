@@ -1,4 +1,4 @@
-"""The agent in a LiveKit room. Sans-I/O.
+"""Implement the agent in a LiveKit room. Sans-I/O.
 
 Sources: livekit-protocol 1.1.29 and livekit-agents 1.8.9 (``livekit.agents.voice.room_io``). The agent
 reports its state as an attribute, and both transcripts as text streams. Messages are the JSON of signals and

@@ -1,4 +1,4 @@
-"""The model worker of OpenS2S: one request for each turn, answered in pieces. Sans-I/O.
+"""Implement the model worker of OpenS2S: one request for each turn, answered in pieces. Sans-I/O.
 
 Source: ``model_worker.py`` of CASIA-LM/OpenS2S (359565c). Each message is a JSON object with the whole text
 so far and, if it has audio, a WAV file of 32-bit floats. Known differences: only the last recording of a
@@ -62,7 +62,7 @@ class OpenS2SProtocol(ServerProtocol):
         return [events.CloseConnection(_CLOSE_NORMAL, "the worker stops")]
 
     def received(self, message: str | bytes, at_ns: int) -> Sequence[events.Output]:
-        """Answer the last recording of a request, or fail as the worker does."""
+        """Answer the last recording of a request, or fail like the worker."""
         try:
             body = parse_object(message)
             pcm = Decoder(_RECORDING).decode(_recording_in(body)).tobytes()

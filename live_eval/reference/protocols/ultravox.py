@@ -1,4 +1,4 @@
-"""The server side of Ultravox calls over a message channel. Sans-I/O.
+"""Implement the server side of Ultravox calls over a message channel. Sans-I/O.
 
 Message shapes follow Ultravox's documentation (``apps/websockets``, ``apps/datamessages``). Known
 differences: settings of models, voices, detectors and buffers have no effect, and a stored agent is the
@@ -121,7 +121,7 @@ class CallStore:
 
 
 class UltravoxProtocol(ServerProtocol):
-    """One call; without one, the connection is closed."""
+    """Run one call; close the connection if the call is unknown."""
 
     audio_in_base64 = False
     reports_stops = True
@@ -223,7 +223,7 @@ class UltravoxProtocol(ServerProtocol):
         return (*said, _state("listening"))
 
     def _next_ordinal(self) -> int:
-        """Return the ordinal of the next utterance; all messages about one have the same."""
+        """Return the ordinal of the next utterance, which all messages about the utterance share."""
         self._ordinal += 1
         return self._ordinal
 

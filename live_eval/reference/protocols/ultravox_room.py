@@ -1,4 +1,4 @@
-"""Ultravox calls in a LiveKit room: data messages as data packets, audio on tracks. Sans-I/O.
+"""Implement Ultravox calls in a LiveKit room: data messages as data packets, audio on tracks. Sans-I/O.
 
 Sources: ultravox-client-sdk-python (``ultravox_client/session.py``) and ``apps/datamessages`` of
 fixie-ai/ultradox. The messages are those of `live_eval.reference.protocols.ultravox`, without

@@ -1,7 +1,7 @@
-"""LiveKit's signalling: one room for each client, in which the built-in agent is the other participant.
+"""Handle LiveKit's signalling: one room per client, with the built-in agent as the other participant.
 
 Sources: livekit-protocol 1.1.29 (``livekit_rtc.proto``) and livekit-rust-sdks (``livekit-api``). The client
-offers a connection for what it publishes; the endpoint offers a second one for the agent's track. Tokens are
+offers a connection for its own tracks; the endpoint offers a second one for the agent's track. Tokens are
 those of LiveKit, signed with the endpoint's token; without one, any token is accepted.
 """
 
@@ -81,7 +81,7 @@ _PARAMETERS = frozenset(
 )
 _CONNECT_NS = 30_000_000_000
 _MOST_MESSAGE_BYTES = 256 * 1024
-_CHANGES = frozenset({"add_track", "update_metadata"})  # of what the others see of a participant
+_CHANGES = frozenset({"add_track", "update_metadata"})  # visible to the other participants
 _GOING_AWAY, _INVALID = 1001, 1007
 _LEAVE = {_GOING_AWAY: "SERVER_SHUTDOWN", _INVALID: "JOIN_FAILURE"}
 _CLOSE_TIMEOUT_S = 2.0
@@ -91,7 +91,7 @@ _IDENTITY, _ROOM = "client", "room"
 _CLIENT_TRACK = "TR_client"
 
 CLIENT_SID = "PA_client"
-"""What the server calls a client when it talks to it."""
+"""The client's own participant ID, in messages to that client."""
 
 ELEVENLABS_CLAIMS: Mapping[str, Any] = {
     "sub": "elevenlabs-client",

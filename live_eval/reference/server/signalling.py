@@ -56,8 +56,8 @@ _CORS = {
 _OPUS_LINE = re.compile(r"^a=rtpmap:(\d+) opus/48000/2\r?$", re.MULTILINE)
 _FINGERPRINT = re.compile(r"^(a=fingerprint:\S+ )(\w\w):", re.MULTILINE)
 _CANDIDATE = re.compile(r"^a=candidate:.*\r\n", re.MULTILINE)
-# The discard port, on which usually no server listens.
 _END = "a=end-of-candidates\r\n"
+# The discard port, on which usually no server listens.
 _DEAD_CANDIDATE = "a=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
 
 
