@@ -58,7 +58,7 @@ def test_scoring_again_reuses_stored_scores(sample_run: Path) -> None:
     assert shown(sample_run)["scores"] == before
 
 
-def test_the_run_holds_no_key(tmp_path: Path, sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_contains_no_key(tmp_path: Path, sample_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
     out = tmp_path / "refused"
     arguments = ("--endpoint", "openai", "--base-url", "http://127.0.0.1:9/v1", "--retries", "0")

@@ -28,7 +28,7 @@ pytest.importorskip("hibari")
 pytestmark = [pytest.mark.local, pytest.mark.slow]
 
 
-def test_a_voice_agent_holds_a_conversation(strangers_python: Path, reference: str, talk: Talk) -> None:
+def test_a_voice_agent_runs_a_conversation(strangers_python: Path, reference: str, talk: Talk) -> None:
     """The SDK works with our endpoint at its defaults: audio, transcripts and conversation history.
 
     Its peculiarities: it names the model only in `session.update`, asks for `semantic_vad`, and sets tracing

@@ -16,7 +16,7 @@ SOAK = Path(__file__).parents[2] / "benchmarks/soak.py"
 @pytest.mark.parametrize(
     ("endpoint", "turns", "sessions"), [("reference", 2_000, 50), ("openai-webrtc", 400, 10)]
 )
-def test_a_soak_leaves_nothing_behind(endpoint: str, turns: int, sessions: int, tmp_path: Path) -> None:
+def test_a_soak_releases_all_resources(endpoint: str, turns: int, sessions: int, tmp_path: Path) -> None:
     rows = tmp_path / "soak.csv"
     command = [sys.executable, str(SOAK), endpoint, "--turns", str(turns), "--sessions", str(sessions)]
     command += ["--growth-kb", GROWTH_KB, "--out", str(rows)]

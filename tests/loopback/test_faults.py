@@ -30,7 +30,7 @@ def test_the_outcome_of_every_fault_with_every_dialect_is_documented() -> None:
     assert documented("faults.md").keys() == set(cells())
 
 
-def test_the_catalogue_and_the_table_of_retries_agree_with_what_is_documented() -> None:
+def test_the_catalogue_and_the_table_of_retries_match_the_documentation() -> None:
     for (injected, dialect), outcome in documented("faults.md").items():
         (fault,) = parse_faults(injected)
         kind = None if outcome.startswith("captured") else FailureKind(outcome.partition(",")[0])

@@ -65,7 +65,7 @@ def wheel(sdist: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_whole_package_and_nothing_else(source: Path, wheel: Path) -> None:
+def test_the_wheel_contains_exactly_the_package(source: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == package_files(source)

@@ -73,7 +73,7 @@ class Sonic:
         self._loud = self._quiet = 0
 
     def __call__(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Return what the model says after an event."""
+        """Yield the model's responses to an event."""
         if "audioInput" not in event:
             return
         pcm = np.frombuffer(pybase64.b64decode(event["audioInput"]["content"]), "<i2")

@@ -25,7 +25,7 @@ from live_eval.files import (
 )
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_text("as it was")
     with pytest.raises(UnicodeEncodeError), atomic_write(path) as place:

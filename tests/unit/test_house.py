@@ -63,7 +63,7 @@ def test_modules_have_at_most_600_lines() -> None:
     assert long == {}
 
 
-def test_the_root_holds_at_most_12_modules() -> None:
+def test_the_root_contains_at_most_12_modules() -> None:
     modules = [path.name for path in (ROOT / "live_eval").glob("*.py") if not path.name.startswith("__")]
     assert len(modules) <= 12, sorted(modules)
 
@@ -109,7 +109,7 @@ HEAVY = {
         ("import live_eval.clients.specs, live_eval.judges.specs", {"numpy", "soundfile", "soxr"}),
     ],
 )
-def test_what_must_be_light_loads_nothing_heavy(statement: str, allowed: set[str]) -> None:
+def test_light_modules_load_nothing_heavy(statement: str, allowed: set[str]) -> None:
     code = f"import sys\ntry:\n    {statement}\nexcept SystemExit: pass\nprint('loaded', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.rpartition("loaded ")[2].split()
@@ -154,7 +154,7 @@ def test_every_command_is_documented_and_helps(name: str) -> None:
     )
 
 
-def test_every_documented_command_is_there() -> None:
+def test_every_documented_command_exists() -> None:
     mentioned = set(re.findall(r"live-eval ([a-z][a-z-]+)", documentation()))
     assert mentioned <= set(COMMANDS), mentioned - set(COMMANDS)
 
@@ -166,7 +166,7 @@ def options_of(command: click.Command) -> set[str]:
     return own.union({"--help", "--help-all"}, *(options_of(each) for each in below))
 
 
-def test_every_documented_option_is_there() -> None:
+def test_every_documented_option_exists() -> None:
     options = {
         name: options_of(command)
         for name in COMMANDS
@@ -203,12 +203,12 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_every_make_target_of_the_documentation_is_there() -> None:
+def test_every_documented_make_target_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert set(re.findall(r"(?:`|^)make ([a-z0-9-]+)", documentation(), re.MULTILINE)) <= targets
 
 
-def test_every_extra_and_variable_of_the_documentation_is_there() -> None:
+def test_every_documented_extra_and_variable_exists() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     installed = re.findall(r"pip install -e '\.\[([a-z,]+)\]'", documentation())
     assert {extra for each in installed for extra in each.split(",")} <= set(extras)

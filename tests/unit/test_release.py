@@ -100,7 +100,7 @@ def test_the_licence_of_every_package_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", ["kaldiio", "nisqa", "EchoMind, EchoMind-Human"])
-def test_what_is_not_for_commercial_use_is_marked(name: str) -> None:
+def test_noncommercial_items_are_marked(name: str) -> None:
     lines = (ROOT / "docs/reference/licences.md").read_text("utf-8").splitlines()
     [line] = [line for line in lines if f"| {name} |" in line]
     assert "**not for commercial use**" in line

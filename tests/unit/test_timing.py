@@ -104,7 +104,7 @@ def test_a_click_is_not_audible_speech() -> None:
 
 
 @pytest.mark.parametrize(("level", "heard"), [(-49.0, True), (-51.0, False)])
-def test_the_threshold_lies_at_minus_50_dbfs(level: float, heard: bool) -> None:
+def test_the_threshold_is_minus_50_dbfs(level: float, heard: bool) -> None:
     assert (audible_onset(tone(200, level), RATE) is not None) is heard
 
 
@@ -208,7 +208,7 @@ def test_barge_in_stop_is_the_last_sample_heard_or_censored() -> None:
     assert ended.barge_in_stop.reason == "censored: the reply had already ended"
 
 
-def test_a_reply_that_nothing_stopped_has_no_barge_in_stop() -> None:
+def test_an_uninterrupted_reply_has_no_barge_in_stop() -> None:
     ends_by_itself = response((1_500, 500))
     timing = measure(trace(responses=(ends_by_itself,), barge_in_ns=1_700 * MS), [tone(500)])
     assert timing.barge_in_stop == Latency(None, "censored: nothing stopped the reply")
@@ -267,7 +267,7 @@ def test_lag_includes_the_error_of_kernel_stamps() -> None:
         assert measure(stamped, [tone(100)]).lag_ns == lag_ns
 
 
-def test_lag_counts_the_whole_frame_that_holds_the_end_of_speech_and_those_until_the_response() -> None:
+def test_lag_counts_the_frame_with_the_end_of_speech_and_those_until_the_response() -> None:
     due = np.array([960, 1_040, 1_120, 1_520], np.int64) * MS  # 80 ms each; speech ends at 1000 ms
     for late, lag_ms in (([0, 30, 0, 0], 30), ([0, 0, 40, 0], 40), ([0, 0, 0, 99], 0)):
         sent = due + np.array(late, np.int64) * MS  # the last is due after the response began

@@ -204,7 +204,7 @@ def test_options_depend_on_whether_the_speech_is_scripted() -> None:
     ]
 
 
-async def test_a_wait_cancelled_as_its_turn_comes_blocks_nobody() -> None:
+async def test_a_wait_cancelled_when_due_does_not_block_others() -> None:
     queue, order = _JudgeQueue(), []
 
     async def wait(number: int) -> None:

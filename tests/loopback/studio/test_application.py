@@ -82,7 +82,7 @@ FOR_LISTENERS = {
 }
 
 
-async def test_the_listeners_link_opens_listening_tests_and_nothing_else(tmp_path: Path) -> None:
+async def test_the_listeners_link_opens_only_listening_tests(tmp_path: Path) -> None:
     every = {
         (route.method, route.resource.canonical)
         for route in application([tmp_path], Guard(Secret(TOKEN))).router.routes()
@@ -171,7 +171,7 @@ async def test_changes_require_the_same_origin(tmp_path: Path) -> None:
         "/%2e%2e/%2e%2e/etc/passwd",
     ],
 )
-async def test_path_traversal_finds_nothing(tmp_path: Path, path: str) -> None:
+async def test_path_traversal_is_rejected(tmp_path: Path, path: str) -> None:
     async with studio(tmp_path) as browser:
         port = port_of(browser)
         # A client would normalise the path, so the request is written by hand.

@@ -94,7 +94,7 @@ async def test_a_run_is_started_stopped_and_resumed(endpoint: str, tmp_path: Pat
     assert recorded == ("finished", ended["run"]["planned"])
 
 
-async def test_a_command_that_cannot_begin_explains_itself_and_the_studio_goes_on(tmp_path: Path) -> None:
+async def test_a_command_that_cannot_start_gives_a_reason_and_the_studio_continues(tmp_path: Path) -> None:
     async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
         settings = {"endpoint": {"name": "openai"}, "data": {"cues": ["nothing"]}}
         _, preview = await send(browser, "/api/start/command", settings)
@@ -155,7 +155,7 @@ async def test_the_run_in_progress_ends_with_a_studio_that_is_killed(endpoint: s
 @pytest.mark.parametrize(
     "body", [[], "x", {"offer": 1}, {"endpoint": "x"}, {"endpoint": [1]}, {"endpoint": None}]
 )
-async def test_a_body_that_is_no_run_file_is_refused(tmp_path: Path, body: object) -> None:
+async def test_a_body_that_is_not_a_run_file_is_refused(tmp_path: Path, body: object) -> None:
     async with studio(tmp_path, parts=[start_api.add_routes]) as browser:
         assert (await send(browser, "/api/start", body))[0] == 400
 
@@ -168,7 +168,7 @@ async def assert_busy(folder: Path, reason: str) -> None:
         assert refused["error"]["message"].startswith(reason)
 
 
-async def test_no_run_is_started_beside_one_of_another_process(tmp_path: Path) -> None:
+async def test_no_run_is_started_during_a_run_of_another_process(tmp_path: Path) -> None:
     writer = await asyncio.to_thread(RunWriter.create, tmp_path / "other", {})
     try:
         await assert_busy(tmp_path, "other is in progress")

@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_what_was_recorded_is_told() -> None:
+def test_recorded_conditions_are_reported() -> None:
     assert conditions_of(MANIFEST).in_words == IN_WORDS
     phone = MANIFEST | {"endpoint": {"turn_mode": "full_duplex", "line": "8 kHz µ-law"}}
     assert conditions_of(phone).in_words == ("full_duplex", "8 kHz µ-law", *IN_WORDS[1:])

@@ -220,7 +220,7 @@ def test_large_numbers_are_written_out(monkeypatch: pytest.MonkeyPatch, run_fold
 @pytest.mark.parametrize(
     ("unit", "told"), [("%", "0.2 percentage points in"), ("ms", "0.2 ms in"), ("of 5", "0.2 in")]
 )
-def test_a_difference_of_per_cents_is_in_points(
+def test_a_difference_of_percentages_is_in_points(
     unit: str, told: str, monkeypatch: pytest.MonkeyPatch, run_folder: Path
 ) -> None:
     run = made_run("a", 1, scripts=20)

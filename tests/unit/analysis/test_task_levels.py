@@ -479,7 +479,7 @@ def test_levels_are_plotted_with_a_dot_for_each_attribute(tmp_path: Path) -> Non
     assert "C4 speech information relevance by understanding" in page
 
 
-def test_a_run_of_conversation_alone_shows_no_tasks(tmp_path: Path) -> None:
+def test_a_run_of_only_conversations_shows_no_tasks(tmp_path: Path) -> None:
     turns: list[tuple[Case, str, Judgement]] = [(case(Task.CONVERSATION, 1), "rubric", rubric(3.0))]
     summary_of(tmp_path / "run", turns)
     page = write_report([tmp_path / "run"])

@@ -48,7 +48,7 @@ def test_an_unknown_price_is_said_and_json_has_the_same_values() -> None:
     assert as_json["assumptions"]["input_tokens"] == 10
 
 
-def test_the_built_in_endpoint_costs_nothing() -> None:
+def test_the_built_in_endpoint_is_free() -> None:
     done = run("reference", "--estimate", "--judges", "bleu,mcq")
     assert "tokens     none: the endpoint counts no tokens" in done.stdout
     assert "cost       US$ 0.00" in done.stdout

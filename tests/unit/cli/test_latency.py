@@ -24,9 +24,7 @@ def printed(folder: Path, turns: list[TurnRecord], capsys: pytest.CaptureFixture
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_figure_names_the_turns_it_does_not_rest_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_names_the_turns_it_excludes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unsure = [spoken_turn(a_case(number), TurnPlan(uncertain=True)) for number in (20, 21)]
     lines = printed(tmp_path / "c", turns_at([500.0] * 9) + unsure, capsys)
     for name in ("voice to voice", "first byte"):

@@ -70,7 +70,7 @@ def test_a_folder_that_cannot_be_read_is_listed_with_the_reason(died: Path) -> N
     assert "expected a database" in shown.stderr
 
 
-def test_what_is_left_of_a_damaged_run_is_listed_and_deleted(died: Path) -> None:
+def test_the_rest_of_a_damaged_run_is_listed_and_deleted(died: Path) -> None:
     (died / RUN_FILE).unlink()
     for folder in (died, died.parent):
         (row,) = json.loads(runs("list", folder, "--json").stdout)["folders"]
@@ -100,7 +100,7 @@ def test_gc_shows_what_it_would_remove_and_removes_it(died: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--dry-run",)])
-def test_gc_leaves_a_run_alone_that_is_being_written(died: Path, flags: tuple[str, ...]) -> None:
+def test_gc_does_not_change_a_run_that_is_being_written(died: Path, flags: tuple[str, ...]) -> None:
     with RunWriter.resume(died):
         done = runs("gc", died.parent, "--json", *flags)
         shown = runs("gc", died.parent, *flags)
@@ -146,7 +146,7 @@ def test_gc_does_not_clean_up_a_run_that_a_folder_links_to(died: Path, tmp_path:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["pipe", "device", "link to a device"])
-def test_a_recording_that_never_ends_holds_up_no_deletion(tmp_path: Path, kind: str) -> None:
+def test_an_endless_recording_does_not_block_deletion(tmp_path: Path, kind: str) -> None:
     recording = tmp_path / "recording.wav"
     if kind == "pipe":
         os.mkfifo(recording)
@@ -204,7 +204,7 @@ def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(
     ("chosen", "left"),
     [(".", {"outside"}), ("first", {"both", "second", "outside"}), ("first second", {"outside"})],
 )
-def test_boundaries_of_a_campaign_and_of_its_points_are_forgotten(
+def test_boundaries_of_a_campaign_and_of_its_conditions_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, left: set[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -234,7 +234,7 @@ def a_run_that_played(folder: Path, recordings: Path, *names: str) -> None:
         writer.end()
 
 
-def test_what_is_no_run_is_not_deleted(tmp_path: Path, died: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_not_deleted(tmp_path: Path, died: Path) -> None:
     done = runs("delete", tmp_path, "--yes")
     assert "expected a run or campaign folder" in done.stderr
     assert died.exists()

@@ -59,7 +59,7 @@ def test_no_command_prints_control_characters(
     assert not CONTROLS.findall(printed.out + printed.err)
 
 
-def test_a_page_holds_no_control_characters(hostile: Path, tmp_path: Path) -> None:
+def test_a_page_contains_no_control_characters(hostile: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["report", str(hostile), "--output", str(tmp_path / "page.html")])
     page = (tmp_path / "page.html").read_text("utf-8")
@@ -82,7 +82,7 @@ def test_rich_keeps_its_own_controls_and_passes_no_others(monkeypatch: pytest.Mo
     assert not CONTROLS.findall(re.sub(r"\x1b\[[0-9;]*m", "", text))
 
 
-def test_a_bar_moves_and_what_is_printed_beside_it_has_no_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_bar_moves_and_other_output_has_no_controls(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stdout", terminal)

@@ -93,7 +93,7 @@ def test_a_key_and_a_host_are_asked_for_together() -> None:
     assert asked(config, "127.0.0.1:8000", given=given) == []
 
 
-def test_what_the_user_gives_replaces_what_is_stored() -> None:
+def test_the_users_settings_replace_the_stored_ones() -> None:
     config = {
         "endpoint": {"name": "openai", "base_url": ELSEWHERE, "key_variable": VARIABLE},
         "data": {"path": "/x"},
@@ -177,12 +177,12 @@ def test_a_trusted_host_is_exactly_the_host_of_the_address(url: str, trusted: st
     assert (asked(asking(llm_base_url=url), *hosts) == []) is is_used
 
 
-def test_what_is_printed_cannot_steer_a_terminal() -> None:
+def test_output_cannot_control_a_terminal() -> None:
     config = asking(options={"rubric.prompt": "a\x1b]52;c;aGk=\x07\u202eb;$(id)\n"})
     assert asked(config)[1] == "rubric.prompt=a?]52;c;aGk=??b;$(id)?"
 
 
-def test_what_is_no_host_cannot_be_trusted() -> None:
+def test_an_invalid_host_cannot_be_trusted() -> None:
     with pytest.raises(UsageError, match="expected HOST"):
         stored_settings({"config": asking()}, {}, ["https://a@b/"])
 

@@ -142,7 +142,7 @@ def test_other_software_is_named() -> None:
     assert "install the same code" in here.differs(Software(here.live_eval, "0" * 12, here.python))
 
 
-def test_a_summary_says_where_sessions_were_held() -> None:
+def test_a_summary_states_where_sessions_were_run() -> None:
     nodes = [
         {"name": "a", "workers": 2, "refused": ""},
         {"name": "b", "workers": 0, "refused": "its error of first_byte is 30.0 ms (p99)"},

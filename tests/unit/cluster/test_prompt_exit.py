@@ -35,7 +35,7 @@ def test_a_signal_ends_the_process_even_if_it_does_not_return_to_python(number: 
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_without_a_signal_the_process_goes_on() -> None:
+def test_without_a_signal_the_process_continues() -> None:
     code = "from live_eval.cluster.prompt_exit import prompt_exit\nwith prompt_exit(): pass\nprint('on')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True

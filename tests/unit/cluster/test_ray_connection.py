@@ -14,7 +14,7 @@ from live_eval.errors import LiveEvalError, UsageError
 from live_eval.redaction import SECRETS
 
 
-def test_an_address_where_nothing_listens_is_named() -> None:
+def test_an_address_without_a_listener_is_reported() -> None:
     with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -23,7 +23,7 @@ def test_an_address_where_nothing_listens_is_named() -> None:
 
 
 @pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "somewhere", "run.toml", "host:port"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="expected HOST:PORT"), connected(address):
         pass
 
@@ -86,7 +86,7 @@ def joined(address: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_cluster_started_here_is_local_and_has_a_token_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_started_here_is_local_and_has_a_separate_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "short")
     before = dict(os.environ)

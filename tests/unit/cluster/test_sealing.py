@@ -11,7 +11,7 @@ from live_eval.errors import LiveEvalError
 from live_eval.types import Secret
 
 
-def test_both_sides_derive_the_same_seal_and_nobody_else() -> None:
+def test_only_the_two_sides_derive_the_same_seal() -> None:
     driver, worker, other = KeyPair(), KeyPair(), KeyPair()
     key = Secret("sk-canary-0123456789")
     sealed = driver.seal_with(worker.public).close({"key": key})

@@ -26,7 +26,7 @@ def test_the_others_take_over_the_sessions_of_a_refused_node_and_are_examined_ag
     ]
 
 
-def test_a_node_that_was_not_needed_stands_in_for_a_refused_one() -> None:
+def test_a_spare_node_replaces_a_refused_one() -> None:
     spread = WorkerSpread((A, B), sessions=4, wanted=1)
     assert spread.loads == {A: Load(1, 4)}
     spread.record(NodeReport(node=A, workers=1, refused="late"), Load(1, 4))

@@ -85,7 +85,7 @@ def test_a_question_without_a_key_can_be_asked(tmp_path: Path) -> None:
         ({"audio_name": None}, "expected a recording"),
     ],
 )
-def test_an_unaskable_question_is_kept_with_its_problem(
+def test_an_unusable_question_is_kept_with_its_problem(
     tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
     case = asked(tmp_path, **changes)
@@ -115,7 +115,7 @@ def test_a_folder_does_not_lead_out_of_the_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes", [{"answer": "E"}, {"options_text": None}, {"question": None}, {"audio_name": None}]
 )
-def test_the_type_of_an_unaskable_question_is_kept(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_the_type_of_an_unusable_question_is_kept(tmp_path: Path, changes: dict[str, Any]) -> None:
     case = asked(tmp_path, **changes)
     assert case.problem is not None
     assert case.question is not None

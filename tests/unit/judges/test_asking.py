@@ -136,7 +136,7 @@ def sent(parts: list[dict[str, Any]]) -> tuple[str, Any, int]:
     return text["text"], pcm, rate_hz
 
 
-def test_sound_goes_as_wav() -> None:
+def test_audio_is_sent_as_wav() -> None:
     audio = speechlike(2.0, SENT_RATE_HZ)
     text, pcm, rate_hz = sent(sound_part("The reply", audio))
     assert text == "The reply:"
@@ -144,7 +144,7 @@ def test_sound_goes_as_wav() -> None:
     np.testing.assert_array_equal(pcm, audio.int16())
 
 
-def test_no_more_sound_goes_than_the_bound() -> None:
+def test_audio_is_truncated_at_the_limit() -> None:
     audio = Audio(np.zeros(300 * SENT_RATE_HZ, np.float32), SENT_RATE_HZ)
     text, pcm, _ = sent(sound_part("The reply", audio))
     assert text == "The reply (its first 120 of 300 seconds):"
@@ -190,7 +190,7 @@ def test_a_rating_is_read(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 6, 4.5, "4", "4/5", True, None, [4], {}, -1, 10**400])
-def test_what_is_no_rating_is_not(value: object) -> None:
+def test_invalid_ratings_are_rejected(value: object) -> None:
     with pytest.raises(UnreadableError, match="expected a whole number from 1 to 5 in x, got"):
         read_rating({"x": value}, "x")
     with pytest.raises(UnreadableError, match="expected the key y"):

@@ -168,7 +168,7 @@ def test_weights_in_half_precision_are_computed_in_float32(tmp_path: Path) -> No
         assert alone.values == pytest.approx(judgement.values, abs=1e-4)
 
 
-def test_nothing_is_asked_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_host_is_contacted(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a judge looked for a host")
 
@@ -183,7 +183,7 @@ def test_a_text_longer_than_the_model_reads_says_so(judge: BertScore) -> None:
     assert long.detail["cut_off"] is True
 
 
-def test_what_is_no_reply_is_unscored(judge: BertScore) -> None:
+def test_an_unrateable_reply_is_unscored(judge: BertScore) -> None:
     made = ordinary_turn()
     bare = replace(made, case=replace(made.case, reference_text=" "))
     foreign = replace(made, reply_text="Das tut mir wirklich leid, mein Lieber.")

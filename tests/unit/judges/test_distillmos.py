@@ -79,7 +79,7 @@ def test_a_reply_at_an_odd_rate_is_rated(judge: DistillMos) -> None:
         (WINDOW_SAMPLES + 16_001, [0, 8_000, 16_001]),
     ],
 )
-def test_windows_lie_evenly_and_at_most_a_second_apart(samples: int, starts: list[int]) -> None:
+def test_windows_are_evenly_spaced_and_at_most_a_second_apart(samples: int, starts: list[int]) -> None:
     assert window_starts(samples) == starts
 
 

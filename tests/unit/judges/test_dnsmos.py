@@ -119,7 +119,7 @@ def uncut(windows: NDArray[np.float32]) -> NDArray[np.float64]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [9.01, 9.7, 13.0])
-def test_the_cut_network_is_the_whole_one(judge: Dnsmos, seconds: float) -> None:
+def test_the_split_network_equals_the_original(judge: Dnsmos, seconds: float) -> None:
     clip = rated_clip(hum(seconds).samples)
     whole = uncut(np.stack([clip.window(start) for start in clip.starts_s]))
     sig, bak, ovrl = (
@@ -155,7 +155,7 @@ def test_the_cut_network_is_the_whole_one(judge: Dnsmos, seconds: float) -> None
         (35.0, 1, [*range(7), 24, 25]),
     ],
 )
-def test_windows_lie_where_speechmos_puts_them(seconds: float, copies: int, starts: list[int]) -> None:
+def test_windows_are_placed_as_in_speechmos(seconds: float, copies: int, starts: list[int]) -> None:
     clip = rated_clip(np.ones(round(seconds * RATE_HZ), np.float32))
     assert (clip.copies, list(clip.starts_s)) == (copies, starts)
     assert all(len(clip.window(start)) == WINDOW_SAMPLES for start in clip.starts_s)
@@ -169,7 +169,7 @@ def test_windows_lie_where_speechmos_puts_them(seconds: float, copies: int, star
         (hum(0.2), "shorter than 0.5 s"),
     ],
 )
-def test_where_the_metric_means_nothing_there_is_no_number(judge: Dnsmos, reply: Audio, reason: str) -> None:
+def test_a_meaningless_metric_has_no_value(judge: Dnsmos, reply: Audio, reason: str) -> None:
     judgement = one(judge, reply)
     assert isinstance(judgement, Unscored)
     assert reason in judgement.reason
@@ -181,7 +181,7 @@ def test_samples_that_are_no_numbers_fail(judge: Dnsmos) -> None:
     assert isinstance(one(judge, broken), Failed)
 
 
-def test_says_what_the_score_rests_on(judge: Dnsmos) -> None:
+def test_the_detail_contains_the_evidence(judge: Dnsmos) -> None:
     judgement = one(judge, SIGNALS["clipped"]())
     assert isinstance(judgement, Scored)
     assert judgement.detail["windows"] == 1
@@ -225,7 +225,7 @@ def test_weights_that_are_not_ours_are_refused(
         Dnsmos()
 
 
-def test_says_what_to_install_where_there_are_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weights_are_reported_with_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(JudgeError, match="pip install speechmos"):
         find_weights(P835_FILE)

@@ -110,7 +110,7 @@ def test_kaldiio_is_never_loaded(folder: Path) -> None:
     assert "kaldiio" not in sys.modules  # its licence allows evaluation only
 
 
-def test_funasr_leaves_the_log_alone(folder: Path) -> None:
+def test_funasr_does_not_change_logging(folder: Path) -> None:
     before = logging.getLogger().level, list(logging.getLogger().handlers)
     Emotion2vec(folder, CPU)
     assert (logging.getLogger().level, logging.getLogger().handlers) == before
@@ -251,7 +251,7 @@ def test_a_reply_of_another_emotion(align: EmoAlign) -> None:
     assert scored(judgement).detail["reference"]["emotion"] == "sad"
 
 
-def test_what_is_no_emotion_matches_nothing(align: EmoAlign) -> None:
+def test_a_non_emotion_matches_no_emotion(align: EmoAlign) -> None:
     of_other, of_unknown, to_other = align.score([turn(4.0, 1.0), turn(5.0, 1.0), turn(1.0, 4.0)])
     assert scored(of_other).values == pytest.approx(
         {"top1": 0.0, "mass": 40.0, "cosine": 0.7 / np.hypot(0.7, 0.2)}

@@ -132,7 +132,7 @@ def test_a_choice_is_read(reply: str, letter: str) -> None:
         ("It's impossible to tell.", "refused"),
     ],
 )
-def test_what_is_no_choice_says_why(reply: str, how: str) -> None:
+def test_a_missing_choice_has_a_reason(reply: str, how: str) -> None:
     choice = choose(reply, OPTIONS)
     assert (choice.letter, choice.how) == (None, how)
 

@@ -141,7 +141,7 @@ def test_another_release_of_the_package_is_refused(tmp_path: Path, monkeypatch: 
         Meteor()
 
 
-def test_what_is_no_reply_is_unscored(tmp_path: Path) -> None:
+def test_an_unrateable_reply_is_unscored(tmp_path: Path) -> None:
     judge = Meteor(wordnet=str(small_wordnet(tmp_path / "wn")))
     refusal, bare = judge.score([turn("I'm sorry, I can't help with that.", "x"), turn("Hello you.", " ")])
     assert refusal == Unscored("the reply is a refusal")

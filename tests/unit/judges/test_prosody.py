@@ -113,7 +113,7 @@ def test_stray_octaves_do_not_move_a_slope(detector: Any) -> None:
     ],
     ids=["noise", "syllables", "too little voice"],
 )
-def test_what_is_not_voiced_has_no_pitch(whisper: Samples, judge: Prosody) -> None:
+def test_unvoiced_audio_has_no_pitch(whisper: Samples, judge: Prosody) -> None:
     reply = sound(silence(0.5), whisper, silence(0.5))
     values = scored(judge, turn(reply)).values
     assert "level" in values
@@ -179,7 +179,7 @@ def test_the_active_level_is_that_of_the_recommendation(pieces: str, detector: A
 
 
 @pytest.mark.parametrize("gain_db", [-25.0, -6.0, 12.0])
-def test_gain_moves_the_level_and_nothing_else(gain_db: float, detector: Any) -> None:
+def test_gain_changes_only_the_level(gain_db: float, detector: Any) -> None:
     pieces = [voice(0.8, glide(200, -6)), silence(0.3), voice(0.6, 180, 0.04), silence(0.5), voice(0.7, 150)]
     plain = sound(silence(0.3), *pieces, silence(0.2), noise(0.1, 1e-5))
     before = measured(plain, detector)
@@ -202,7 +202,7 @@ def test_clicks_have_a_level(detector: Any) -> None:
     assert -60 < measured(Audio(clicks, RATE_HZ), detector).level_dbfs < 0
 
 
-def test_an_offset_is_no_sound(judge: Prosody) -> None:
+def test_an_offset_is_not_audible(judge: Prosody) -> None:
     offset = Audio(np.full(2 * RATE_HZ, 0.5, np.float32), RATE_HZ)
     assert one(judge, turn(offset)) == Unscored("the reply is silent: nothing above -50 dBFS")
     shifted = sound(silence(0.3), voice(1, 200), silence(0.3))
@@ -215,7 +215,7 @@ def test_an_offset_is_no_sound(judge: Prosody) -> None:
 # Pauses.
 
 
-def test_pauses_are_what_lies_between_speech(detector: Any) -> None:
+def test_pauses_are_the_gaps_between_speech(detector: Any) -> None:
     pieces = [voice(1.0, 150), silence(0.4), voice(1.0, 150), silence(0.6), voice(1.0, 150)]
     found = measured(sound(silence(0.7), *pieces, silence(1.3)), detector)
     assert found.pause_s == pytest.approx(0.5, abs=0.02)
@@ -239,7 +239,7 @@ def test_a_click_is_no_speech(detector: Any) -> None:
 
 
 @pytest.mark.parametrize("snr_db", [0, 10])
-def test_in_a_background_nothing_is_said_of_pauses_and_pace(snr_db: float, judge: Prosody) -> None:
+def test_with_background_noise_pauses_and_pace_are_unknown(snr_db: float, judge: Prosody) -> None:
     pieces = [voice(1.0, 150), silence(0.5), voice(1.0, 150), silence(0.3)]
     clean = np.concatenate(pieces)
     power = float(np.mean(np.square(pieces[0])))

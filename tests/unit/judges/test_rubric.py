@@ -100,7 +100,7 @@ def test_a_missing_rating_is_named() -> None:
         "Das tut mir leid, möchtest du darüber reden? Ich habe heute Zeit für dich, wenn du magst.",
     ],
 )
-def test_what_is_no_reply_is_not_rated(reply: str) -> None:
+def test_an_unrateable_reply_is_not_rated(reply: str) -> None:
     judge = Rubric()
     assert judge.unscorable(ordinary_turn()) is None
     verdict = judge.unscorable(replace(ordinary_turn(), reply_text=reply))

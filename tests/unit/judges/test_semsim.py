@@ -149,7 +149,7 @@ def test_the_benchmarks_model_by_name(tmp_path: Path, monkeypatch: pytest.Monkey
         assert judgement.values[""] == pytest.approx(100 * float(one @ other), abs=1e-3)
 
 
-def test_nothing_is_asked_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_host_is_contacted(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a judge looked for a host")
 
@@ -191,7 +191,7 @@ def test_only_the_packaged_model_needs_its_package(tmp_path: Path, monkeypatch: 
     assert missing_requirements(SEMSIM, {"model": str(tmp_path)}) is None
 
 
-def test_what_is_no_reply_is_unscored(judge: SemSim) -> None:
+def test_an_unrateable_reply_is_unscored(judge: SemSim) -> None:
     assert judge.score([turn("…", "Hello."), turn("Hello.", "")]) == [
         Unscored("the reply is empty"),
         Unscored("the reference reply has no words"),

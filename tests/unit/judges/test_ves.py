@@ -52,7 +52,7 @@ def test_the_model_hears_the_reply_and_reads_the_state_but_not_the_words() -> No
     assert turn.case.text not in prompt["text"]
 
 
-def test_it_hears_the_speaker_where_that_is_chosen_and_there() -> None:
+def test_it_hears_the_speaker_if_selected_and_available() -> None:
     turn = replace(ordinary_turn(), speaker=speechlike(1.0, 8_000))
     assert len(parts(turn)) == 3
     _, first, speaker, second, _ = parts(turn, speaker_audio="yes")
@@ -97,7 +97,7 @@ def test_an_answer_is_read() -> None:
         ('{"VES_score": 4, "explanation": 4}', "expected a string in explanation, got a int"),
     ],
 )
-def test_what_is_no_answer_is_named(answer: str, reason: str) -> None:
+def test_an_invalid_answer_is_reported(answer: str, reason: str) -> None:
     assert Ves().parse(answer) == Failed(reason)
 
 

@@ -72,7 +72,7 @@ def test_keeps_counts_for_pooling() -> None:
 
 
 @pytest.mark.parametrize(("script", "language"), [("Um, uh.", "en"), (" ", "en"), ("Guten Tag", "de")])
-def test_without_a_rate_there_is_no_number(script: str, language: str) -> None:
+def test_without_a_rate_there_is_no_value(script: str, language: str) -> None:
     assert isinstance(heard(script, "hello", language), Unscored)
 
 
@@ -106,7 +106,7 @@ def said(text: str, reply: Audio | None = None) -> Judgement:
     return judgement
 
 
-def test_holds_the_sound_against_the_transcript(parrot: type[Parrot]) -> None:
+def test_compares_the_audio_with_the_transcript(parrot: type[Parrot]) -> None:
     judgement = said("I'm sorry to hear it.")
     assert isinstance(judgement, Scored)
     assert judgement.values == pytest.approx({"raw": 60.0, "normalized": 0.0})

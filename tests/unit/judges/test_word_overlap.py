@@ -102,7 +102,7 @@ def test_stems_count_where_asked_for() -> None:
         ("", []),
     ],
 )
-def test_words_are_cut_as_nltk_cuts_them(text: str, tokens: list[str]) -> None:
+def test_words_are_split_as_by_nltk(text: str, tokens: list[str]) -> None:
     # The tokens of nltk.word_tokenize with Punkt's trained data.
     assert word_tokens(text) == tokens
 

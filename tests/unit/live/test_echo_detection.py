@@ -50,7 +50,7 @@ def test_an_echo_is_found_while_the_user_speaks(
     assert echo.delay_ms == 100
 
 
-def test_a_user_alone_is_no_echo(reply: NDArray[np.float32], user: NDArray[np.float32]) -> None:
+def test_a_user_without_a_reply_is_not_an_echo(reply: NDArray[np.float32], user: NDArray[np.float32]) -> None:
     for begin in range(0, 2 * SECOND, SECOND // 4):
         assert find_echo(user[begin : begin + 2 * SECOND] + noise(), reply[: 3 * SECOND]) is None
 

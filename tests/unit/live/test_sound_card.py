@@ -28,7 +28,7 @@ def played(card: SoundCard, count: int = 1, status: SimpleNamespace = FINE) -> N
         card._requested(np.zeros((BLOCK, 2), np.int16), BLOCK, None, status)
 
 
-def test_audio_that_nobody_reads_before_the_conversation_is_not_lost() -> None:
+def test_unread_audio_before_the_conversation_does_not_count_as_lost() -> None:
     card = SoundCard(DEVICE, DEVICE, RATE)
     captured(card, 1_000)
     played(card)

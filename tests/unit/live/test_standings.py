@@ -12,7 +12,7 @@ from live_eval.types import Failure
 from tests.unit.live.test_ballot import turn
 
 
-def test_the_state_and_the_figures_follow_the_updates() -> None:
+def test_the_state_and_the_values_follow_the_updates() -> None:
     standing = Standing("a")
     assert (standing.in_words, standing.so_far, standing.turn_in_words(1)) == ("starting", "–", "…")
     standing.follow(StateChanged(State.TALKING))

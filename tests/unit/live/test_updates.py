@@ -3,7 +3,7 @@
 from live_eval.live.updates import Levels, State, StateChanged, Update, UpdateQueue, Xruns
 
 
-async def test_levels_that_nobody_reads_are_dropped_and_the_end_ends_reading() -> None:
+async def test_unread_levels_are_dropped_and_the_end_ends_reading() -> None:
     queue = UpdateQueue(most_unread=2)
     expected: list[Update] = [
         Levels(-20.0, -30.0),

@@ -42,7 +42,7 @@ def test_the_nearest_load_is_found_the_heavier_first() -> None:
     assert nearest("http", 1) is None
 
 
-def test_sessions_that_other_processes_hold_have_calibrations_of_their_own() -> None:
+def test_sessions_in_other_processes_have_separate_calibrations() -> None:
     for processes in (0, 2):
         keep(made(4, p99=1.0 + processes, processes=processes))
     two = nearest("websocket", 4, processes=2)

@@ -69,7 +69,7 @@ def test_a_run_does_not_begin_with_a_link_to_an_empty_folder(tmp_path: Path, nam
         ["2.5s/input-1.flac", "2.5s/manifest.jsonl"],
     ],
 )
-def test_a_campaign_begins_among_recordings_of_its_own_form(tmp_path: Path, made: list[str]) -> None:
+def test_a_campaign_can_begin_in_a_folder_with_its_own_recordings(tmp_path: Path, made: list[str]) -> None:
     fill(tmp_path / "inputs", made)
     check_new(tmp_path, "a campaign", made={"inputs": INPUTS})
 

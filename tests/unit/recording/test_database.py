@@ -171,7 +171,7 @@ def test_a_private_copy_has_the_holes_of_its_source(
     assert [path.name for path in tmp_path.iterdir()] == ["runs"], "no copies"
 
 
-def test_the_files_beside_a_linked_database_are_checked(run: Path) -> None:
+def test_the_files_next_to_a_linked_database_are_checked(run: Path) -> None:
     (run / SCORES_FILE).rename(run / "other.sqlite")
     (run / SCORES_FILE).symlink_to("other.sqlite")
     os.mkfifo(run / "other.sqlite-journal")

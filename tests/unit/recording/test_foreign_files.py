@@ -219,7 +219,9 @@ def test_no_more_is_read_than_was_allowed(diary: Path) -> None:
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("kind", ["link", "pipe", "broken link"])
 @pytest.mark.parametrize("name", ["file", "file.part"])
-def test_what_is_in_the_way_of_a_write_is_replaced(tmp_path: Path, diary: Path, kind: str, name: str) -> None:
+def test_a_link_at_the_target_of_a_write_is_replaced(
+    tmp_path: Path, diary: Path, kind: str, name: str
+) -> None:
     folder = tmp_path / "foreign"
     folder.mkdir()
     match kind:

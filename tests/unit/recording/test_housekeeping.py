@@ -124,7 +124,7 @@ os._exit(9)
         assert reader.state == "running", "that it died is not forgotten"
 
 
-def test_a_run_that_is_being_written_is_left_alone(run: Path) -> None:
+def test_a_run_that_is_being_written_is_not_changed(run: Path) -> None:
     leave(run)
     with RunWriter.resume(run, ended=True):
         (run / AUDIO_FOLDER / "being-written.flac.part").touch()
@@ -218,7 +218,7 @@ def test_files_of_others_stay_when_a_run_is_resumed_and_ended(run: Path) -> None
     assert files(run) == before - {f"{AUDIO_FOLDER}/{lost.name}"}
 
 
-def test_what_is_left_of_a_damaged_run_is_deleted(run: Path) -> None:
+def test_the_rest_of_a_damaged_run_is_deleted(run: Path) -> None:
     (run / RUN_FILE).unlink()
     assert remove_leftovers(run) == [], "without a database, nobody knows which audio belongs to no turn"
     assert recorded_files(run)

@@ -37,7 +37,7 @@ def without_new_keys(found: Any, former: Any) -> Any:
     return found
 
 
-def test_its_summary_is_equal_but_for_new_keys(old_run: Path) -> None:
+def test_its_summary_is_equal_except_for_new_keys(old_run: Path) -> None:
     former = json.loads((KEPT / "show.json").read_text())
     found = json.loads(output("show", "--json", str(old_run)))
     # Since then, the time to connect includes turns that failed later.
@@ -46,7 +46,7 @@ def test_its_summary_is_equal_but_for_new_keys(old_run: Path) -> None:
     assert without_new_keys(found, former) == former
 
 
-def test_its_exported_turns_are_equal_but_for_new_keys(old_run: Path) -> None:
+def test_its_exported_turns_are_equal_except_for_new_keys(old_run: Path) -> None:
     rows = [*map(json.loads, output("export", str(old_run)).splitlines())]
     former = [*map(json.loads, (KEPT / "export.jsonl").read_text().splitlines())]
     assert without_new_keys(rows, former) == former

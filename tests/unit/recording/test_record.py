@@ -111,7 +111,7 @@ def test_half_a_sample_fails_the_turn_and_keeps_the_audio_before_it() -> None:
     assert len(record.reply) == 100 * 24
 
 
-def test_what_keeps_a_turn_from_being_timed_fails_that_turn_alone() -> None:
+def test_an_error_while_timing_a_turn_fails_only_that_turn() -> None:
     whole = response((1_510, chunk(5000, 100)))
     lacks_a_stamp = replace(whole, chunks=[*whole.chunks, chunk(5000, 100)])
     record = finish(capture(lacks_a_stamp), CASE, USER, repeat=0, attempt=1)

@@ -330,7 +330,7 @@ os._exit(9)
         assert len(list((tmp_path / AUDIO_FOLDER).iterdir())) == 2
 
 
-def test_a_turn_whose_rows_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_a_turn_whose_rows_cannot_be_written_leaves_no_files(tmp_path: Path) -> None:
     with (
         RunWriter.create(tmp_path, MANIFEST) as run,
         closing(sqlite3.connect(tmp_path / RUN_FILE, isolation_level=None)) as other,

@@ -84,7 +84,7 @@ def test_a_key_in_a_linked_file_of_the_home_folder(tmp_path: Path, monkeypatch: 
     assert key.reveal() == KEY
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_an_object_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         find_key(f"file:{tmp_path}/nothing")
     with pytest.raises(UsageError, match="cannot read the key"):
@@ -191,6 +191,6 @@ def test_names_of_variables_are_taken_whether_or_not_they_are_set(monkeypatch: p
         assert key_variable(name) == name
 
 
-def test_the_recipient_of_a_key_is_its_host_alone() -> None:
+def test_the_recipient_of_a_key_is_only_its_host() -> None:
     words = recipient_in_words("OPENAI_API_KEY", "wss://user:canary4711@api.example.com/v1?key=canary4711")
     assert words == "api.example.com receives the key in OPENAI_API_KEY"

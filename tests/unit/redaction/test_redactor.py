@@ -166,7 +166,7 @@ def test_addresses_and_headers_in_settings_are_hidden_and_learned(setting: objec
 
 
 @pytest.mark.parametrize("text", ["ws://a to me@b", '"ws://a","me@b"'])
-def test_an_address_beside_another_has_no_login(text: str) -> None:
+def test_an_address_next_to_another_has_no_login(text: str) -> None:
     assert public_settings({"note": text}) == {"note": text}
 
 

@@ -72,7 +72,7 @@ def test_the_page_is_well_formed(page: Page) -> None:
     assert targets <= set(ids)
 
 
-def test_every_turn_is_there_with_what_is_known_of_it(page: Page) -> None:
+def test_every_turn_is_listed_with_its_values(page: Page) -> None:
     rows, details = page.rows(), page.details()
     assert len(rows) == len(details) == 24
     assert [row["data-status"] for row in rows].count("captured") == 17, "22, of which 5 have a badge"

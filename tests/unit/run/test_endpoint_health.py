@@ -296,7 +296,7 @@ async def test_a_session_that_was_captured_was_alive_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.NO_RESPONSE, FailureKind.STALLED])
-async def test_refusals_count_beside_a_session_that_is_open_but_mute(kind: FailureKind) -> None:
+async def test_refusals_count_during_a_session_that_is_open_but_mute(kind: FailureKind) -> None:
     endpoint = Endpoint(lambda _: False)
     gate, alive_ns = await under_load(endpoint)
     gate.report(alive_ns, Failure(kind, "no reply"), ready=True, heard_ns=S // 2)
@@ -313,7 +313,7 @@ async def test_refusals_after_the_last_sign_of_life_are_an_outage() -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.RATE_LIMITED, FailureKind.BUSY, FailureKind.AUTHENTICATION])
-async def test_an_endpoint_that_refuses_is_there(kind: FailureKind) -> None:
+async def test_an_endpoint_that_refuses_is_up(kind: FailureKind) -> None:
     endpoint = Endpoint(lambda _: False)
     for at_ns in (10, 11, 12):
         endpoint.gate.report(at_ns, REFUSED)

@@ -72,7 +72,7 @@ def test_what_the_user_asks_for_is_not_learned_away() -> None:
         ({"name": "openai", "extra": {"speed": 1.2}}, {}, 0),  # a setting that cannot make it greet
     ],
 )
-def test_what_is_known_before_the_first_session(
+def test_known_greetings_before_the_first_session(
     endpoint: dict[str, Any], turns: dict[str, Any], waits_ns: int
 ) -> None:
     config = validate({"endpoint": endpoint, "turns": turns, "judges": {"names": ()}})

@@ -35,7 +35,7 @@ def injected(cases: list[Case], history: History = History.INJECT_TEXT) -> list[
     return with_history(SPECS["openai"], history, cases).cases
 
 
-def test_own_history_changes_nothing() -> None:
+def test_own_history_has_no_effect() -> None:
     cases = dialogue("a", "b")
     assert with_history(SPECS["moshi"], History.OWN, cases) == (cases, {})
 

@@ -247,7 +247,7 @@ def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
         ({"anchor": "reply_audible+400ms"}, None),
     ],
 )
-def test_in_manual_turns_the_endpoint_hears_only_what_is_committed(
+def test_in_manual_turns_the_endpoint_hears_only_committed_audio(
     tmp_path: Path, second: dict[str, str], said: str | None
 ) -> None:
     path = tmp_path / "mine.jsonl"

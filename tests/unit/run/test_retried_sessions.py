@@ -128,14 +128,14 @@ async def test_a_slot_too_many_leaves_the_turns_to_the_other_slots(asks: dict[st
 
 
 @pytest.mark.parametrize("asks", [{}, {"retry_after_s": 4.0}])
-async def test_a_slot_refused_with_a_rate_limit_rests_while_others_are_served(asks: dict[str, Any]) -> None:
+async def test_a_slot_refused_with_a_rate_limit_pauses_while_others_are_served(asks: dict[str, Any]) -> None:
     endpoint = Endpoint(3, refusal=RATE_LIMITED, **asks)
     await endpoint.run(24)
     assert 1 <= len(endpoint.failed) <= 9
     assert 30 * S <= endpoint.clock.now_ns() <= 45 * S
 
 
-async def test_no_slot_rests_if_the_rate_limit_refuses_all_of_them() -> None:
+async def test_no_slot_pauses_if_the_rate_limit_refuses_all_of_them() -> None:
     endpoint = Endpoint(0, refusal=RATE_LIMITED)
     await endpoint.run(24)
     assert len(endpoint.failed) == 24

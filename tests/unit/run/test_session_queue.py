@@ -86,7 +86,7 @@ async def test_workers_without_a_session_wait_for_those_in_doubt() -> None:
     assert sorted(await asyncio.gather(*waiting)) == [0, 1]  # type: ignore[type-var]
 
 
-async def test_nobody_waits_any_more_once_the_endpoint_stays_away() -> None:
+async def test_waiting_ends_once_the_endpoint_is_given_up() -> None:
     queue = Queue(2)
     assert [await queue.take() for _ in range(2)] == [0, 1]
     queue.played(0, doubt_since_ns=1)

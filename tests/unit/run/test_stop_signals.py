@@ -64,7 +64,7 @@ def test_a_closed_terminal_is_ignored_where_it_was_before() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_gentle_block_goes_on(stop: StopSignals, now: Now) -> None:
+def test_a_gentle_block_continues(stop: StopSignals, now: Now) -> None:
     with stop.gently():
         send()
         assert stop.requested
@@ -86,7 +86,7 @@ def test_a_later_signal_ends_even_a_gentle_block(stop: StopSignals, now: Now, en
 
 
 @pytest.mark.asyncio
-async def test_the_first_signal_cancels_what_is_played(stop: StopSignals) -> None:
+async def test_the_first_signal_cancels_playback(stop: StopSignals) -> None:
     reached = []
     with stop.cancelling():
         send()

@@ -44,7 +44,7 @@ def test_the_batch_of_a_lost_worker_is_next_and_is_judged_once() -> None:
     assert queue.pending == 0
 
 
-def test_a_batch_that_costs_two_workers_is_given_up() -> None:
+def test_a_batch_that_loses_two_workers_fails() -> None:
     queue, tasks = queue_of("dnsmos")
     queue.next_for("one")
     assert queue.lost("one") is None

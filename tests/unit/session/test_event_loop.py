@@ -63,7 +63,7 @@ def test_modules_imported_after_the_start_are_not_visited_by_collections(
     assert [count > 0 for count in frozen] == [True, True, False]
 
 
-def test_pythons_own_collector_is_left_alone(collections: list[int]) -> None:
+def test_pythons_own_collector_is_not_changed(collections: list[int]) -> None:
     gc.enable()
     with Collector().session(lambda: False):
         pass

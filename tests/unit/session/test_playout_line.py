@@ -63,7 +63,7 @@ def test_other_events_pass_after_the_audio_before_them() -> None:
     assert list(line.passed(text, 30 * MS))[1:] == [Passed(text, 30 * MS)]
 
 
-def test_16_bit_audio_stays_whole() -> None:
+def test_16_bit_audio_stays_aligned() -> None:
     line = PlayoutLine()
     codec = Codec(CodecName.PCM16, 16_000)
     assert times(line.passed(sound(40, codec), 0)) == [(0, 640)]

@@ -282,7 +282,7 @@ async def test_a_refused_connection_is_a_failure_with_its_delay() -> None:
     assert heard == []
 
 
-async def test_a_defect_of_a_dialect_is_a_failure_that_keeps_what_came() -> None:
+async def test_a_defect_of_a_dialect_is_a_failure_that_keeps_received_audio() -> None:
     async def nonsense(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
         await clock.sleep_until(1_500 * MS)
@@ -420,7 +420,7 @@ class Attentive(ToyDialect):
         return super().closed(code, reason, at_ns)
 
 
-async def test_nothing_is_asked_of_a_dialect_after_the_end() -> None:
+async def test_a_dialect_is_not_called_after_the_end() -> None:
     async def ends(peer: MemoryPeer, clock: FakeClock, heard: Heard) -> None:
         peer.send("ready")
         await clock.sleep_until(635 * MS)

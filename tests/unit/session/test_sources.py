@@ -247,7 +247,7 @@ def test_an_event_long_after_the_last_packet_announces_a_reply_without_audio() -
     assert "r1" in record.failure.message
 
 
-def test_a_response_that_never_sounds_is_an_empty_reply() -> None:
+def test_a_response_that_is_never_audible_is_an_empty_reply() -> None:
     turn = on_track()
     turn.user_done(0)
     turn.on_event(ResponseStarted("r1"), 900 * MS)
@@ -275,7 +275,7 @@ def test_a_text_reply_needs_no_track() -> None:
     assert is_over(turn, 1_400 * MS)
 
 
-def test_an_interruption_cuts_what_is_heard() -> None:
+def test_an_interruption_truncates_the_heard_audio() -> None:
     turn = on_track()
     turn.on_event(PlaybackStarted("r1"), 1_000 * MS)
     packets(turn, 1_000, 2_000)
@@ -376,7 +376,7 @@ def test_a_stream_that_reports_an_interruption_is_heard_until_its_last_sound() -
     assert record.reason == "the endpoint stopped it"
 
 
-def test_a_reply_that_goes_on_after_a_stop_is_the_answer() -> None:
+def test_a_reply_that_continues_after_a_stop_is_the_answer() -> None:
     turn = in_stream()
     stream(turn, 2_000, 3_100, loud=True)
     turn.on_event(StreamInterrupted(), 3_100 * MS)
@@ -539,7 +539,7 @@ def test_an_endpoint_without_any_packet_fails_as_no_rtp() -> None:
     assert turn.failure.kind is FailureKind.NO_RTP
 
 
-def test_a_turn_over_an_earlier_reply_that_goes_on_is_unanswered() -> None:
+def test_a_turn_over_an_earlier_reply_that_continues_is_unanswered() -> None:
     """All packets belong to the interrupted reply."""
     turn = in_stream(track=True)
     assert is_over(turn, 7_100 * MS, 7_100 * MS)

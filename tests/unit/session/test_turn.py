@@ -81,7 +81,7 @@ def test_a_turn_is_not_over_while_the_user_speaks() -> None:
     assert not is_over(turn, 9 * S)
 
 
-def test_a_whole_text_replaces_its_pieces() -> None:
+def test_a_complete_text_replaces_its_fragments() -> None:
     turn = state()
     feed(turn, (1, ReplyText("r1", "Helo")), (2, ReplyText("r1", "Hello.", final=True)))
     feed(turn, (3, ReplyText("r1", "And")), (4, ReplyText("r1", "And more.", final=True)))
@@ -159,7 +159,7 @@ def test_after_a_greeting_the_answer_is_awaited(told: bool) -> None:
     assert turn.failure is None
 
 
-def test_a_greeting_alone_is_not_an_answer() -> None:
+def test_a_greeting_is_not_an_answer() -> None:
     turn = state()
     feed(turn, (0.1, ResponseStarted("hi")), (0.2, audio("hi")), (0.4, done("hi")))
     turn.user_speaks(1 * S, 2 * S)

@@ -20,7 +20,7 @@ def test_non_finite_numbers_become_null() -> None:
     assert json_text([float("nan"), float("inf"), 1.5]) == "[null,null,1.5]"
 
 
-def test_a_file_name_that_is_no_unicode_is_shown() -> None:
+def test_a_file_name_that_is_not_unicode_is_shown() -> None:
     name = os.fsdecode(b"bad\xff")
     assert orjson.loads(json_text({"runs": [{"name": name, "path": Path(name)}]})) == {
         "runs": [{"name": "bad?", "path": "bad?"}]

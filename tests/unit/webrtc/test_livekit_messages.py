@@ -35,13 +35,13 @@ def test_a_packet_has_its_sender() -> None:
     assert from_json(text, rtc.SignalRequest, models.DataPacket) == packet
 
 
-def test_a_description_has_a_type_of_its_own() -> None:
+def test_a_description_has_a_separate_type() -> None:
     rtc = load_protocol().rtc
     offer = with_member(rtc.SignalRequest, "offer", {"type": "offer", "sdp": "v=0", "id": 3})
     assert (offer.offer.type, offer.offer.sdp, offer.offer.id) == ("offer", "v=0", 3)
 
 
-def test_content_that_is_no_object() -> None:
+def test_content_that_is_not_an_object() -> None:
     rtc = load_protocol().rtc
     assert as_json(rtc.SignalResponse(refresh_token="secret")) is None
     assert as_json(rtc.SignalResponse(pong=1)) is None
@@ -49,7 +49,7 @@ def test_content_that_is_no_object() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"type": "pirouette"}', '{"type": "leave", "steps": 3}', "{", "{}", "[]"])
-def test_json_that_is_no_message(text: str) -> None:
+def test_json_that_is_not_a_message(text: str) -> None:
     with pytest.raises(ValueError, match=r"pirouette|steps|unexpected|expected a JSON object"):
         from_json(text, load_protocol().rtc.SignalRequest)
 

@@ -72,7 +72,7 @@ async def test_a_reply_packet_keeps_its_bytes_and_reports_when_it_is_sent() -> N
     assert await sending == clock.now_ns()
 
 
-async def test_a_packet_nobody_waits_for_is_still_sent() -> None:
+async def test_a_packet_without_a_waiter_is_still_sent() -> None:
     track = ReplyTrack(FakeClock())
     sending = asyncio.ensure_future(track.say(b"opus", 0))
     await asyncio.sleep(0)

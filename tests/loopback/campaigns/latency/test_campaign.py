@@ -121,7 +121,7 @@ def speak_on(manifest: Path, ms: int) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_every_point_is_an_ordinary_run(endpoint: str, manifest: Path, tmp_path: Path) -> None:
+async def test_every_condition_is_an_ordinary_run(endpoint: str, manifest: Path, tmp_path: Path) -> None:
     observer = Silent()
     folder = tmp_path / "campaign"
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
@@ -298,7 +298,7 @@ async def test_an_endpoint_that_sends_only_silence_has_no_audible_reply(
 
 
 @pytest.mark.parametrize(("bound", "status"), [("< 60s", 0), ("< 5ms", 4)])
-def test_the_command_prints_figures_and_checks_assertions(
+def test_the_command_prints_metrics_and_checks_assertions(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, status: int
 ) -> None:
     monkeypatch.setattr("live_eval.campaigns.latency.summary.available", lambda: "no recogniser in this test")
@@ -420,7 +420,7 @@ class Impatient(Silent):
 
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_campaign_stopped_between_points_resumes(
+async def test_a_campaign_stopped_between_conditions_resumes(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     settings = await asyncio.to_thread(config, f"{endpoint}?reply_ms=100", manifest)
@@ -507,7 +507,7 @@ def test_inputs_cut_from_a_benchmark_keep_its_licence(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_point_with_missing_turns_is_not_finished(
+async def test_a_condition_with_missing_turns_is_not_finished(
     endpoint: str, manifest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgetful(*args: Any, **kwargs: Any) -> RunOutcome:

@@ -154,7 +154,7 @@ async def hold(google: Google, mode: TurnMode = TurnMode.SERVER_VAD) -> TurnCapt
 
 @pytest.mark.parametrize("early", [False, True], ids=["in time", "too early"])
 @pytest.mark.parametrize("mode", [TurnMode.SERVER_VAD, TurnMode.MANUAL])
-async def test_nothing_of_the_user_is_lost_and_the_turn_is_captured(early: bool, mode: TurnMode) -> None:
+async def test_all_user_audio_arrives_and_the_turn_is_captured(early: bool, mode: TurnMode) -> None:
     google = Google(early=early)
     capture = await hold(google, mode)
     assert capture.failure is None

@@ -174,7 +174,7 @@ async def test_a_server_without_http_2(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @needs_sdk
-async def test_a_port_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_port_without_a_listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving_bedrock(tmp_path, lambda: echo) as bedrock:
         to = dial(bedrock, monkeypatch)
     with pytest.raises(ConnectError) as caught:

@@ -202,7 +202,7 @@ async def test_reply_packets_are_not_buffered() -> None:
         assert len(await packets(transport, 1)) == 1  # a jitter buffer would wait for four
 
 
-async def test_without_a_channel_the_track_alone_connects() -> None:
+async def test_without_a_channel_only_the_track_connects() -> None:
     peer = Peer()
     async with connected(peer, Signalling(SdpBody.SDP, SdpBody.SDP)) as transport:
         await speak(transport, tone(2))

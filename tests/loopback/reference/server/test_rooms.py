@@ -102,7 +102,7 @@ async def test_a_token_must_be_signed_with_the_secret(tmp_path: Path) -> None:
         assert SECRET not in record.failure.message
 
 
-async def test_validate_tells_why_a_token_is_refused() -> None:
+async def test_validate_reports_why_a_token_is_refused() -> None:
     async with reference(token=SECRET) as address, aiohttp.ClientSession() as http:
         good = signed_token()
         for query, status in (({"access_token": good}, 200), ({"access_token": f"{good}x"}, 401), ({}, 401)):

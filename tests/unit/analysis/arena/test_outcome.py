@@ -167,7 +167,7 @@ def votes_file(path: Path, *rows: str, heading: str = "case_id,first,second,winn
     return path
 
 
-def test_people_rate_with_the_judge_or_alone(runs: list[Path], tmp_path: Path) -> None:
+def test_people_rate_with_or_without_the_judge(runs: list[Path], tmp_path: Path) -> None:
     rows = [
         row
         for script in range(SCRIPTS)

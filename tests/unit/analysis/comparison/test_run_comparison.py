@@ -146,7 +146,7 @@ def test_scripts_with_equal_differences_have_a_verdict_without_an_interval(
 
 
 @pytest.mark.parametrize(("far", "close"), [(8.0, True), (1.0, False)])
-def test_a_difference_that_d_z_does_not_bear_out_is_a_close_call(far: float, close: bool) -> None:
+def test_a_difference_that_d_z_does_not_support_is_a_close_call(far: float, close: bool) -> None:
     values = {(f"s{script}/t", 0): 0.0 for script in range(8)}
     # All differences have the same sign, so no sign flip is as extreme; one outlier makes them non-normal.
     moved = dict(zip(values, (1.0, 1.1, 0.9, 1.2, 0.8, 1.3, 0.7, far), strict=True))

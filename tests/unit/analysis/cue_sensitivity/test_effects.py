@@ -131,7 +131,7 @@ def in_two_sources(replies: Sequence[Reply]) -> list[Reply]:
     return [replace(reply, source=source) for reply in replies for source in ("synthesis", "human")]
 
 
-def test_an_endpoint_that_hears_the_source_alone_does_not_hear_the_style() -> None:
+def test_an_endpoint_that_hears_only_the_source_does_not_hear_the_style() -> None:
     replies = in_two_sources(replies_of(8, repeats=2))
     effect = measured(replies, lambda reply: float(reply.script_id) + 5.0 * (reply.source == "human"))
     assert (effect.estimate.value, effect.p) == (0, 1)
@@ -180,7 +180,7 @@ def test_the_permutation_test_approximates_the_exact_one() -> None:
     assert effect.p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / PERMUTATIONS))
 
 
-def test_an_endpoint_that_replies_by_voice_alone_has_no_effect_size() -> None:
+def test_an_endpoint_that_replies_only_by_voice_has_no_effect_size() -> None:
     effect = measured(replies_of(10), lambda reply: float(VARIANTS.index(reply.variant)))
     assert effect.estimate.value is None
     assert effect.estimate.reason == "undefined: replies do not depend on the words"

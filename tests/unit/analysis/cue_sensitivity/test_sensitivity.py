@@ -196,7 +196,7 @@ def by_voice(case: Case) -> str:
     return {"target": "hush now", "neutral": "plain words here", "alternative": "wow great"}[case.variant]
 
 
-def test_a_run_of_replies_by_voice_alone_is_noted(tmp_path: Path) -> None:
+def test_a_run_of_replies_only_by_voice_is_noted(tmp_path: Path) -> None:
     path = a_run(tmp_path / "run", by_voice)
     told = CliRunner().invoke(cli, ["cue-sensitivity", str(path), "--words"])
     assert told.exit_code == 0, told.output
@@ -211,7 +211,7 @@ def test_a_run_of_replies_by_voice_alone_is_noted(tmp_path: Path) -> None:
     assert overall["p"] < 0.001
 
 
-def test_a_component_that_follows_the_voice_alone_counts(tmp_path: Path) -> None:
+def test_a_component_that_follows_only_the_voice_counts(tmp_path: Path) -> None:
     # The words depend only on the script, the pitch only on the style.
     path = a_run(tmp_path / "run", lambda case: f"hush {case.script_id}", pitch=lambda case: by_voice(case))
     with RunReader.open(path) as run:

@@ -109,7 +109,7 @@ def test_an_assertion_holds_if_the_value_satisfies_the_bound() -> None:
     assert not check("voice_to_voice.max < 1.15s")
 
 
-def test_a_result_is_printed_with_the_figure_its_interval_and_its_error_bar() -> None:
+def test_a_result_is_printed_with_its_value_interval_and_error_bar() -> None:
     assert check("voice_to_voice.p50 < 1s").in_words == (
         "voice_to_voice.p50 < 1s: holds: voice_to_voice.p50 is 880.0 ms "
         "(95 % interval 860.0 to 901.5, n 40, error bar 0.4 ms)"
@@ -125,7 +125,7 @@ def test_an_assertion_on_a_withheld_value_fails() -> None:
         assert "has no value (n 40, error bar 0.4 ms, cannot be checked: fewer than 150" in result.in_words
 
 
-def test_why_a_figure_has_no_interval_does_not_look_like_the_reason_of_the_verdict() -> None:
+def test_the_reason_for_a_missing_interval_differs_from_the_reason_of_the_verdict() -> None:
     few = Estimate(880.0, 7, 7, reason="fewer than 8 turns")
     assert check("first_byte.p50 < 9s", p50=few).reason == "no interval: fewer than 8 turns"
 

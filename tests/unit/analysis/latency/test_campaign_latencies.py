@@ -90,7 +90,7 @@ def test_turns_without_a_latency_are_counted_by_reason() -> None:
     assert campaign_latency("start_delay", turns).measured.missing["no intended start"] == 4
 
 
-def test_a_turn_that_failed_after_it_was_connected_counts_in_connect_alone() -> None:
+def test_a_turn_that_failed_after_connecting_counts_only_in_connect() -> None:
     def failed(number: int, kind: FailureKind, **marks: object) -> TurnRecord:
         plan = TurnPlan(first_byte_ms=None, failure=Failure(kind, "no"))
         return with_trace(spoken_turn(a_case(number), plan), **marks)

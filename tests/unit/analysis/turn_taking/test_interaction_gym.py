@@ -25,7 +25,7 @@ def test_latency_scores_are_those_of_the_sources_table(latency_ms: float, score:
     assert interaction_gym.latency_score(latency_ms) == pytest.approx(score, abs=5e-4)
 
 
-def test_a_very_late_reply_scores_almost_nothing() -> None:
+def test_a_very_late_reply_scores_almost_zero() -> None:
     assert interaction_gym.latency_score(1e9) == pytest.approx(0, abs=1e-20)
 
 

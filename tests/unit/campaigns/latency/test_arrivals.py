@@ -20,7 +20,7 @@ def test_constant_arrivals_do_not_drift() -> None:
     assert next(itertools.islice(starts, 30_000, None)) == 10_000 * 1_000_000_000
 
 
-def test_poisson_gaps_are_exponential_and_depend_on_the_seed_alone() -> None:
+def test_poisson_gaps_are_exponential_and_depend_only_on_the_seed() -> None:
     def gaps(seed: int) -> NDArray[np.float64]:
         starts = Arrivals.parse("poisson:4").starts(seed)
         assert starts is not None

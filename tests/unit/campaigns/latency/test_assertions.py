@@ -26,7 +26,7 @@ def condition(name: str, role: str = "sweep", *, lag_ms: float = 0.9, **changes:
     )
 
 
-def test_an_assertion_is_checked_at_every_point_of_the_sweep() -> None:
+def test_an_assertion_is_checked_in_every_condition_of_the_sweep() -> None:
     points = [
         condition("c1"),
         condition("start", "sentinel", p95=Estimate(9000.0, 40, 40)),

@@ -79,7 +79,7 @@ def test_runs_are_folders_in_the_campaign(campaign: Path, run: str) -> None:
         read_campaign_file(campaign)
 
 
-def test_many_points_with_one_run_are_refused(campaign: Path) -> None:
+def test_many_conditions_with_one_run_are_refused(campaign: Path) -> None:
     path = campaign / "campaign.json"
     facts = json.loads(path.read_text())
     facts["points"] *= 2
@@ -88,7 +88,7 @@ def test_many_points_with_one_run_are_refused(campaign: Path) -> None:
         read_campaign(campaign)
 
 
-def test_a_campaign_has_a_limited_number_of_points(campaign: Path) -> None:
+def test_a_campaign_has_a_limited_number_of_conditions(campaign: Path) -> None:
     path = campaign / "campaign.json"
     facts = json.loads(path.read_text())
     facts["points"] = [facts["points"][0] | {"run": f"c{number}"} for number in range(1_001)]
@@ -122,7 +122,9 @@ def test_a_page_replaces_a_pipe(campaign: Path, name: str) -> None:
     ("name", "value"),
     [("concurrency", "x"), ("turn_detection", 7), ("input_s", "x"), ("name", []), ("role", {})],
 )
-def test_a_point_with_a_value_of_another_type_is_refused(campaign: Path, name: str, value: object) -> None:
+def test_a_condition_with_a_value_of_another_type_is_refused(
+    campaign: Path, name: str, value: object
+) -> None:
     path = campaign / "campaign.json"
     facts = json.loads(path.read_text())
     facts["points"][0][name] = value

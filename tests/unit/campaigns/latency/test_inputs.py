@@ -54,7 +54,7 @@ def test_unreadable_recordings_are_excluded(tmp_path: Path) -> None:
         write_inputs([absent], 0.5, tmp_path / "none")
 
 
-def test_the_sentinel_is_silence_a_noise_floor_and_a_known_clip(tmp_path: Path) -> None:
+def test_the_drift_check_is_silence_a_noise_floor_and_a_known_clip(tmp_path: Path) -> None:
     (only,) = load(write_sentinel(tmp_path)).cases
     audio = read_audio(only.audio_path).audio
     pcm, rate_hz = audio.int16(), audio.rate_hz

@@ -11,7 +11,7 @@ def names(plan: CampaignPlan) -> list[str]:
     return [f"{step.point.name}{'/2' * step.half}" for step in steps_of(plan)]
 
 
-def test_a_long_single_point_has_the_sentinel_between_its_halves() -> None:
+def test_a_long_single_condition_has_a_drift_check_between_its_halves() -> None:
     halved = ["sentinel-start", "c4/2", "sentinel-middle", "c4", "sentinel-end"]
     assert names(CampaignPlan(concurrency=(4,), turns=32)) == halved
     assert names(CampaignPlan(concurrency=(4,), turns=320, sessions=(SessionKind.WARM,))) == halved

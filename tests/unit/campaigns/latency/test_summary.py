@@ -55,7 +55,7 @@ def test_without_captured_turns_there_are_no_stamps_and_process_deaths_are_noted
     write_campaign_page(summary)
 
 
-def test_outages_are_noted_by_point(tmp_path: Path) -> None:
+def test_outages_are_noted_by_condition(tmp_path: Path) -> None:
     outages = [{"since_wall_ns": 1, "seconds": 19.2, "over": True, "reason": "refused"}]
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), turns_at(TIMES[:1]))], outages=outages)
     (note,) = campaign_summary(read_campaign(folder), words=False).notes
@@ -157,7 +157,7 @@ def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
     assert valid(campaign_summary(read_campaign(empty)))["definitions"] == []
 
 
-def test_a_run_with_turns_of_every_sort_has_figures(run_folder: Path, tmp_path: Path) -> None:
+def test_a_run_with_every_kind_of_turn_has_metrics(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "campaign").mkdir()
     shutil.copytree(run_folder, tmp_path / "campaign" / "c1")
     facts = {"schema": 1, "points": [point("c1")], "complete": True}
@@ -197,7 +197,7 @@ def odd_turn(kind: str) -> TurnRecord:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["silence", "ten minutes", "full duplex", "early", "nothing"])
-def test_odd_answers_have_figures_or_reasons(kind: str, tmp_path: Path) -> None:
+def test_unusual_replies_have_values_or_reasons(kind: str, tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [odd_turn(kind)])])
     (figures,) = valid(campaign_summary(read_campaign(folder), words=False))["points"]
     for name, latency in figures["latencies"].items():
@@ -232,7 +232,7 @@ def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
         campaign_summary(read_campaign(folder))
 
 
-def test_drift_is_the_paired_difference_from_the_first_sentinel() -> None:
+def test_drift_is_the_paired_difference_from_the_first_drift_check() -> None:
     start = turns_at(TIMES)
     end = turns_at(later(TIMES, 100))
     difference = drift_check("end", end, start).metrics["first_byte"].difference

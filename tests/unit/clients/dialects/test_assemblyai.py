@@ -125,7 +125,7 @@ def test_a_frame_is_base64_and_the_session_is_ended_before_closing() -> None:
 # -- Replies -------------------------------------------------------------------------------------------
 
 
-def test_a_reply_has_audio_words_and_the_whole_text() -> None:
+def test_a_reply_has_audio_fragments_and_the_complete_text() -> None:
     endpoint = Endpoint()
     assert endpoint.say("reply.started", reply_id="r1") == [ResponseStarted("r1")]
     assert endpoint.audio() == [ReplyAudio("r1", PIECE, PCM)]

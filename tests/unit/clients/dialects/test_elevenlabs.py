@@ -303,7 +303,7 @@ def test_limits_of_a_conversation_are_named(code: int, reason: str) -> None:
     assert (closed.kind, closed.fatal) == (FailureKind.SESSION_EXPIRED, True)
 
 
-def test_an_error_is_fatal_unless_the_agent_goes_on() -> None:
+def test_an_error_is_fatal_unless_the_agent_continues() -> None:
     error = {"code": 1002, "error_type": "llm_timeout", "message": "too slow"}
     endpoint = Endpoint()
     endpoint.say("error", error)

@@ -357,7 +357,7 @@ def test_a_session_that_cannot_be_resumed_has_expired() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["newHandle", "new_handle"])
-def test_the_log_holds_no_handle_no_key_and_no_audio(spelling: str) -> None:
+def test_the_log_contains_no_handle_no_key_and_no_audio(spelling: str) -> None:
     endpoint = Endpoint()
     update = {"sessionResumptionUpdate": {spelling: "hush-hush-1", "resumable": True}}
     assert "hush-hush-1" not in json.dumps(endpoint.dialect.redact(json.dumps(update)))

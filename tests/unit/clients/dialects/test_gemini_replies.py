@@ -83,7 +83,7 @@ def test_with_a_status_a_turn_ends_only_when_the_model_is_idle(status: str) -> N
     assert done.status is ResponseStatus.COMPLETED
 
 
-def test_an_unspecified_status_says_nothing() -> None:
+def test_an_unspecified_status_is_ignored() -> None:
     endpoint = Endpoint()
     endpoint.audio()
     unspecified = "INTERACTION_STATUS_UNSPECIFIED"

@@ -184,7 +184,7 @@ def test_a_reply_has_as_many_sentences_as_come_before_its_end() -> None:
     assert endpoint.assistant("Hello?", "s3")[0] == ResponseStarted("reply_2")
 
 
-def test_audio_may_come_before_its_words() -> None:
+def test_audio_may_arrive_before_its_text() -> None:
     endpoint = Endpoint()
     assert endpoint.audio() == [
         ResponseStarted("reply_1"),
@@ -361,5 +361,5 @@ def logged() -> Iterator[tuple[str | bytes, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("message", "body"), list(logged()))
-def test_the_log_holds_no_audio_and_no_key(message: str | bytes, body: dict[str, Any]) -> None:
+def test_the_log_contains_no_audio_and_no_key(message: str | bytes, body: dict[str, Any]) -> None:
     assert Endpoint().dialect.redact(message) == body

@@ -79,7 +79,7 @@ def test_dial() -> None:
     assert list(signalling.ice_servers) == ["stun:h:1"]
 
 
-def test_a_secret_signs_a_token_for_a_room_of_its_own() -> None:
+def test_a_secret_signs_a_token_for_a_separate_room() -> None:
     one, other = (dialect(key=Secret(KEY), key_id="APIkey") for _ in range(2))
     found = claims(one)
     assert found["iss"] == "APIkey"

@@ -51,7 +51,7 @@ def say(server: Moshi, message: bytes | str, at_ns: int = 0) -> list[Output]:
 # -- What is asked for ---------------------------------------------------------------------------------
 
 
-def test_the_url_holds_the_servers_settings() -> None:
+def test_the_url_contains_the_servers_settings() -> None:
     extra = {"text_temperature": 0.7, "text_topk": 25, "voice_prompt": "NATF2.pt"}
     dial = dialect("wss://moshi.example/", extra=extra, key=Secret(KEY)).dial()
     assert dial.url == (
@@ -216,5 +216,5 @@ def test_the_end_is_not_reported_after_finishing() -> None:
         ("text", {"raw": "text", "characters": 4}),
     ],
 )
-def test_the_log_holds_no_audio_and_no_key(message: bytes | str, logged: dict[str, Any]) -> None:
+def test_the_log_contains_no_audio_and_no_key(message: bytes | str, logged: dict[str, Any]) -> None:
     assert dialect(key=Secret(KEY)).redact(message) == logged

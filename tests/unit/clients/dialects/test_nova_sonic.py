@@ -132,7 +132,7 @@ def test_a_complete_reply_is_interrupted_while_it_is_played() -> None:
     assert not any(isinstance(output, ResponseDone) for output in outputs)
 
 
-def test_an_interruption_after_the_playback_stops_nothing() -> None:
+def test_an_interruption_after_the_playback_has_no_effect() -> None:
     endpoint = Endpoint()
     endpoint.planned("Noon.")
     endpoint.audio()

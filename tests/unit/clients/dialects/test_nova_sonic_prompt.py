@@ -53,7 +53,7 @@ def test_the_first_content_is_a_system_prompt_even_without_instructions() -> Non
     assert texts(NovaPrompt(settings())) == [("SYSTEM", ["You are a friendly assistant."])]
 
 
-def test_a_later_session_has_the_conversation_and_a_name_of_its_own() -> None:
+def test_a_later_session_has_the_conversation_and_another_name() -> None:
     prompt = NovaPrompt(settings(instructions="Be brief."))
     prompt.begin()
     for role, text in (("USER", "Hi."), ("ASSISTANT", "Hello,"), ("ASSISTANT", "you."), ("USER", "x" * 600)):

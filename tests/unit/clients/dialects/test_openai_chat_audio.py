@@ -142,7 +142,7 @@ def test_text_is_requested_without_audio_and_extra_is_merged() -> None:
     assert [message["role"] for message in endpoint.request["messages"]] == ["user"]
 
 
-def test_wav_can_be_requested_for_servers_that_know_nothing_else() -> None:
+def test_wav_can_be_requested_for_servers_that_support_only_wav() -> None:
     assert Endpoint(extra={"audio": {"format": "wav"}}).request["audio"] == {"format": "wav"}
 
 
@@ -374,5 +374,5 @@ def logged() -> Iterator[tuple[str | bytes, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(("message", "body"), list(logged()))
-def test_the_log_holds_no_audio_and_no_key(message: str | bytes, body: dict[str, Any]) -> None:
+def test_the_log_contains_no_audio_and_no_key(message: str | bytes, body: dict[str, Any]) -> None:
     assert Endpoint().dialect.redact(message) == body

@@ -196,7 +196,7 @@ def test_finishing_waits_no_longer_than_two_seconds() -> None:
     assert endpoint.dialect.timer("farewell", 2_000 * MS) == (Close(),)
 
 
-def test_the_log_holds_no_key_and_no_audio() -> None:
+def test_the_log_contains_no_key_and_no_audio() -> None:
     dialect = Endpoint().dialect
     said = {"type": "session.output_audio.delta", "delta": pybase64.b64encode_as_string(bytes(960))}
     assert dialect.redact(json.dumps(said)) == {"type": said["type"], "delta": {"bytes": 960}}
@@ -297,7 +297,7 @@ async def test_a_reply_is_found_by_its_energy_and_timed() -> None:
     assert endpoint.heard[-1]["type"] == "session.close"
 
 
-async def test_sounds_while_the_user_speaks_are_cut_off_and_the_answer_follows() -> None:
+async def test_audio_while_the_user_speaks_is_cut_off_and_the_answer_follows() -> None:
     capture = await hold(FullDuplex([(20, 30), (65, 90)]))
     assert capture.failure is None
     first, second = capture.wire

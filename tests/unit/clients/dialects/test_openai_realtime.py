@@ -432,7 +432,7 @@ def test_an_event_named_like_the_key_does_not_reveal_it() -> None:
     assert Endpoint().say(f"session.{KEY}") == [UnknownEvent("session.***")]
 
 
-def test_the_log_holds_sizes_and_no_secrets() -> None:
+def test_the_log_contains_sizes_and_no_secrets() -> None:
     dialect = Endpoint(
         extra={"tools": [{"type": "mcp", "authorization": "t0", "headers": {"X": "t0"}}]}
     ).dialect

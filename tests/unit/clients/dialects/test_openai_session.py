@@ -64,7 +64,7 @@ def test_the_session_with_everything() -> None:
     }
 
 
-def test_the_session_with_nothing() -> None:
+def test_the_session_without_settings() -> None:
     assert session_of() == {
         "type": "realtime",
         "output_modalities": ["audio"],

@@ -132,7 +132,7 @@ def test_anything_else_is_malformed(data: bytes) -> None:
         (b"\xff" * 11, "ends inside the number at byte 0"),
     ],
 )
-def test_what_is_wrong_is_named(data: bytes, told: str) -> None:
+def test_invalid_fields_are_reported(data: bytes, told: str) -> None:
     with pytest.raises(MalformedError, match=told):
         read_frame(data)
 

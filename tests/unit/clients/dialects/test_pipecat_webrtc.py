@@ -171,7 +171,7 @@ def test_an_error_does_not_reveal_the_key() -> None:
     )
 
 
-def test_the_log_holds_no_audio() -> None:
+def test_the_log_contains_no_audio() -> None:
     said = {"label": "rtvi-ai", "type": "bot-tts-audio", "data": {"audio": "AAAA", "sample_rate": 24000}}
     assert ready().redact(json.dumps(said))["data"]["audio"] == {"bytes": 3}
     assert ready().redact("ping") == {"raw": "ping", "characters": 4}

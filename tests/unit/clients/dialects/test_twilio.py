@@ -205,7 +205,7 @@ def test_settings_that_a_phone_line_does_not_have(settings: dict[str, Any], word
         dialect(**settings)
 
 
-def test_only_a_webhook_is_told_the_numbers() -> None:
+def test_only_a_webhook_receives_the_numbers() -> None:
     extra = {"from": "+15550100009"}
     with pytest.raises(UsageError, match=r"endpoint\.extra\.from: needs a webhook"):
         Twilio(EndpointSettings(base_url="ws://h/media-stream", extra=extra))

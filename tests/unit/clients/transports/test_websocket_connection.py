@@ -215,7 +215,7 @@ async def test_a_frame_that_is_a_whole_message_never_reaches_the_library() -> No
     assert protocol.parsed == 0
 
 
-async def test_the_library_gives_back_what_is_simple_once_it_has_what_is_not() -> None:
+async def test_simple_frames_bypass_the_library_again_after_complex_ones() -> None:
     connection, protocol, _ = await opened()
     simple = on_the_wire(Opcode.TEXT, b"simple", True, False)
     ping = on_the_wire(Opcode.PING, b"?", True, False)
@@ -226,7 +226,7 @@ async def test_the_library_gives_back_what_is_simple_once_it_has_what_is_not() -
     assert protocol.parsed == len(ping) + len(fragments)
 
 
-async def test_nothing_is_read_while_too_much_waits_to_be_taken() -> None:
+async def test_reading_pauses_while_too_many_arrivals_are_queued() -> None:
     connection, _, wire = await opened()
     message = on_the_wire(Opcode.TEXT, b"x" * 65_000, True, False)
     sent = 0

@@ -212,7 +212,7 @@ def test_a_changed_list_of_a_copy_is_noted(tmp_path: Path, name: str, file: str,
 
 
 @pytest.mark.parametrize("name", [name for name, spec in BENCHMARKS.items() if spec.by_hand])
-def test_add_tells_what_to_download_by_hand(name: str) -> None:
+def test_add_explains_what_to_download_by_hand(name: str) -> None:
     spec = BENCHMARKS[name]
     found = CliRunner().invoke(command, ["add", name, "--noncommercial"])
     assert isinstance(found.exception, UsageError)

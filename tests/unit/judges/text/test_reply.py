@@ -307,16 +307,16 @@ def test_another_language_is_detected(text: str, language: str) -> None:
         *("B", "Oh, amazing!", "Bless you!", "Haha, nice.", "…", "42", "Ciao!", "So, I… so."),
     ],
 )
-def test_a_word_or_two_tells_no_language(text: str) -> None:
+def test_one_or_two_words_do_not_identify_a_language(text: str) -> None:
     assert other_language(text, "en") is None
 
 
-def test_a_language_that_nobody_can_tell_is_never_other() -> None:
+def test_an_unidentifiable_language_never_counts_as_other() -> None:
     assert other_language("Good morning, how are you today?", "tlh") is None
 
 
 @pytest.mark.parametrize("pair", [("da", "no"), ("id", "ms"), ("no", "nn")])
-def test_languages_written_alike_are_not_told_apart(pair: tuple[str, str]) -> None:
+def test_similarly_spelled_languages_are_not_distinguished(pair: tuple[str, str]) -> None:
     texts = {
         "da": "Det er jeg ked af at høre. Vil du tale om det?",
         "id": "Saya turut prihatin. Apakah kamu ingin membicarakannya?",
@@ -348,7 +348,7 @@ def test_no_real_text_is_a_refusal_or_foreign() -> None:
         ("Das tut mir wirklich leid, mein Lieber.", "the reply is in another language (de, expected en)"),
     ],
 )
-def test_what_is_no_reply_is_unscored_with_its_reason(text: str, reason: str) -> None:
+def test_an_unrateable_reply_is_unscored_with_its_reason(text: str, reason: str) -> None:
     verdict = unreadable(replace(ordinary_turn(), reply_text=text))
     assert verdict is not None
     assert verdict.reason == reason

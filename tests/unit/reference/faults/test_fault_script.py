@@ -81,7 +81,7 @@ def test_any_text_is_a_script_or_a_usage_error(text: str) -> None:
     assert parse_faults(str(script)) == script
 
 
-def test_every_fault_can_be_written_by_name_alone() -> None:
+def test_every_fault_can_be_written_with_only_its_name() -> None:
     for name in FaultName:
         (fault,) = parse_faults(name.value)
         assert fault.name is name

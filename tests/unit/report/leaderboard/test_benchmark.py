@@ -68,7 +68,7 @@ def test_runs_are_above_the_published_rows(run: Path) -> None:
     assert latency.title == "Latency, ms"
 
 
-def test_other_boards_have_nothing_about_the_paper_of_echomind(run: Path) -> None:
+def test_other_boards_do_not_mention_echominds_paper(run: Path) -> None:
     board = build_benchmark_board([run], "voicebench")
     assert board.run_columns[-1] == "special conditions"
     assert board.runs[0].cells[-1] == "none recorded"

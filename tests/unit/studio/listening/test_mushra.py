@@ -79,7 +79,7 @@ def rate_all(
     return trials
 
 
-def test_a_trial_holds_every_system_in_random_order(
+def test_a_trial_contains_every_system_in_random_order(
     desk: TrialDesk, clock: FakeClock, file: VoteFile
 ) -> None:
     trials = rate_all(desk, clock, file, "Ann")
