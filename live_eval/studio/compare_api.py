@@ -68,7 +68,7 @@ def _comparison(paths: tuple[Path, ...], common: bool, _stamps: tuple[Stamp, ...
         compared = compare_runs(runs, common=common, remedy=_REMEDY)
     except UsageError as error:
         first, *others = runs
-        settings = [settings_that_differ(first.manifest, other.manifest) for other in others]
+        settings = [settings_that_differ(first, other) for other in others]
         return {
             "refused": str(error),
             "licences": licences_of(run.manifest for run in runs),

@@ -300,7 +300,7 @@ def _compare(
     cases = part_of(first.manifest, "data").get("cases")
     return RunComparison(
         other=other.name,
-        settings=tuple(settings_that_differ(first.manifest, other.manifest)),
+        settings=tuple(settings_that_differ(first, other)),
         differences=differences,
         without_flagged=unflagged,
         flagged_first=len(flagged[0]),

@@ -1,4 +1,4 @@
-"""Compare the settings in run manifests: endpoint, prompt, impairment, concurrency."""
+"""Compare the settings of runs: endpoint, prompt, impairment, concurrency, judges."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from live_eval.analysis.comparison.series import ComparedRun
 from live_eval.analysis.run_conditions import conditions_of
 from live_eval.recording import part_of
 from live_eval.types import History
@@ -31,15 +32,28 @@ _NO_SETTING = frozenset({"title", "comparable", "verified", "instructions"})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting that differs between two runs: of the endpoint, the prompt, the impairment or concurrency."""
+    """A difference between two runs: of the endpoint, the prompt, the impairment, concurrency or a judge."""
 
     name: str
     first: str
     other: str
 
 
-def settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Setting]:
-    """Yield the endpoint settings, impairment, concurrency and prompt that differ between two manifests."""
+def settings_that_differ(first: ComparedRun, other: ComparedRun) -> Iterator[Setting]:
+    """Yield the settings of two runs that differ, with their judges' versions and models."""
+    yield from _run_settings_that_differ(first.manifest, other.manifest)
+    if first.unread_scores or other.unread_scores:
+        return
+    judges = [{judge.name: judge.in_words for judge in run.judges} for run in (first, other)]
+    if not all(judges):  # one of the runs has not been scored
+        judges = [{"judges": ", ".join(each)} for each in judges]
+    for name in dict.fromkeys((*judges[0], *judges[1])):
+        values = [each.get(name, "") for each in judges]
+        if values[0] != values[1]:
+            yield Setting(name if name == "judges" else f"judge.{name}", *values)
+
+
+def _run_settings_that_differ(first: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Setting]:
     settings_of = [dict(_settings(manifest)) for manifest in (first, other)]
     for name in dict.fromkeys((*settings_of[0], *settings_of[1])):
         values = [settings.get(name, "") for settings in settings_of]
@@ -80,7 +94,10 @@ def prompts_alone_differ(manifests: Sequence[Mapping[str, Any]]) -> bool:
     endpoint is not, because each run starts its own endpoint.
     """
     for one, other in combinations(manifests, 2):
-        if not {setting.name for setting in settings_that_differ(one, other)} <= {"prompt", _CONCURRENCY}:
+        if not {setting.name for setting in _run_settings_that_differ(one, other)} <= {
+            "prompt",
+            _CONCURRENCY,
+        }:
             return False
     return len({_prompt_hash(manifest) for manifest in manifests}) > 1
 

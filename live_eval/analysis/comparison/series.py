@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from live_eval.analysis.comparison.boundaries import SpeechEnd, speech_ends
 from live_eval.analysis.summary.latencies import LATENCY_TITLES, has_uncertain_start
 from live_eval.analysis.summary.observations import Observation, TurnKey, read_observations
-from live_eval.analysis.summary.score_table import ScoreColumn, ScoreTable, run_scores
+from live_eval.analysis.summary.score_table import JudgeFacts, ScoreColumn, ScoreTable, run_scores
 from live_eval.analysis.summary.vocal_sounds import (
     VOCAL_SOUND_TITLES,
     has_vocal_sound,
@@ -79,6 +79,7 @@ class ComparedRun:
         timing_version: Version of the latency definitions; None if there are several.
         flagged: Captured turns whose lag exceeds the bound.
         speech_ends: End of the user's speech in each turn.
+        judges: The judges that judged turns.
         unread_scores: Reason why the scores cannot be read; empty if they were read.
         session_starts: Wall time at which the user's recording began in each session, in ns since 1970.
     """
@@ -95,6 +96,7 @@ class ComparedRun:
     flagged: frozenset[TurnKey] = frozenset()
     speech_ends: Mapping[TurnKey, SpeechEnd] = field(default_factory=dict)
     session_starts: Mapping[TurnKey, int] = field(default_factory=dict)
+    judges: tuple[JudgeFacts, ...] = ()
     unread_scores: str = ""
 
 
@@ -139,6 +141,7 @@ def compared_run(run: RunReader, name: str, turns: Sequence[Observation], table:
             for turn in turns
             if turn.speech_start_wall_ns is not None and turn.turn_index == 0
         },
+        judges=table.judges,
         unread_scores=table.unread,
     )
 

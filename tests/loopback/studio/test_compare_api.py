@@ -99,7 +99,7 @@ async def test_runs_of_different_cases_are_refused_without_an_error(apart: Path)
         assert "cannot compare a and b: " in answer["refused"]
         assert answer["refused"].endswith('; "Compare common cases" compares the 1 common turn')
         assert [(each["other"], list(each["differs"])) for each in answer["comparisons"]] == [
-            ("b", ["endpoint.name"])
+            ("b", ["endpoint.name", "judges"])
         ]
         found = await asked(browser, "/api/compare", "ab", common="1")
         assert found.get("first") == "a", found

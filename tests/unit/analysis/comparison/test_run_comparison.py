@@ -15,8 +15,10 @@ from click.testing import CliRunner
 from live_eval.analysis.comparison.difference import Verdict, difference_of
 from live_eval.analysis.comparison.prompts import prompt_sensitivity
 from live_eval.analysis.comparison.run_comparison import check_same_measure, compare_runs
+from live_eval.analysis.comparison.run_settings import Setting
 from live_eval.analysis.comparison.series import ComparedRun, Series, find_series, read_runs
 from live_eval.analysis.statistics.paired import holm
+from live_eval.analysis.summary.score_table import JudgeFacts
 from live_eval.cli import cli
 from live_eval.errors import UsageError
 from live_eval.recording import RunWriter
@@ -255,6 +257,17 @@ def test_different_versions_endings_and_missing_metrics_are_noted() -> None:
     assert "--retime" in compare_runs([first, retimed]).comparisons[0].notes[0]
     with pytest.raises(UsageError, match="at least two"):
         compare_runs([first])
+
+
+def test_judges_whose_version_or_model_differs_are_settings_that_differ() -> None:
+    ves = JudgeFacts("ves", "1", ())
+    first = made_run("a", {"x": drawn(1)}, judges=(ves, JudgeFacts("rubric", "2", ("one",))))
+    other = made_run("b", {"x": drawn(2)}, judges=(ves, JudgeFacts("rubric", "2", ("two",))))
+    [[found]] = [each.settings for each in compare_runs([first, other]).comparisons]
+    assert found == Setting("judge.rubric", "rubric by one, version 2", "rubric by two, version 2")
+    [[none]] = [each.settings for each in compare_runs([first, replace(other, judges=())]).comparisons]
+    assert none == Setting("judges", "ves, rubric", "")
+    assert not compare_runs([first, replace(other, unread_scores="damaged")]).comparisons[0].settings
 
 
 def test_sessions_of_simultaneous_runs_that_began_apart_are_noted() -> None:
