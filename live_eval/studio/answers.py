@@ -20,6 +20,7 @@ __all__ = ["BusyError", "NotFoundError", "answer", "as_file", "explain_errors", 
 
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_OWN_PAGE = "X-Live-Eval-Page"  # sent by api.js
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _log = logging.getLogger(__name__)
 
@@ -68,10 +69,15 @@ def _in_unicode(value: Any) -> Any:
 
 
 def refusal(request: web.Request, status: int, kind: str, message: str) -> web.Response:
-    """Return an error response: JSON for the API, plain text for other paths."""
+    """Return an error response: JSON for the API, plain text for other paths.
+
+    The studio's own pages get the status 200, unless the studio has failed, because browsers print other
+    statuses to the console, where they would look like bugs.
+    """
     if request.path.startswith("/api/"):
         body = json_text({"error": {"kind": kind, "message": message}})
-        return web.Response(status=status, text=body, content_type="application/json")
+        expected = status < 500 and _OWN_PAGE in request.headers
+        return web.Response(status=200 if expected else status, text=body, content_type="application/json")
     return web.Response(status=status, text=f"{SECRETS.text(message)}\n")
 
 

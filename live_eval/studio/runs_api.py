@@ -172,10 +172,7 @@ def _paper_of(folder: Path, run_id: str, _stamp: Stamp) -> dict[str, Any]:
 async def _key(request: web.Request) -> web.Response:
     def key() -> dict[str, Any]:
         folder = request.app[LIBRARY].find(request.match_info["run"], "run").path
-        try:
-            return _key_values(folder, stamp_of(folder))
-        except StoreError as error:  # an HTTP error would only be printed to the browser's console
-            return {"problem": str(error)}
+        return _key_values(folder, stamp_of(folder))
 
     return await answer(key, within=request.app[_SUMMARIES])
 

@@ -95,20 +95,14 @@ async def _choices(request: web.Request) -> web.Response:
 
 
 async def _command(request: web.Request) -> web.Response:
-    """Return the command equivalent to a page's settings, and the time in its folder's name; run nothing.
-
-    If the settings are invalid, as while a user is typing, ``problem`` is the reason.
-    """
+    """Return the command equivalent to a page's settings, and the time in its folder's name; run nothing."""
     given = await _body(request)
     library, settings = request.app[LIBRARY], request.app[TALK]
 
     def command() -> dict[str, Any]:
         began = datetime.now(UTC).strftime(_TIME)
-        try:
-            run = StartedRun(*_prepared({**given, "began": began}, library, settings))
-        except UsageError as error:  # an HTTP error would also be printed to the browser's console
-            return {"command": None, "began": None, "problem": str(error)}
-        return {"command": run.command, "began": began, "problem": None}
+        run = StartedRun(*_prepared({**given, "began": began}, library, settings))
+        return {"command": run.command, "began": began}
 
     return await answer(command)
 

@@ -1,5 +1,7 @@
 // Requests to the studio's JSON API.
 
+const OWN_PAGE = { "X-Live-Eval-Page": "1" }; // see live_eval.studio.answers
+
 /** An error from the studio, or a missing response. For `kind`, see live_eval.studio.answers, or "unreachable". */
 export class StudioError extends Error {
   constructor(kind, message) {
@@ -45,16 +47,16 @@ export async function post(address, body, { signal } = {}) {
   });
 }
 
-async function send(address, options) {
+async function send(address, { headers = {}, ...options }) {
   let response;
   try {
-    response = await fetch(address, options);
+    response = await fetch(address, { headers: { ...headers, ...OWN_PAGE }, ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new StudioError("unreachable", "The studio does not respond. Is live-eval studio running?");
   }
   const answer = await response.json().catch(() => null);
-  if (response.ok && answer !== null) return answer;
+  if (response.ok && answer !== null && !answer.error) return answer;
   const { kind, message } = answer?.error ?? {
     kind: "http",
     message: `${response.status} ${response.statusText}`,

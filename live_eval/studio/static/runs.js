@@ -156,7 +156,7 @@ class RunList {
     for (const run of sorts ? this.runs : runs) {
       const kept = this.keys.get(run.id);
       if (run.kind !== "run" || run.problem || run.state === "running" || !run.turns || kept?.turns === run.turns) continue;
-      const key = await read(path("api", "runs", run.id, "key"), { signal: this.signal }).catch(() => null);
+      const key = await read(path("api", "runs", run.id, "key"), { signal: this.signal }).catch(({ message }) => ({ problem: message }));
       if (this.signal.aborted) return;
       this.keys.set(run.id, { turns: run.turns, key });
       this.drawKey(run);

@@ -156,13 +156,11 @@ class Form {
     this.copying.disabled = true;
     fill(this.copied);
     this.typing = setTimeout(async () => {
-      const { command, began, problem: invalid } = await post("/api/start/command", this.settings()).catch((error) => ({
-        problem: error.message,
-      }));
+      const { command, began, error } = await post("/api/start/command", this.settings()).catch((error) => ({ error }));
       if (number !== this.newest) return;
       this.began = began;
       fill(this.command, command);
-      fill(this.failure, invalid && problem({ message: invalid }));
+      fill(this.failure, error && problem(error));
       this.copying.disabled = !command;
     }, TYPING_MS);
   }
