@@ -86,5 +86,5 @@ def no_secrets_of_other_tests() -> Iterator[None]:
 def echomind_demo() -> Path:
     """The EchoMind demonstration data beside the project."""
     if not (ECHOMIND_DEMO / "data_synthesis").is_dir():
-        pytest.skip("the EchoMind demonstration data is not beside the project")
+        pytest.skip("the EchoMind demonstration data is not next to the project")
     return ECHOMIND_DEMO

@@ -102,7 +102,7 @@ def test_a_reply_continues_when_the_page_no_longer_plays_it(page: Page) -> None:
     assert found[-1][1] == 331
 
 
-def test_a_noise_and_a_failed_turn_are_not_waited_for(page: Page) -> None:
+def test_a_noise_and_a_failed_turn_are_not_awaited(page: Page) -> None:
     noise = [{"blocks": 100}, {"blocks": 50, "user": -20}, {"blocks": 200}]
     assert states(page, *noise) == []
     failed = [*SPEECH, {"blocks": 50}, {"fail": True, "blocks": 1}]

@@ -310,7 +310,7 @@ async def test_close(family: Family, tmp_path: Path) -> None:
 
 
 @each()
-async def test_a_silent_reply_is_no_response(family: Family, tmp_path: Path) -> None:
+async def test_a_silent_reply_is_not_a_response(family: Family, tmp_path: Path) -> None:
     limits = SessionLimits(reply_s=0.5, silence_s=0.4)
     async with endpoint(tmp_path, faults=parse_faults("silent")) as served:
         record = await hold(served, family, limits=limits)

@@ -422,7 +422,7 @@ async def test_a_chat_server_answers_with_the_conversation_and_instructions() ->
         ]
 
 
-async def test_a_chat_server_that_fails_fails_the_response_without_telling_the_key() -> None:
+async def test_a_failing_chat_server_fails_the_response_without_revealing_the_key() -> None:
     async with chat_server(status=401) as (chat_url, _):
         replier = await asyncio.to_thread(ChatReplier, chat_url, "tiny", Secret("sk-secret"))
         cascade = CascadeResponder(replier, None, hears_words=False)

@@ -60,7 +60,7 @@ def test_a_late_chunk_is_a_stall_and_shifts_what_follows() -> None:
     assert playout.stall_ns.tolist() == [30 * MS]
 
 
-def test_a_jitter_buffer_takes_the_stall_away() -> None:
+def test_a_jitter_buffer_removes_the_stall() -> None:
     playout = play(response((100, 40), (170, 40)), jitter_buffer_ns=40 * MS)
     assert playout.start_ns.tolist() == [140 * MS, 180 * MS]
     assert len(playout.stall_ns) == 0

@@ -386,5 +386,5 @@ async def test_the_command_serves_until_it_is_terminated() -> None:
         ["noise=3dB", "--to", "http://x"],
     ],
 )
-def test_arguments_of_the_command_that_contradict_each_other_are_refused(arguments: list[str]) -> None:
+def test_contradictory_arguments_of_the_command_are_refused(arguments: list[str]) -> None:
     assert CliRunner().invoke(cli, ["impair", *arguments]).exit_code != 0

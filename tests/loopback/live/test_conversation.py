@@ -107,7 +107,7 @@ async def test_a_turn_is_shown_and_stored(tmp_path: Path, utterance: Speech) -> 
     assert 0 < tail_ns <= 310 * MS
 
 
-async def test_an_endpoint_that_is_launched_is_shown_as_such(
+async def test_a_launched_endpoint_is_shown_as_launched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loading its models takes seconds, and the user must be told what they are waiting for."""

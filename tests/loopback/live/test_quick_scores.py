@@ -158,7 +158,7 @@ def test_the_scoring_process_ends_when_its_parent_is_killed_even_if_a_judge_hang
 
 
 @pytest.mark.slow
-async def test_a_judge_whose_budget_is_spent_says_so(run: Path) -> None:
+async def test_a_judge_reports_a_spent_budget(run: Path) -> None:
     llm = LlmOptions(base_url="http://127.0.0.1:9/v1", max_calls=0)
     scorer = QuickScorer(["rubric"], JudgeOptions(llm=llm))
     (spent,) = await scored(scorer, run)

@@ -174,7 +174,7 @@ async def test_turns_are_equal_and_the_key_is_sent_only_through_the_pipe(
     assert not [*holders()]
 
 
-async def test_a_killed_process_costs_its_sessions_which_are_tried_again(
+async def test_sessions_of_a_killed_process_are_retried(
     endpoint: str, manifest: Path, tmp_path: Path
 ) -> None:
     def kill() -> None:

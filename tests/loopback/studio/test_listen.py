@@ -276,7 +276,7 @@ async def test_the_trial_after_a_vote_belongs_to_the_same_browser(
     assert keys[0] == keys[1] != OWNER
 
 
-async def test_a_link_is_no_listening_test(tmp_path: Path) -> None:
+async def test_a_link_is_not_a_listening_test(tmp_path: Path) -> None:
     def write() -> None:
         write_listened_run(tmp_path / "runs" / "amber", hz=220)
         (tmp_path / "runs" / "listening").mkdir()

@@ -28,7 +28,7 @@ def counts(logic: int, numbers: int, *, items: int = 10) -> dict[str, CategoryCo
         (5, 3, AudioPathVerdict.UNCLEAR),
     ],
 )
-def test_40_items_tell_a_broken_audio_path_from_a_weak_model(
+def test_40_items_distinguish_a_broken_audio_path_from_a_weak_model(
     logic: int, numbers: int, verdict: AudioPathVerdict
 ) -> None:
     assert check_audio_path(counts(logic, numbers)).verdict is verdict
@@ -53,7 +53,7 @@ def test_the_chance_is_that_of_independent_guesses() -> None:
 
 
 @pytest.mark.slow
-def test_an_endpoint_that_guesses_is_rarely_said_to_hear() -> None:
+def test_an_endpoint_that_guesses_rarely_counts_as_hearing() -> None:
     drawn = random.Random(2)
     wrong = 0
     for _ in range(2_000):
@@ -78,7 +78,7 @@ def test_the_json() -> None:
     assert (found["verdict"], found["items"], found["correct"]) == ("hears", 40, 100.0)
 
 
-def test_replies_without_a_readable_answer_are_no_guesses() -> None:
+def test_replies_without_a_readable_answer_are_not_guesses() -> None:
     for unreadable, verdict in ((5, AudioPathVerdict.DOES_NOT_HEAR), (6, AudioPathVerdict.UNCLEAR)):
         found = {name: replace(count, unreadable=unreadable) for name, count in counts(0, 0).items()}
         assert check_audio_path(found).verdict is verdict

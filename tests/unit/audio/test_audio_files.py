@@ -254,7 +254,7 @@ class TestTooLong:
         soundfile.write(path, tone(seconds=1), RATE_HZ)
         assert read_audio(path, max_s=1).audio.duration_ns == 1_000_000_000
 
-    def test_a_header_that_states_too_much_is_not_believed(self, tmp_path: Path) -> None:
+    def test_a_header_with_too_large_a_length_is_ignored(self, tmp_path: Path) -> None:
         path = tmp_path / "a.wav"
         path.write_bytes(wav_bytes(tone_pcm := float_to_int16(tone()).tobytes(), stated=4_000_000))
         assert read_audio(path, max_s=1).audio.int16().tobytes() == tone_pcm

@@ -24,7 +24,7 @@ def test_a_stream_is_resampled_like_a_recording(to_hz: int) -> None:
     assert np.sqrt(np.mean(error**2)) < 0.005 * np.sqrt(np.mean(expected[middle].astype(float) ** 2))
 
 
-def test_no_image_of_what_the_lower_rate_lacks() -> None:
+def test_no_images_above_the_lower_rates_band() -> None:
     pcm = (16_000 * np.sin(2 * np.pi * 6_000 * np.arange(16_000) / 16_000)).astype(np.int16)
     found = StreamResampler(16_000, 8_000).resample(pcm).astype(float)[800:]
     assert np.abs(found).max() < 40  # -52 dB

@@ -55,7 +55,7 @@ def test_the_json_output_follows_its_schema(tmp_path: Path, monkeypatch: pytest.
         assert printed["errors_ms"]["first_byte"] == {"bias": 1.0, "p50": 1.0, "p99": 1.0}
 
 
-def test_a_calibration_that_cannot_be_kept_is_printed_all_the_same(
+def test_a_calibration_that_cannot_be_stored_is_still_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "no folder" / "calibrations.json"

@@ -40,7 +40,7 @@ def test_an_estimate_needs_no_key_and_starts_nothing() -> None:
     assert not Path("recordings").exists()
 
 
-def test_an_unknown_price_is_said_and_json_has_the_same_values() -> None:
+def test_an_unknown_price_is_reported_and_json_has_the_same_values() -> None:
     done = run("openai", "--estimate", "--judges", "none")
     assert "unknown: the price of the model is unknown (--price)" in done.stdout
     as_json = json.loads(run("openai", "--estimate", "--judges", "none", "--json").stdout)

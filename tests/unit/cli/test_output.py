@@ -81,7 +81,7 @@ def test_old_names_of_flags_still_do(run_folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base_url", ["ws://u:SECRET#@HOST", "ws://u:SECRET@[bad", "ftp://u:SECRET@HOST/v1"])
-def test_a_base_url_that_is_none_is_named_without_its_login(
+def test_an_invalid_base_url_is_reported_without_its_login(
     base_url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
@@ -152,7 +152,7 @@ def test_an_early_interrupt_has_the_status_of_an_interrupt(monkeypatch: pytest.M
         (KeyboardInterrupt(), 130, "Interrupted. To continue"),
     ],
 )
-def test_a_run_that_stops_says_how_to_continue(
+def test_a_stopped_run_explains_how_to_continue(
     stop: BaseException, status: int | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -174,7 +174,7 @@ def test_standard_output_that_is_closed_is_one_line(run_folder: Path) -> None:
     assert done.returncode == 2
 
 
-def test_a_reader_that_has_read_enough_is_no_error(run_folder: Path) -> None:
+def test_a_reader_that_closes_early_is_not_an_error(run_folder: Path) -> None:
     done = shell("| true", "show", str(run_folder))
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -89,7 +89,7 @@ def test_a_run_is_resumed_with_a_new_key_even_if_it_stored_the_old_one() -> None
     before, now = manifest("quiet-4711"), manifest("quiet-4712")
     assert "quiet" not in json.dumps([before, now])
     check_same(before, now)
-    # As an earlier version kept it.
+    # As stored by an earlier version.
     before["config"]["endpoint"]["extra"] = {"tools": [{"headers": {"X-Key": "quiet-4711"}}]}
     check_same(before, now)
     before["config"]["endpoint"]["base_url"] = "ws://elsewhere/v1"

@@ -81,7 +81,7 @@ def test_the_rest_of_a_damaged_run_is_listed_and_deleted(died: Path) -> None:
     assert not died.exists()
 
 
-def test_a_folder_of_other_audio_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_of_other_audio_is_not_a_run(tmp_path: Path) -> None:
     (tmp_path / "mine" / "audio").mkdir(parents=True)
     (tmp_path / "mine" / "audio" / "a.flac").touch()
     assert json.loads(runs("list", tmp_path, "--json").stdout)["folders"] == []

@@ -86,7 +86,7 @@ def test_what_acts_on_this_machine_is_to_be_given_again(config: dict[str, Any], 
     assert asked(config)[:2] == wanted
 
 
-def test_a_key_and_a_host_are_asked_for_together() -> None:
+def test_a_key_and_a_host_are_required_together() -> None:
     config = asking(llm_base_url=HERE, llm_key_variable=VARIABLE)
     assert asked(config) == ["--llm-key-variable", VARIABLE, "--trust-host", "127.0.0.1:8000"]
     given = {"judges": {"llm_key_variable": VARIABLE}}

@@ -76,7 +76,7 @@ def test_workers_are_shared_by_processors() -> None:
     assert worker_shares(0, (A, B)) == {"a": 0, "b": 0}
 
 
-def test_places_are_taken_in_turns() -> None:
+def test_slots_are_taken_in_turn() -> None:
     assert round_robin({A: 1, B: 2}) == [A, B, B]
     assert round_robin({A: 0, B: 0}) == []
 

@@ -87,7 +87,7 @@ async def test_a_refusal_and_a_missing_worker_let_the_others_be_calibrated_again
 
 
 @pytest.mark.parametrize(("sessions", "processors"), [(5, 2), (99, 0)])
-async def test_a_run_does_not_begin_where_no_node_is_left(sessions: int, processors: int) -> None:
+async def test_a_run_does_not_begin_without_a_node(sessions: int, processors: int) -> None:
     nodes = Nodes({A: sessions, B: sessions}, {A: processors, B: processors})
     spread = WorkerSpread((A, B), sessions=20, wanted=2)
     with pytest.raises(LiveEvalError, match="all nodes of the cluster are excluded"):

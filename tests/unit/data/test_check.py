@@ -334,7 +334,7 @@ class TestQuestions:
         [told] = found["questions_unread"]["reasoning"]
         assert "reasoning.json, line 1, column 2: invalid JSON" in told
 
-    def test_an_unaskable_question_keeps_its_type_in_the_counts(self, tmp_path: Path, add: Add) -> None:
+    def test_an_unusable_question_keeps_its_type_in_the_counts(self, tmp_path: Path, add: Add) -> None:
         path = self.data(tmp_path, add, {"options_text": None}, {"answer": "E"}, {"question": None})
         assert check(load(path)).question_types()["understanding"]["gender"] == 3
 

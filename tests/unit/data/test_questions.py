@@ -240,7 +240,7 @@ def test_the_paper_has_eight_types_and_ten() -> None:
 
 
 @pytest.mark.echomind
-@pytest.mark.skipif(not DEMO.is_dir(), reason="EchoMind's demonstration data is not beside the project")
+@pytest.mark.skipif(not DEMO.is_dir(), reason="EchoMind's demonstration data is not next to the project")
 def test_every_question_of_the_demonstration_can_be_asked() -> None:
     data = load(DEMO)
     cases = [*data.of(Task.UNDERSTANDING), *data.of(Task.REASONING)]

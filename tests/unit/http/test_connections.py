@@ -104,7 +104,7 @@ async def test_the_longest_idle_connection_is_displaced_not_an_older_active_one(
     watch.cancel()
 
 
-async def test_a_client_that_leaves_before_it_is_answered_is_no_fault() -> None:
+async def test_a_client_that_leaves_before_it_is_answered_is_not_an_error() -> None:
     async def gone(_: Any) -> web.Response:
         raise ConnectionResetError("Cannot write to closing transport")
 

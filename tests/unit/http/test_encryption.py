@@ -35,7 +35,7 @@ def sha256(der: bytes) -> str:
     return hashlib.sha256(der).digest().hex(":").upper()
 
 
-def test_a_certificate_is_made_and_its_fingerprint_is_what_browsers_show() -> None:
+def test_a_certificate_is_created_with_the_fingerprint_that_browsers_show() -> None:
     made = self_signed("192.168.1.5", "localhost")
     assert made.made_here
     assert sha256(presented(made.context, "localhost")) == made.fingerprint

@@ -20,7 +20,7 @@ def test_loopback_hosts_are_recognised(host: str, expected: bool) -> None:
     ("host", "expected"),
     [("0.0.0.0", True), ("::", True), ("", True), ("127.0.0.1", False), ("a.example", False)],
 )
-def test_hosts_that_stand_for_all_addresses_are_recognised(host: str, expected: bool) -> None:
+def test_wildcard_hosts_are_recognised(host: str, expected: bool) -> None:
     assert is_any(host) is expected
 
 

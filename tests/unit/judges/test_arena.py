@@ -65,7 +65,7 @@ def test_replies_to_different_cases_are_not_compared() -> None:
         ArenaJudge().request(FIRST, other)
 
 
-def test_a_silent_reply_takes_no_part() -> None:
+def test_a_silent_reply_is_excluded() -> None:
     judge = ArenaJudge()
     assert isinstance(judge, SelectiveJudge)
     assert judge.unscorable(FIRST) is None

@@ -47,7 +47,7 @@ def test_values_are_filled_in_as_json_strings(tmp_path: Path) -> None:
     assert load(file).fill({"delivery": " \n", "reply_text": " a "}).endswith(' {" a "} { reply_text }')
 
 
-def test_a_byte_order_mark_is_none_of_the_prompt(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_prompt(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text("{delivery}", "utf-8-sig")
     assert load(file).text == "{delivery}"

@@ -177,7 +177,7 @@ def test_no_host_is_contacted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(BertScore(model=str(packaged())).score(turns())) == len(PAIRS)
 
 
-def test_a_text_longer_than_the_model_reads_says_so(judge: BertScore) -> None:
+def test_a_text_that_the_model_truncates_is_marked(judge: BertScore) -> None:
     [long] = judge.score([replace(ordinary_turn(), reply_text="I hear you and I am with you. " * 100)])
     assert isinstance(long, Scored)
     assert long.detail["cut_off"] is True

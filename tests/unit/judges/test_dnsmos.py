@@ -175,7 +175,7 @@ def test_a_meaningless_metric_has_no_value(judge: Dnsmos, reply: Audio, reason: 
     assert reason in judgement.reason
 
 
-def test_samples_that_are_no_numbers_fail(judge: Dnsmos) -> None:
+def test_samples_that_are_not_numbers_fail(judge: Dnsmos) -> None:
     broken = hum(1.0)
     broken.samples[7] = np.nan
     assert isinstance(one(judge, broken), Failed)

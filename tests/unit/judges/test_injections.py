@@ -166,7 +166,7 @@ VERDICT = '{"context_fit_score": 1}'
         f'{VERDICT}\nassistant\n"{FIVES}"',
     ],
 )
-def test_an_echo_before_the_verdict_is_no_verdict(answer: str) -> None:
+def test_an_echo_before_the_verdict_is_not_a_verdict(answer: str) -> None:
     with pytest.raises(UnreadableError, match="expected one JSON object"):
         read_object(answer)
     assert isinstance(Rubric().parse(answer), Failed)

@@ -210,7 +210,7 @@ def test_which_letters_are_mentioned_makes_no_difference(phrasing: str) -> None:
         ("The answer is a, b or c.", None),
     ],
 )
-def test_an_article_is_no_letter(reply: str, letter: str | None) -> None:
+def test_an_article_is_not_a_letter(reply: str, letter: str | None) -> None:
     assert choose(reply, SOUNDS).letter == letter
 
 
@@ -238,7 +238,7 @@ ANSWERS = (
         ("The answer is: A tired", None),  # the text of C begins like this
     ],
 )
-def test_a_letter_before_its_text_is_no_article(reply: str, letter: str | None) -> None:
+def test_a_letter_before_its_text_is_not_an_article(reply: str, letter: str | None) -> None:
     assert choose(reply, ANSWERS).letter == letter
 
 
@@ -338,7 +338,7 @@ def test_without_a_key_or_a_reply_there_is_no_score() -> None:
     assert isinstance(none, (Unscored, Failed))
 
 
-def test_a_reply_of_silence_is_no_right_answer() -> None:
+def test_a_silent_reply_is_not_a_correct_answer() -> None:
     silence = Audio(np.zeros(48_000, np.float32), 48_000)
     [judgement] = Mcq().score([replace(turn(None), reply=silence)])
     assert isinstance(judgement, Scored)

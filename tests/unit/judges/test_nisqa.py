@@ -26,7 +26,9 @@ from tests.support.extras import needs
 
 WEIGHTS = Path(__file__).resolve().parents[3].parent / "shared" / "weights" / "nisqa.tar"
 pytestmark = [needs("torchmetrics", extra="torch"), needs("librosa", extra="torch")]
-needs_weights = pytest.mark.skipif(not WEIGHTS.is_file(), reason="NISQA's weights are not beside the project")
+needs_weights = pytest.mark.skipif(
+    not WEIGHTS.is_file(), reason="NISQA's weights are not next to the project"
+)
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def test_a_glide_has_its_slope_and_its_range(st_s: float, detector: Any) -> None
     assert found.pitch_end_st == pytest.approx(0.928 * st_s, abs=0.2)
 
 
-def test_phrases_decline_each_for_itself(detector: Any) -> None:
+def test_each_phrase_declines_by_itself(detector: Any) -> None:
     phrases = [piece for _ in range(3) for piece in (voice(1.2, glide(220, -5)), silence(0.4))]
     found = measured(sound(silence(0.2), *phrases), detector)
     assert found.declination_st_s == pytest.approx(-5, abs=0.1)
@@ -231,7 +231,7 @@ def test_the_closure_of_a_consonant_is_no_pause(detector: Any) -> None:
     assert found.speech_s == pytest.approx(1.15, abs=0.03)
 
 
-def test_a_click_is_no_speech(detector: Any) -> None:
+def test_a_click_does_not_count_as_speech(detector: Any) -> None:
     click = noise(0.01, 0.2)
     found = measured(sound(click, silence(0.5), voice(1.0, 150), silence(0.5), click, silence(0.2)), detector)
     assert found.pause_percent == 0
@@ -341,7 +341,7 @@ def test_steps_are_the_reply_less_the_speaker(judge: Prosody) -> None:
     assert judgement.detail["speaker"]["pause_percent"] == pytest.approx(20, abs=1)
 
 
-def test_a_background_of_the_speakers_leaves_out_its_steps(judge: Prosody) -> None:
+def test_a_background_mix_omits_its_steps(judge: Prosody) -> None:
     reply = sound(silence(0.3), voice(1.0, 150), silence(0.3))
     values = scored(judge, turn(reply, sound(voice(1.0, 200) + noise(1.0, 0.05)))).values
     assert not {"level_step", "rate_step", "pauses_step"} & set(values)

@@ -77,7 +77,7 @@ def test_four_ratings_are_read_with_their_reasons() -> None:
 
 @pytest.mark.parametrize("score", [0, 6, 4.5, "4", "4/5", True, None])
 @pytest.mark.parametrize("place", range(4))
-def test_one_rating_that_is_none_spoils_all(score: object, place: int) -> None:
+def test_one_invalid_rating_invalidates_all(score: object, place: int) -> None:
     scores: list[object] = [4, 4, 4, 4]
     scores[place] = score
     judgement = Rubric().parse(answer(*scores))

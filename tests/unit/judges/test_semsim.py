@@ -158,7 +158,7 @@ def test_no_host_is_contacted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(SemSim().score([turn("Hello.", "Hello there.")])[0], Scored)
 
 
-def test_a_text_longer_than_the_model_reads_says_so(judge: SemSim) -> None:
+def test_a_text_that_the_model_truncates_is_marked(judge: SemSim) -> None:
     short, long = judge.score([turn("I hear you.", "Hello."), turn("I hear you. " * 100, "Hello.")])
     assert isinstance(short, Scored)
     assert isinstance(long, Scored)

@@ -68,7 +68,7 @@ def test_a_neutral_speaker_is_described_too() -> None:
 
 
 @pytest.mark.slow
-def test_no_more_of_a_long_reply_goes_than_two_minutes() -> None:
+def test_at_most_two_minutes_of_a_long_reply_are_sent() -> None:
     _, what, sound = parts(replace(ordinary_turn(), reply=speechlike(130.0, 8_000)))
     assert what["text"] == "The reply (its first 120 of 130 seconds):"
     assert len(heard(sound)) == 120 * 16_000

@@ -34,7 +34,7 @@ def test_only_messages_of_c_libraries_are_discarded(capfd: pytest.CaptureFixture
     ]
 
 
-def test_messages_of_c_arrive_again_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_c_are_restored_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OSError, match="gone"), no_c_messages():
         raise OSError("gone")
     say_in_c("still here")

@@ -56,7 +56,7 @@ def test_a_user_without_a_reply_is_not_an_echo(reply: NDArray[np.float32], user:
 
 
 @pytest.mark.parametrize(("said", "replied"), [(11_000, 0), (10_000, 6_000), (6_000, 8_000), (25_000, 8_000)])
-def test_a_chance_correlation_of_two_voices_is_no_echo(
+def test_a_chance_correlation_of_two_voices_is_not_an_echo(
     reply: NDArray[np.float32], user: NDArray[np.float32], said: int, replied: int
 ) -> None:
     microphone, heard = user[said : said + 2 * SECOND], reply[replied : replied + 3 * SECOND]
@@ -68,7 +68,7 @@ def test_an_inaudible_echo_is_ignored(reply: NDArray[np.float32]) -> None:
 
 
 @pytest.mark.parametrize("begin", [0, 8_000, 16_000])
-def test_a_similar_voice_that_pauses_while_the_reply_speaks_is_no_echo(
+def test_a_similar_voice_that_pauses_while_the_reply_speaks_is_not_an_echo(
     reply: NDArray[np.float32], begin: int
 ) -> None:
     heard = reply[begin : begin + 3 * SECOND]

@@ -189,7 +189,7 @@ async def test_a_turn_that_changes_while_it_is_scored_is_stored_and_scored_again
     assert stored.trace.barge_in_ns == 800 * MS
 
 
-async def test_scores_are_awaited_unless_they_are_abandoned(recorded: Recorded) -> None:
+async def test_scores_are_awaited_unless_abandoned(recorded: Recorded) -> None:
     async def work(recorder: LiveRecorder) -> None:
         recorder.record(turn(), no_messages, 0)
         recorder.abandon_scores()

@@ -41,7 +41,7 @@ def test_the_latencies_of_a_turn_are_durations_with_its_lag_as_error_bar() -> No
     assert repr(turn) == "<turn 'question' recorded in run>"
 
 
-def test_a_latency_that_a_turn_does_not_have_says_why() -> None:
+def test_a_missing_latency_of_a_turn_has_a_reason() -> None:
     turn = Result(spoken_turn(CASE, TurnPlan(endpointing_ms=None)), Path("run"))
     assert not turn.endpointing < ms(10_000)
     assert repr(turn.endpointing) == "missing (the endpoint did not report that speech stopped)"
@@ -73,7 +73,7 @@ def test_turns_are_a_sequence() -> None:
     assert repr(played) == "<2 turns recorded in run>"
 
 
-async def test_playing_inside_a_running_event_loop_is_refused_with_the_way_out(tmp_path: Path) -> None:
+async def test_playing_inside_a_running_event_loop_is_refused_with_advice(tmp_path: Path) -> None:
     tester = EndpointTester(
         endpoint="reference",
         base_url="ws://127.0.0.1:1/v1",

@@ -31,7 +31,7 @@ def test_the_durations_of_a_trial_are_compared() -> None:
     assert repr(trial) == "<trial 'barge-in-900 ms-1', yielded, recorded in c>"
 
 
-def test_a_trial_without_a_stop_says_why() -> None:
+def test_a_trial_without_a_stop_has_a_reason() -> None:
     talking = trials(interrupted(1, 2500))[0]
     assert talking.passed is False
     assert talking.barge_in_stop.ms == 2500

@@ -203,13 +203,13 @@ def test_only_regular_files_are_opened(tmp_path: Path, diary: Path, kind: str, m
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
-def test_a_pipe_is_no_folder(tmp_path: Path) -> None:
+def test_a_pipe_is_not_a_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "audio")
     with pytest.raises(StoreError, match="expected a folder, found a pipe"):
         own_folder(tmp_path, tmp_path / "audio")
 
 
-def test_no_more_is_read_than_was_allowed(diary: Path) -> None:
+def test_reading_stops_at_the_allowed_size(diary: Path) -> None:
     assert read_regular(diary, 10) == b"dear diary"
     with pytest.raises(OSError, match="larger than the limit of 9 bytes"):
         read_regular(diary, 9)

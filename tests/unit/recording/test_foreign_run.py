@@ -181,7 +181,7 @@ def test_a_schema_that_computes_is_refused(one_turn: Path, statement: str) -> No
         RunReader.open(one_turn)
 
 
-def test_a_comment_hides_no_definition() -> None:
+def test_a_comment_does_not_hide_a_definition() -> None:
     (own,) = (each for each in RUN_TABLES if "CREATE TABLE run (" in each)
     assert is_own_definition(own.replace("-- the", "-- another comment: the").strip())
     assert not is_own_definition(own.replace("'running'", "'--' || x ||\n 'running'"))
@@ -223,7 +223,7 @@ def test_a_captured_turn_without_its_audio_is_played_again(one_turn: Path, kind:
         assert [row.turn_id for row in read.read()] == ["id_2/target"]
 
 
-def test_a_run_that_is_locked_or_cannot_be_made_says_so(
+def test_a_run_that_is_locked_or_cannot_be_created_is_reported(
     one_turn: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("live_eval.recording._database._BUSY_TIMEOUT_S", 0)

@@ -21,7 +21,7 @@ def _die(folder: Path) -> None:
     os._exit(0)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="locks name processes that can be looked up")
+@pytest.mark.skipif(os.name != "posix", reason="looks up the process named in a lock")
 def test_a_run_whose_writer_was_killed_is_not_being_written(tmp_path: Path) -> None:
     process = multiprocessing.get_context("fork").Process(target=_die, args=(tmp_path / "run",))
     process.start()

@@ -219,7 +219,7 @@ def test_a_failed_turn_is_stored_and_a_retried_attempt_only_as_a_failure(tmp_pat
             read.turn("z")
 
 
-def test_a_turn_committed_again_sets_the_earlier_attempt_aside_with_its_audio(tmp_path: Path) -> None:
+def test_a_turn_committed_again_keeps_the_earlier_attempt_and_its_audio(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path, MANIFEST) as run:
         run.commit(failed("a"))
         run.commit(spoken_turn(a_case("a")))

@@ -338,7 +338,7 @@ def test_a_name_that_resembles_a_secrets_is_public(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [5, -1, None, True, "12", ""])
-def test_a_number_of_tokens_is_no_secret(value: object) -> None:
+def test_a_number_of_tokens_is_not_a_secret(value: object) -> None:
     assert public_settings({"max_tokens": value}) == {"max_tokens": value}
 
 

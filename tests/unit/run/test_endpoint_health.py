@@ -154,7 +154,7 @@ async def test_the_gate_closes_for_good_when_patience_has_run_out() -> None:
     assert await endpoint.dial() is None
 
 
-async def test_an_endpoint_that_never_answered_is_no_outage() -> None:
+async def test_an_endpoint_that_never_answered_is_not_an_outage() -> None:
     endpoint = Endpoint(lambda _: True, reached=False)
     assert [await endpoint.dial() for _ in range(9)] == [Health.UP] * 9
     assert not endpoint.said
@@ -186,7 +186,7 @@ async def test_sessions_that_an_outage_cuts_off_do_not_count() -> None:
     assert gate.report(21, CLOSED, ready=True) is Health.SUSPECT
 
 
-async def test_a_proxy_in_the_endpoints_place_is_no_endpoint() -> None:
+async def test_a_proxy_in_place_of_the_endpoint_is_not_an_endpoint() -> None:
     endpoint = Endpoint(lambda _: False)
     unavailable = Failure(FailureKind.UNAVAILABLE, "bad gateway")
     assert [endpoint.gate.report(at_ns, unavailable) for at_ns in (1, 2, 3)][-1] is Health.DOWN
@@ -206,7 +206,7 @@ async def test_no_probe_is_earlier_than_the_endpoint_asks_for() -> None:
 
 
 @pytest.mark.parametrize("asked_s", [601.0, float("inf")])
-async def test_an_outage_that_is_to_last_longer_than_the_patience_is_not_waited_for(asked_s: float) -> None:
+async def test_an_outage_announced_beyond_the_patience_is_not_awaited(asked_s: float) -> None:
     endpoint = Endpoint(lambda _: False)
     unavailable = Failure(FailureKind.UNAVAILABLE, "maintenance")
     for at_ns in (1, 2, 3):

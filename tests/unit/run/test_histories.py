@@ -100,7 +100,7 @@ def test_an_endpoint_that_takes_no_history_is_refused(endpoint: str, history: st
         with_history(SPECS[endpoint], History(history), dialogue("a", None))
 
 
-def test_a_stored_agent_that_takes_no_history_is_named() -> None:
+def test_a_stored_agent_that_accepts_no_history_is_reported() -> None:
     agent = SPECS["ultravox"].with_extra({"agent_id": "a1"})
     with pytest.raises(UsageError, match=r"the stored agent in endpoint.extra.agent_id accepts no earlier"):
         with_history(agent, History.INJECT_TEXT, dialogue("a", None))

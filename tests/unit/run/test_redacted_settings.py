@@ -106,7 +106,7 @@ def test_failed_turns_are_not_played_again_at_a_redacted_url(
     assert same.exit_code == 130, same.output
 
 
-def test_scores_are_not_asked_of_a_redacted_url(tmp_path: Path) -> None:
+def test_scores_are_not_requested_from_a_redacted_url(tmp_path: Path) -> None:
     tables = {"judges": {"llm_base_url": "http://me:hunter2hunter2@127.0.0.1:9/v1"}, "data": {"limit": 1}}
     with RunWriter.create(tmp_path / "run", make_plan(validate(tables)).manifest()) as writer:
         writer.end()

@@ -120,7 +120,7 @@ class Endpoint:
 
 
 @pytest.mark.parametrize("asks", [{}, {"retry_after_s": 4.0}, {"retry_after_s": 86_400.0}])
-async def test_a_slot_too_many_leaves_the_turns_to_the_other_slots(asks: dict[str, Any]) -> None:
+async def test_a_surplus_slot_leaves_the_turns_to_the_other_slots(asks: dict[str, Any]) -> None:
     endpoint = Endpoint(3, **asks)
     await endpoint.run(24)
     assert 1 <= len(endpoint.failed) <= 7
@@ -154,7 +154,7 @@ async def test_no_slot_waits_for_an_endpoint_that_never_answered() -> None:
     assert (len(endpoint.failed), endpoint.clock.now_ns()) == (24, 0)
 
 
-async def test_a_turn_that_cannot_wait_for_the_rate_limit_says_so_once() -> None:
+async def test_a_turn_that_cannot_wait_for_the_rate_limit_reports_it_once() -> None:
     endpoint = Endpoint(0, refusal=RATE_LIMITED, rate_limits=(RateLimit("requests", 10, 0, 30.0),))
     await endpoint.run(6, slots=2, patience=40, retries=9)
     assert all(

@@ -21,7 +21,7 @@ def test_delays_double_up_to_a_minute_and_are_reproducible() -> None:
     assert delays == [Backoff(7).delay_s(attempt, None) for attempt in range(1, 12)]
 
 
-def test_a_retry_at_once_waits_only_if_the_endpoint_asks_for_it() -> None:
+def test_an_immediate_retry_waits_only_if_the_endpoint_requests_it() -> None:
     assert Backoff(0).delay_s(3, None, Retry.IMMEDIATELY) == 0
     assert Backoff(0).delay_s(1, 2.0, Retry.IMMEDIATELY) >= 2
 

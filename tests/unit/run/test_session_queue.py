@@ -62,7 +62,7 @@ async def test_without_other_sessions_the_one_in_doubt_finds_out_and_its_failure
     assert await queue.take() is None
 
 
-async def test_a_session_that_finds_out_about_an_outage_is_not_played_twice() -> None:
+async def test_a_session_that_detects_an_outage_is_not_run_twice() -> None:
     queue = Queue(1)
     await queue.take()
     queue.reached_ns = 1
@@ -96,7 +96,7 @@ async def test_waiting_ends_once_the_endpoint_is_given_up() -> None:
     assert await waiting is None
 
 
-def test_a_session_that_three_outages_cut_off_is_to_blame() -> None:
+def test_a_session_cut_off_by_three_outages_fails() -> None:
     session = DueSession((), None)
     excused = []
     for outage in (1, 2, 2, 3):

@@ -112,7 +112,7 @@ async def test_a_signal_just_before_the_end_of_a_block_cancels_nothing_after_it(
 
 
 @pytest.mark.asyncio
-async def test_a_cancellation_by_someone_else_goes_through(stop: StopSignals) -> None:
+async def test_a_cancellation_from_elsewhere_propagates(stop: StopSignals) -> None:
     async def play() -> None:
         with stop.cancelling():
             await asyncio.Event().wait()
@@ -124,7 +124,7 @@ async def test_a_cancellation_by_someone_else_goes_through(stop: StopSignals) ->
         await task
 
 
-def test_handlers_of_before_come_back() -> None:
+def test_previous_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with StopSignals():
         assert signal.getsignal(signal.SIGTERM) not in before

@@ -54,7 +54,7 @@ def test_a_batch_that_loses_two_workers_fails() -> None:
     assert queue.lost("two") is None, "it has nothing"
 
 
-def test_a_batch_that_a_worker_could_not_begin_is_no_loss() -> None:
+def test_a_batch_that_a_worker_could_not_begin_is_not_a_loss() -> None:
     queue, tasks = queue_of("dnsmos", "bleu")
     queue.next_for("one")
     queue.returned("one")

@@ -286,7 +286,7 @@ def test_a_judge_scores_nothing_until_its_requirements_are_met(run: Path) -> Non
         (RuntimeError("odd"), "cannot be loaded: RuntimeError: odd"),
     ],
 )
-def test_a_judge_that_cannot_be_loaded_says_why(run: Path, problem: Exception, reason: str) -> None:
+def test_a_judge_that_cannot_be_loaded_has_a_reason(run: Path, problem: Exception, reason: str) -> None:
     Listener.problem = problem
     [summary] = score_run(run, ["listener"]).judges
     assert summary.reason is not None

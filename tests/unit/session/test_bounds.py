@@ -73,7 +73,7 @@ def test_the_number_and_names_of_rate_limits_are_bounded() -> None:
     assert len(kept.limits[0].name) == NAME_CHARACTERS
 
 
-def test_a_message_is_logged_with_its_strings_cut() -> None:
+def test_a_message_is_logged_with_truncated_strings() -> None:
     kept = bounded_body({"type": "x", "of": [{"deep": LONG}], LONG: None, "n": 7})
     assert (kept["type"], kept["n"]) == ("x", 7)
     assert kept["of"][0]["deep"].endswith("… (1000000 characters)")

@@ -206,7 +206,7 @@ async def test_the_user_continues_to_speak_during_a_reconnection(word: str) -> N
     assert frames == len(sent)
 
 
-async def test_a_connection_that_ends_while_it_is_replaced_is_no_failure() -> None:
+async def test_a_connection_that_ends_while_it_is_replaced_is_not_a_failure() -> None:
     capture, heard, _ = await hold([says((0, "ready"), (300, "move"), ends_at=400), says((1_500, "reply"))])
     assert capture.failure is None
     assert heard[1][0][1] == "hello 2"

@@ -363,7 +363,7 @@ def test_rate_limits_are_the_latest() -> None:
     assert [limit.remaining for limit in turn.rate_limits] == [8]
 
 
-def test_a_connection_that_ends_after_the_answer_is_no_failure() -> None:
+def test_a_connection_that_ends_after_the_answer_is_not_a_failure() -> None:
     turn = state()
     turn.user_done(2 * S)
     feed(turn, (3, audio()), (3.1, done()))
@@ -468,7 +468,7 @@ def test_a_reply_with_too_much_text_keeps_the_first_and_fails() -> None:
     assert len(response.record.text or "") == TEXT_CHARACTERS
 
 
-def test_a_transcript_in_endless_pieces_is_cut() -> None:
+def test_a_transcript_in_endless_pieces_is_truncated() -> None:
     transcripts = Transcripts(awaited=False, pieces_count=True)
     for _ in range(1_000):
         transcripts.add(InputTranscript("words" * 1_000, False, "i"))

@@ -105,7 +105,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(WORDS, max_size=12).map(" ".join)))
-def test_only_usage_errors_come_out(text: str) -> None:
+def test_only_usage_errors_are_raised(text: str) -> None:
     try:
         test = parse_filter(text, FIELDS)
     except UsageError:

@@ -125,7 +125,7 @@ def test_several_files_are_found_as_one_folder(tmp_path: Path) -> None:
         find_weights(SEVERAL)
 
 
-def test_a_folder_of_links_as_the_hubs_cache_has_it(tmp_path: Path) -> None:
+def test_a_folder_of_links_like_the_hubs_cache(tmp_path: Path) -> None:
     blobs = [written(tmp_path / "blobs/aa", b"{}"), written(tmp_path / "blobs/bb", b"model")]
     snapshot = tmp_path / "snapshots/1"
     (snapshot / "nested").mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_a_known_hash_is_enforced(tmp_path: Path) -> None:
     assert add_weights(PINNED, mine).sha256 == weights_at(mine, PINNED).sha256 == sha256(b"known")
 
 
-def test_a_hash_that_became_known_counts_more_than_the_recorded(tmp_path: Path) -> None:
+def test_a_specified_hash_takes_precedence_over_the_recorded_one(tmp_path: Path) -> None:
     add_weights(ONE, written(tmp_path / "mine.pt", b"other"))
     with pytest.raises(JudgeError, match=sha256(b"known")):
         find_weights(PINNED)
@@ -203,7 +203,7 @@ def test_missing_files_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "record", ["", "{", "[]", "null", '{"files": []}', '{"files": {"one.pt": {}}}', '{"files": {}}', "\xff"]
 )
-def test_a_damaged_record_is_said(record: str, folder: Path) -> None:
+def test_a_damaged_record_is_reported(record: str, folder: Path) -> None:
     written(folder / "one" / RECORD_FILE, record.encode("latin-1"))
     for look in (find_weights, recorded_weights):
         with pytest.raises(JudgeError, match="live-eval weights fetch one"):

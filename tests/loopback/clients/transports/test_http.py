@@ -154,7 +154,7 @@ async def test_events_arrive_one_by_one_each_with_its_stamp() -> None:
     assert rest[0].at_ns == rest[1].at_ns
 
 
-async def test_only_its_end_follows_a_response_until_close() -> None:
+async def test_until_close_only_the_end_follows_a_response() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text="{}")
 
@@ -231,7 +231,7 @@ async def test_refusing_statuses(status: int, code: str | None, kind: FailureKin
     assert "Not with ***" in end.message
 
 
-async def test_a_web_page_is_no_response() -> None:
+async def test_a_web_page_is_not_a_response() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(text="\n<!doctype html><p>Welcome!", content_type="text/html")
 

@@ -180,7 +180,7 @@ async def test_candidates_may_follow_their_description(
 async def test_a_track_may_be_offered_while_the_connection_is_set_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client receives it, although aiortc starts no receiver that it learns of in the meantime."""
+    """The client receives the track, although aiortc starts no receiver that is added while it connects."""
     offer = rooms.RoomParticipant.offer
     offers = 0
 

@@ -182,7 +182,7 @@ async def test_timestamps_advance_over_dropped_silence() -> None:
 
 
 @pytest.mark.parametrize("name", ["PCMU", "PCMA"])
-async def test_g711_where_the_endpoint_chooses_it(name: str) -> None:
+async def test_g711_if_the_endpoint_chooses_it(name: str) -> None:
     peer = Peer(codecs=[f"audio/{name}"])
     async with connected(peer) as transport:
         await speak(transport, tone(20, 1_000))

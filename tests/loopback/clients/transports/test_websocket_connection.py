@@ -279,7 +279,7 @@ def sending_thread(tls: ssl.SSLContext | None) -> Iterator[tuple[int, list[int]]
         thread.join()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux stamps what arrives")
+@pytest.mark.skipif(sys.platform != "linux", reason="kernel timestamps require Linux")
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_busy_loop_does_not_move_the_stamps(encrypted: bool) -> None:
     authority = trustme.CA()

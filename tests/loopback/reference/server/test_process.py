@@ -60,7 +60,7 @@ async def test_its_log_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert diary.read_text() == "dear diary"
 
 
-async def test_a_token_for_another_endpoint_is_not_asked_for(
+async def test_a_token_for_another_endpoint_is_not_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN_VARIABLE, "known to no client of this one")

@@ -74,7 +74,7 @@ class PickyKinder(KinderJudge):
 Answer = Callable[[dict[str, Any]], web.StreamResponse]
 
 
-async def test_asks_in_order_and_keeps_prompt_and_answer(server: Server) -> None:
+async def test_calls_in_order_and_stores_prompt_and_answer(server: Server) -> None:
     names = [f"t{number}" for number in range(20)]
 
     def numbered(body: dict[str, Any]) -> web.StreamResponse:

@@ -86,7 +86,7 @@ def test_shares_have_percentage_points() -> None:
 
 
 @pytest.mark.parametrize(("kind", "shift"), [("latency", 0.045), ("score", 0.0004)])
-def test_a_difference_that_rounds_to_zero_is_no_finding(
+def test_a_difference_that_rounds_to_zero_is_not_a_finding(
     kind: Literal["latency", "score"], shift: float
 ) -> None:
     random = np.random.default_rng(3)

@@ -104,7 +104,7 @@ def test_scores_are_of_the_version_that_judged_last_in_the_order_asked_for(summa
     assert summary.scores["dnsmos.ovrl"].column.unit == "MOS"
 
 
-def test_a_judge_that_could_not_run_has_no_number(summary: RunSummary) -> None:
+def test_a_judge_that_could_not_run_has_no_value(summary: RunSummary) -> None:
     ves = summary.scores["ves"]
     assert ves.mean.value is None
     assert (ves.n, ves.n_unscored, ves.n_failed) == (0, 24, 0)

@@ -147,7 +147,7 @@ def test_a_cancelled_response_that_was_heard_completely() -> None:
     assert not speech.completed
 
 
-def test_on_continuous_media_no_mark_is_the_endpoints_word() -> None:
+def test_on_continuous_media_no_mark_comes_from_the_endpoint() -> None:
     marks = {"created_ns": T0 + 950 * MS, "done_ns": T0 + 1_500 * MS, "status": ResponseStatus.CANCELLED}
     came = response("reply_1", square(300), {1_000: 300}, **marks)
     (speech,) = conversation_of(None, [turn(came, continuous=True)]).agent
@@ -192,7 +192,7 @@ def test_a_frame_of_speech_that_leaves_late_counts() -> None:
     assert conversation_of(None, [turn(), turn(t0_ms=2_000, late_ms=7)]).lag_ns == 7 * MS
 
 
-def test_a_session_without_an_utterance_is_none() -> None:
+def test_a_session_without_an_utterance_has_no_conversation() -> None:
     with pytest.raises(ValueError, match="at least one spoken turn; none of 0 is"):
         conversation_of(None, [])
 

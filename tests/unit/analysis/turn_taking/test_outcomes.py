@@ -356,7 +356,7 @@ def test_the_rule_follows_from_the_utterances(
     assert rule_of([case]) is rule
 
 
-def test_a_trial_whose_last_utterance_had_no_occasion() -> None:
+def test_a_trial_whose_last_utterance_was_never_due() -> None:
     assert unspoken(None).outcome is Outcome.NO_REPLY
     assert unspoken(talk([ASKED], [])).outcome is Outcome.NO_REPLY
     assert unspoken(talk([ASKED], [replies((2000, 90_000))])).outcome is Outcome.NOT_OVERLAPPING

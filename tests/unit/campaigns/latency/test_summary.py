@@ -140,7 +140,7 @@ def test_a_whole_campaign_fits_the_schema(tmp_path: Path) -> None:
     assert {row["run"] for row in summary["definitions"]} == {"c1"}
 
 
-def test_a_campaign_that_broke_off_has_a_summary_too(tmp_path: Path) -> None:
+def test_an_interrupted_campaign_has_a_summary(tmp_path: Path) -> None:
     entries = [(point("c1"), turns_at(TIMES[:2]))]
     folder = write_campaign(tmp_path / "campaign", entries, complete=False)
     campaign = json.loads((folder / "campaign.json").read_text("utf-8"))
@@ -226,7 +226,7 @@ def test_a_folder_without_a_campaign_is_refused(tmp_path: Path, text: str | None
         read_campaign(tmp_path)
 
 
-def test_a_price_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_price_is_refused(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "campaign", [(point("c1"), [])], price={"input": -1, "output": 2})
     with pytest.raises(UsageError, match="price"):
         campaign_summary(read_campaign(folder))

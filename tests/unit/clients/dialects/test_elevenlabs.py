@@ -285,7 +285,7 @@ def test_a_ping_is_answered() -> None:
 # -- Problems ------------------------------------------------------------------------------------------
 
 
-def test_a_refused_override_says_what_to_do() -> None:
+def test_a_refused_override_has_advice() -> None:
     endpoint = Endpoint(ready=False, instructions="Be brief.")
     assert not problem(
         endpoint.say("client_error", {"code": 1008, "message": "override"}, name="error_event")
@@ -316,7 +316,7 @@ def test_an_error_is_fatal_unless_the_agent_continues() -> None:
     assert endpoint.close(1000, "").kind is FailureKind.CLOSED
 
 
-def test_a_missing_agent_is_named_where_the_service_does_not_say_so() -> None:
+def test_a_missing_agent_is_reported_even_if_the_service_is_silent() -> None:
     assert "endpoint.extra.agent_id" in Endpoint(ready=False, extra={}).close(1008, "").message
 
 

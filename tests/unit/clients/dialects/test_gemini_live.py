@@ -89,7 +89,7 @@ def test_an_ephemeral_token_goes_to_the_constrained_method() -> None:
     assert dial.headers == {"Authorization": "Token auth_tokens/abc"}
 
 
-def test_no_key_is_sent_without_one() -> None:
+def test_without_a_key_no_header_is_sent() -> None:
     dialect = GeminiLive(EndpointSettings(base_url="ws://127.0.0.1:80"))
     assert dialect.dial().headers == {}
 
@@ -226,14 +226,14 @@ def test_json_in_binary_frames_is_read() -> None:
         (None, "", FailureKind.CLOSED),
     ],
 )
-def test_a_close_is_named_by_its_reason(code: int | None, reason: str, kind: FailureKind) -> None:
+def test_a_close_is_reported_with_its_reason(code: int | None, reason: str, kind: FailureKind) -> None:
     (problem,) = Endpoint(ready=False).dialect.closed(code, reason, 0)
     assert isinstance(problem, EndpointProblem)
     assert (problem.kind, problem.fatal) == (kind, True)
     assert reason in problem.message
 
 
-def test_a_close_after_the_reply_is_no_failure() -> None:
+def test_a_close_after_the_reply_is_not_a_failure() -> None:
     endpoint = Endpoint()
     endpoint.audio()
     endpoint.content(turnComplete=True)

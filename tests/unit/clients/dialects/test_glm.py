@@ -31,7 +31,7 @@ def test_glms_frames_are_wav_files() -> None:
     assert (samples.tobytes(), rate_hz) == (pcm, 16_000)
 
 
-def test_glm_says_who_ends_turns() -> None:
+def test_glm_sets_who_ends_turns() -> None:
     assert session_of(Glm(replace(BASE, turn_mode=TurnMode.MANUAL)))["turn_detection"] == {
         "type": "client_vad"
     }
@@ -54,7 +54,7 @@ def test_a_heartbeat_is_ignored() -> None:
     assert say(ready(Glm(BASE)), "heartbeat") == []
 
 
-def test_events_without_a_response_belong_to_the_one_under_way() -> None:
+def test_events_without_a_response_belong_to_the_one_in_progress() -> None:
     dialect = ready(Glm(BASE))
     say(dialect, "response.created", response={"id": "r"})
     assert say(dialect, "response.audio_transcript.delta", delta="好") == [ReplyText("r", "好")]

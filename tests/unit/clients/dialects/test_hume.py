@@ -311,7 +311,7 @@ def test_other_errors_count_if_the_connection_ends_after_them() -> None:
     assert end.message.endswith("after E0705: x: broken ***")
 
 
-def test_an_error_that_was_answered_is_forgotten() -> None:
+def test_an_error_followed_by_an_answer_is_discarded() -> None:
     endpoint = Endpoint()
     endpoint.error(code="E0101", slug="x", message="What?")
     endpoint.audio()

@@ -257,7 +257,7 @@ def test_a_detector_that_does_not_interrupt(settings: dict[str, Any]) -> None:
     assert endpoint.say("input_audio_buffer.speech_started", 10) == [SpeechStarted()]
 
 
-def test_a_truncation_that_we_did_not_ask_for_is_an_interruption() -> None:
+def test_a_truncation_without_our_request_is_an_interruption() -> None:
     endpoint = Endpoint()
     endpoint.audio()
     endpoint.done()

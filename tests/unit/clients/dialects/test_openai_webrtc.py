@@ -66,7 +66,7 @@ def kinds(outputs: list[Output]) -> list[str]:
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_golden_messages_have_the_vendors_shapes(path: Path) -> None:
     if path.stem in ("malformed_message", "unknown_event"):
-        pytest.skip("what it holds is not the vendor's")
+        pytest.skip("its messages are deliberately not the vendor's")
     for step in read_cassette(path).steps:
         if isinstance(step, Received):
             SERVER.validate_json(step.message, strict=True)

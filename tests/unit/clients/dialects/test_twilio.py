@@ -166,7 +166,7 @@ def test_clear_echoes_the_pending_marks_and_empties_the_queue() -> None:
     assert echoed(call.marks("three", 1_010)) == ["three"], "the queue is empty"
 
 
-def test_clear_on_a_silent_line_is_no_interruption() -> None:
+def test_clear_on_a_silent_line_is_not_an_interruption() -> None:
     call = Call()
     call.plays(100, 0)
     assert StreamInterrupted() not in call.says("clear", 300)

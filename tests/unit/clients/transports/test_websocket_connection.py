@@ -188,7 +188,7 @@ def cut(stream: list[bytes], cuts: list[int]) -> list[bytes]:
     cuts=st.lists(st.sampled_from([0, 0, 0, 1, -1, 2, 2, -3, 4, 1_000, -1_000]), min_size=1, max_size=5),
     goodbye=st.none() | st.integers(0, 4),
 )
-def test_any_frames_cut_anyhow_are_what_the_library_says_they_are(
+def test_any_frames_in_any_pieces_are_parsed_as_by_the_library(
     stream: list[bytes], end: bytes, cuts: list[int], goodbye: int
 ) -> None:
     async def both() -> None:
@@ -290,7 +290,7 @@ async def test_a_connection_that_we_fail_ends_at_once(wrong: bytes, code: int) -
 
 
 @pytest.mark.parametrize("first", ["we", "the endpoint"])
-async def test_a_goodbye_ends_the_connection_however_long_its_stream_lasts(first: str) -> None:
+async def test_a_final_message_ends_the_connection_even_during_a_long_stream(first: str) -> None:
     connection, _, wire = await opened()
     if first == "we":
         connection.say_goodbye(1000, "done")

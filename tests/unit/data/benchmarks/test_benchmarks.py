@@ -138,7 +138,7 @@ def test_unknown_names_are_refused(name: str, message: str) -> None:
         benchmark_named(name)
 
 
-def test_a_damaged_record_is_named(home: Path, here: Path) -> None:
+def test_a_damaged_record_is_reported_with_its_path(home: Path, here: Path) -> None:
     write_record(SPEC, RecordedBenchmark(root=here))
     (home / "voicebench" / RECORD_FILE).write_text("{}")
     with pytest.raises(DataError, match="damaged record of VoiceBench: add it again"):
@@ -273,7 +273,7 @@ def test_add_reads_only_the_named_part_of_a_copy(here: Path) -> None:
         ("humdial-eibench", "zh/HD-Track1-T3.jsonl"),
     ],
 )
-def test_a_damaged_part_is_left_out_and_named(home: Path, tmp_path: Path, name: str, file: str) -> None:
+def test_a_damaged_part_is_skipped_and_reported(home: Path, tmp_path: Path, name: str, file: str) -> None:
     root = SETS[name](tmp_path / "copy", 1)
     whole = len(load(root).cases)
     (root / file).write_bytes(b"\xff\xfe damaged")
@@ -290,7 +290,7 @@ def test_a_damaged_part_is_left_out_and_named(home: Path, tmp_path: Path, name: 
     assert f"{part} is left out" in added.stderr
 
 
-def test_a_damaged_table_of_conversations_is_left_out(tmp_path: Path) -> None:
+def test_a_damaged_table_of_conversations_is_skipped(tmp_path: Path) -> None:
     SETS["audio-multichallenge"](tmp_path, 2)
     (tmp_path / "data" / "test-00000-of-00001.parquet").rename(tmp_path / "data/test-00001-of-00002.parquet")
     (tmp_path / "data" / "test-00000-of-00002.parquet").write_bytes(b"PAR1, cut off")

@@ -63,7 +63,7 @@ def test_rows_with_problems_are_kept(tmp_path: Path, change: dict[str, Any], pro
         raise AssertionError(cases[1].problem)
 
 
-def test_other_lists_are_not_taken_for_it(tmp_path: Path) -> None:
+def test_other_lists_are_not_mistaken_for_it(tmp_path: Path) -> None:
     (tmp_path / "metadata.jsonl").write_text('{"file_name": "a.wav"}\n')
     with pytest.raises(DataError):
         load(tmp_path)
@@ -78,7 +78,7 @@ def test_other_lists_are_not_taken_for_it(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("place", [0, 2])
-def test_a_damaged_line_is_named_and_the_others_are_read(
+def test_a_damaged_line_is_reported_and_the_others_are_read(
     tmp_path: Path, line: bytes, reason: str, place: int
 ) -> None:
     root = big_bench_audio(tmp_path / "bba")

@@ -94,7 +94,7 @@ def test_rows_with_problems_are_kept(tmp_path: Path) -> None:
         load(tmp_path / "UnderEmotion-en", DataOptions(fields={"text": "wrong"}))
 
 
-def test_a_damaged_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_damaged_line_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     uro(tmp_path, "Repeat", [row(), row()])
     (listed,) = tmp_path.rglob("test.jsonl")
     listed.write_text("{not JSON\n" + listed.read_text("utf-8"), "utf-8")

@@ -69,7 +69,7 @@ def test_a_message_that_is_not_understood_is_an_error(message: str) -> None:
     assert types_of(client.speak())[-1] == "reply.done"
 
 
-def test_a_written_message_is_answered_when_a_reply_is_asked_for() -> None:
+def test_a_written_message_is_answered_when_a_reply_is_requested() -> None:
     client = Client()
     assert client.say({"type": "conversation.message", "role": "user", "content": "Hello."}) == []
     assert types_of(client.say({"type": "reply.create"}))[0] == "reply.started"
