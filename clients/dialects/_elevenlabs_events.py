@@ -38,11 +38,20 @@ IGNORED = frozenset(
     {
         "agent_chat_response_part",
         "agent_tool_request",
+        "agent_reasoning_response_part",
+        "agent_response_metadata",
         "agent_tool_response",
         "context_usage",
+        "agent_tool_response_full_payload",
+        "agent_typing",
+        "asr_initiation_metadata",
         "guardrail_triggered",
         "internal_turn_probability",
+        "internal_tentative_agent_response",
         "vad_score",
+        "mcp_connection_status",
+        "mcp_tool_call",
+        "rich_content",
     }
 )
 """Events that need no handling."""
@@ -58,6 +67,9 @@ _OVERRIDE = re.compile("override", re.IGNORECASE)
 _UNKNOWN_AGENT = re.compile(r"agent.{0,100}(?:does not exist|not.found)", re.IGNORECASE | re.DOTALL)
 _PRIVATE = re.compile(r"must be authenticated|unauthori[sz]ed", re.IGNORECASE)
 _GIVE_KEY = "a private agent needs a key: set ELEVENLABS_API_KEY"
+_BUSY = re.compile(r"concurren|quota|rate.limit|too many", re.IGNORECASE)
+_CONTRACT = re.compile(r"code 1008\b|missing_dynamic_variable|missing_fields|value_error", re.IGNORECASE)
+_CHECK_EXTRA = "check endpoint.extra (a prompt may need dynamic_variables) and the agent's configuration"
 _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
 
 
@@ -150,6 +162,8 @@ class ElevenLabsEvents(EventDialect):
         ):
             if reason.search(text):
                 return EndpointProblem(kind, f"{text}; {advice}", fatal=True)
+            (_BUSY, FailureKind.RATE_LIMITED, "check the account's limits"),
+            (_CONTRACT, FailureKind.SESSION_REFUSED, _CHECK_EXTRA if named else _NAME_AGENT),
         return problem if named else replace(problem, message=f"{text}; {_NAME_AGENT}")
 
 

@@ -10,10 +10,11 @@ SDK. Behaviour and decisions, beyond those of `live_eval.clients.dialects.eleven
   ElevenLabs', at the host of the base URL.
 * The first message is sent as a reliable data packet once the microphone is published. Events arrive as data
   packets without a topic.
-* The session is ready when the conversation has begun and the agent's voice is subscribed to.
+* The session is ready when the conversation has begun and the agent's voice is subscribed to or, without
+  metadata, for which the SDK does not wait, two seconds after the agent has published its track.
 * The agent's audio is a track, so replies are detected by their energy; ``audio`` events have only times of
   characters. An ``interruption`` stops the reply: the server drops its audio.
-* ``agent_response_correction`` replaces the last text since the user's turn, as in the other dialect.
+* ``agent_response_correction`` replaces the text that it names, if it was said since the user's last turn.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class ElevenLabsWebRtc(RoomEvents, ElevenLabsEvents):
         return agent_advice(self._has_agent)
 
     def become_ready(self, session_id: str | None = None, model: str | None = None) -> list[Output]:
-        begun = self._conversation is not None and self._tracks
-        return super().become_ready(self._conversation, model) if begun else []
+        begun = self._tracks and (self._conversation is not None or session_id is not None)
+        return super().become_ready(self._conversation or session_id, model) if begun else []
 
     def _room_in(self, body: str) -> Dial:
         token = text_in(body, "token")

@@ -326,6 +326,19 @@ def test_an_agent_that_does_not_exist() -> None:
     assert "check endpoint.extra.agent_id" in closed.message
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind", "advice"),
+    [
+        ("missing_dynamic_variable", FailureKind.SESSION_REFUSED, "check endpoint.extra"),
+        ("Exceeds your quota limit.", FailureKind.RATE_LIMITED, "check the account's limits"),
+    ],
+)
+def test_a_refused_first_message_says_what_to_check(reason: str, kind: FailureKind, advice: str) -> None:
+    closed = Endpoint(ready=False).close(1008, reason)
+    assert (closed.kind, closed.fatal) == (kind, True)
+    assert advice in closed.message
+
+
 def test_a_private_agent_needs_a_key() -> None:
     (refused,) = Endpoint(ready=False).dialect.closed(3000, "You must be authenticated to access it.", 0)
     assert isinstance(refused, EndpointProblem)

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from live_eval.clients.dialects.elevenlabs_webrtc import ElevenLabsWebRtc
-from live_eval.dialect import Dial, EndpointProblem, EndpointSettings, Send, SetTimer
+from live_eval.dialect import (
+    Dial,
+    EndpointProblem,
+    EndpointSettings,
+    Send,
+    SessionReady,
+    SetTimer,
+    StreamText,
+)
 from live_eval.errors import UsageError
 from live_eval.types import Secret, TurnMode
 
@@ -124,3 +132,25 @@ def test_the_log_shows_only_the_length_of_a_packet_nested_too_deeply() -> None:
     event = base64.b64encode(b"[" * 300 + b"]" * 300).decode()
     message = json.dumps({"type": "user", "payload": event})
     assert dialect().redact(message) == {"characters": len(message)}
+
+
+VOICE = {"sid": "TR_a1", "source": "MICROPHONE", "mime_type": "audio/opus"}
+AGENT = {"sid": "PA_a", "identity": "agent_1", "state": "ACTIVE", "tracks": [VOICE], "kind": "AGENT"}
+
+
+def test_it_is_ready_without_metadata_two_seconds_after_the_voice() -> None:
+    """The SDK does not wait for metadata."""
+    client = dialect()
+    client.opened(0)
+    waits = client.received(json.dumps({"type": "update", "participants": [AGENT]}), 0)[-1]
+    assert waits == SetTimer("no state", 2_000_000_000)
+    (ready,) = client.timer("no state", 2_000_000_000)
+    assert isinstance(ready, SessionReady)
+
+
+def test_a_correction_replaces_the_text_that_it_names() -> None:
+    client = dialect()
+    for text in ("It is ten.", "Bye now."):
+        client.said(text, 0)
+    assert client.corrected("Never said.", "x") == []
+    assert client.corrected("It is ten.", "It is") == [StreamText("It is Bye now.", final=True)]
