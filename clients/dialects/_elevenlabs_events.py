@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from live_eval.clients.toolkit import (
+    NO_TOOL,
     EventDialect,
     Fields,
     Handler,
@@ -37,21 +38,21 @@ PATH = "convai/conversation"
 IGNORED = frozenset(
     {
         "agent_chat_response_part",
-        "agent_tool_request",
         "agent_reasoning_response_part",
         "agent_response_metadata",
+        "agent_tool_request",
         "agent_tool_response",
-        "context_usage",
         "agent_tool_response_full_payload",
         "agent_typing",
         "asr_initiation_metadata",
+        "context_usage",
         "guardrail_triggered",
-        "internal_turn_probability",
         "internal_tentative_agent_response",
-        "vad_score",
+        "internal_turn_probability",
         "mcp_connection_status",
         "mcp_tool_call",
         "rich_content",
+        "vad_score",
     }
 )
 """Events that need no handling."""
@@ -66,10 +67,10 @@ _EXPIRED = re.compile(r"max_duration|transport_receive_timeout", re.IGNORECASE)
 _OVERRIDE = re.compile("override", re.IGNORECASE)
 _UNKNOWN_AGENT = re.compile(r"agent.{0,100}(?:does not exist|not.found)", re.IGNORECASE | re.DOTALL)
 _PRIVATE = re.compile(r"must be authenticated|unauthori[sz]ed", re.IGNORECASE)
-_GIVE_KEY = "a private agent needs a key: set ELEVENLABS_API_KEY"
 _BUSY = re.compile(r"concurren|quota|rate.limit|too many", re.IGNORECASE)
 _CONTRACT = re.compile(r"code 1008\b|missing_dynamic_variable|missing_fields|value_error", re.IGNORECASE)
 _CHECK_EXTRA = "check endpoint.extra (a prompt may need dynamic_variables) and the agent's configuration"
+_GIVE_KEY = "a private agent needs a key: set ELEVENLABS_API_KEY"
 _ALLOW = "allow overrides in the agent's security settings, or pass no prompt, model, voice and language"
 
 
@@ -135,7 +136,9 @@ class ElevenLabsEvents(EventDialect):
         return [self.answer(pong)]
 
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
-        return [self.tool_called(event.child("client_tool_call").text("tool_name"))]
+        call = event.child("client_tool_call")
+        result = {"tool_call_id": call.text("tool_call_id"), "result": NO_TOOL, "is_error": True}
+        return self.tool_called(call.text("tool_name"), self.answer({"type": "client_tool_result", **result}))
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         found = event.child("error_event")
@@ -159,11 +162,11 @@ class ElevenLabsEvents(EventDialect):
             (_UNKNOWN_AGENT, FailureKind.SESSION_REFUSED, agent_advice(named)),
             (_PRIVATE, FailureKind.AUTHENTICATION, _GIVE_KEY),
             (_OVERRIDE, FailureKind.SESSION_REFUSED, _ALLOW),
+            (_BUSY, FailureKind.RATE_LIMITED, "check the account's limits"),
+            (_CONTRACT, FailureKind.SESSION_REFUSED, _CHECK_EXTRA if named else _NAME_AGENT),
         ):
             if reason.search(text):
                 return EndpointProblem(kind, f"{text}; {advice}", fatal=True)
-            (_BUSY, FailureKind.RATE_LIMITED, "check the account's limits"),
-            (_CONTRACT, FailureKind.SESSION_REFUSED, _CHECK_EXTRA if named else _NAME_AGENT),
         return problem if named else replace(problem, message=f"{text}; {_NAME_AGENT}")
 
 

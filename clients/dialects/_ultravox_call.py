@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from live_eval.clients.toolkit import (
+    NO_TOOL,
+    Fields,
     UserTurns,
     given,
     http_url,
@@ -22,8 +24,20 @@ from live_eval.clients.toolkit import (
 from live_eval.dialect import EndpointSettings, InputTranscript, Output
 from live_eval.errors import FailureKind
 
-__all__ = ["JOIN_ADVICE", "CallRequest", "CallTurns", "call_request"]
+__all__ = ["IGNORED", "JOIN_ADVICE", "CallRequest", "CallTurns", "call_request", "tool_result"]
 
+IGNORED = frozenset(
+    {
+        "debug",
+        "pong",
+        "side_generation_completed",
+        "side_generation_delta",
+        "thread_rejected",
+        "thread_spawned",
+        "thread_terminated",
+    }
+)
+"""Messages that need no handling; threads do not speak."""
 JOIN_ADVICE = "a call must be joined within its joinTimeout, which endpoint.extra can set"
 """Advice for a call that ends before it is joined."""
 
@@ -69,6 +83,12 @@ def call_request(settings: EndpointSettings, medium: Mapping[str, object]) -> Ca
     check = refusal_advice(settings, "agent_id", "the voice, the model and endpoint.extra")
     advice: dict[FailureKind | int, str] = {400: check, 404: check} if agent_id else {400: check}
     return CallRequest(http_url(settings.base_url, path, {}), merged(body, extra), headers, advice)
+
+
+def tool_result(call: Fields) -> dict[str, object]:
+    """Return the answer to the call of a tool, during which Ultravox suspends the conversation."""
+    error = {"errorType": "undefined", "errorMessage": NO_TOOL}
+    return {"type": "client_tool_result", "invocationId": call.text("invocationId"), **error}
 
 
 class CallTurns:

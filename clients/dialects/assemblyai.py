@@ -27,6 +27,7 @@ from typing import Any
 
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.toolkit import (
+    NO_TOOL,
     EventDialect,
     Fields,
     ResponseTracker,
@@ -110,7 +111,7 @@ class AssemblyAiAgent(EventDialect):
             "transcript.agent.delta": self._on_word,
             "transcript.agent": self._on_agent_text,
             "reply.done": self._on_reply_done,
-            "tool.call": lambda event, _: [self.tool_called(event.text("name"))],
+            "tool.call": self._on_tool_call,
             "session.error": self._on_error,
             "session.ended": self._on_ended,
         }
@@ -119,6 +120,7 @@ class AssemblyAiAgent(EventDialect):
         )
         self.advice[FailureKind.AUTHENTICATION] = "check the key"
         self._replies = ResponseTracker()
+        self._calls: list[str] = []  # tools that the agent called during its reply
         self._drops = False  # whether audio belongs to a reply that was interrupted
 
     def dial(self) -> Dial:
@@ -175,7 +177,20 @@ class AssemblyAiAgent(EventDialect):
         reply.has_whole_text = True
         return [ReplyText(reply.response_id, text, final=True)]
 
+    def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
+        self._calls.append(event.need_text("call_id"))
+        return self.tool_called(event.text("name"))
+
     def _on_reply_done(self, event: Fields, at_ns: int) -> list[Output]:
+        """End the reply, and answer the calls of tools in it, as the documentation's sequence does."""
+        failed = [
+            send_json({"type": "tool.result", "call_id": call_id, "result": in_json({"error": NO_TOOL})})
+            for call_id in self._calls
+        ]
+        self._calls.clear()
+        return [*self._ended_reply(event, at_ns), *failed]
+
+    def _ended_reply(self, event: Fields, at_ns: int) -> list[Output]:
         if event.text("status") == "interrupted":
             self._drops = True
             return self._replies.interrupt(at_ns, "interrupted")

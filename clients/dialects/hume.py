@@ -30,6 +30,7 @@ from typing import Any
 from live_eval.audio import Codec, CodecName
 from live_eval.audio.codecs import samples_in
 from live_eval.clients.toolkit import (
+    NO_TOOL,
     EventDialect,
     Fields,
     MalformedError,
@@ -198,7 +199,8 @@ class HumeEvi(EventDialect):
     def _on_tool_call(self, event: Fields, at_ns: int) -> list[Output]:
         if event.flag("response_required") is False:
             return []
-        return [self.tool_called(event.text("name"), "configuration")]
+        error = {"type": "tool_error", "tool_call_id": event.text("tool_call_id"), "error": NO_TOOL}
+        return self.tool_called(event.text("name"), send_json(error), place="configuration")
 
     def _on_error(self, event: Fields, at_ns: int) -> list[Output]:
         code, slug, said = event.text("code"), event.text("slug"), event.text("message")

@@ -28,7 +28,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from live_eval.audio import Codec, CodecName
-from live_eval.clients.dialects._ultravox_call import JOIN_ADVICE, CallTurns, call_request
+from live_eval.clients.dialects._ultravox_call import (
+    IGNORED,
+    JOIN_ADVICE,
+    CallTurns,
+    call_request,
+    tool_result,
+)
 from live_eval.clients.toolkit import (
     EventDialect,
     Fields,
@@ -59,7 +65,7 @@ class Ultravox(EventDialect):
     binary_audio = True
     needs_continuous_input = True
     before_ready = frozenset({"call_started", "state", "debug"})
-    ignored = frozenset({"debug", "pong"})
+    ignored = IGNORED
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
@@ -77,7 +83,9 @@ class Ultravox(EventDialect):
             "state": self._on_state,
             "transcript": self._on_transcript,
             "playback_clear_buffer": self._on_clear,
-            "client_tool_invocation": lambda event, _: [self.tool_called(event.text("toolName"), "call")],
+            "client_tool_invocation": lambda event, _: self.tool_called(
+                event.text("toolName"), send_json(tool_result(event)), place="call"
+            ),
         }
         self.advice = {**self._call.advice, FailureKind.CLOSED: JOIN_ADVICE}
         self._replies = ResponseTracker()

@@ -24,7 +24,13 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from live_eval.clients.dialects._room_events import RoomEvents
-from live_eval.clients.dialects._ultravox_call import JOIN_ADVICE, CallTurns, call_request
+from live_eval.clients.dialects._ultravox_call import (
+    IGNORED,
+    JOIN_ADVICE,
+    CallTurns,
+    call_request,
+    tool_result,
+)
 from live_eval.clients.dialects.livekit import ROOM_QUERY
 from live_eval.clients.toolkit import Fields, TextSoFar, text_in, websocket_url
 from live_eval.dialect import Dial, EndpointSettings, Lookup, Output, ReplyText, StreamText
@@ -45,7 +51,7 @@ class UltravoxWebRtc(RoomEvents):
 
     log_advice = "see the call at Ultravox"
     events_before_ready = frozenset({"call_started", "state"})
-    ignored_events = frozenset({"debug", "playback_clear_buffer", "pong"})
+    ignored_events = IGNORED | {"playback_clear_buffer"}
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._call = call_request(settings, {_MEDIUM: {}})
@@ -60,7 +66,9 @@ class UltravoxWebRtc(RoomEvents):
         self._turns = CallTurns()
         self.events = {
             "call_started": self._on_started,
-            "client_tool_invocation": lambda event, _: [self.tool_called(event.text("toolName"), "call")],
+            "client_tool_invocation": lambda event, _: self.tool_called(
+                event.text("toolName"), self.answer(tool_result(event)), place="call"
+            ),
             "state": self._on_state,
             "transcript": self._on_transcript,
         }

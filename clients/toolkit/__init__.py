@@ -15,6 +15,7 @@ it imports no socket, event loop or clock.
 """
 
 from live_eval.clients.toolkit._dialect import (
+    NO_TOOL,
     BaseDialect,
     Bot,
     EventDialect,
@@ -56,6 +57,7 @@ from live_eval.clients.toolkit._wav import RATES_HZ, wav_header, wav_rate_hz
 from live_eval.text.mappings import merged
 
 __all__ = [
+    "NO_TOOL",
     "RATES_HZ",
     "BaseDialect",
     "Bot",

@@ -40,6 +40,9 @@ from live_eval.types import TurnMode
 Handler: TypeAlias = Callable[[Fields, int], list[Output]]
 """Handle an event that arrived at a time in ns."""
 
+NO_TOOL = "this client has no tools"
+"""The answer to the call of a tool."""
+
 _NAME_CHARACTERS = 100
 _TEXT_CHARACTERS = 500
 _READY = "ready"
@@ -230,12 +233,19 @@ class BaseDialect:
             outputs.append(self.malformed("; ".join(event.wrong)))
         return outputs
 
-    def tool_called(self, name: str | None, place: str = "agent") -> EndpointProblem:
-        """Return the warning that the model called a tool; `place` is where the user configured it."""
+    def tool_called(self, name: str | None, *answer: Output, place: str = "agent") -> list[Output]:
+        """Return the warning that the model called a tool, and the answer for which the agent waits.
+
+        Args:
+            name: The tool.
+            answer: The message with the error `NO_TOOL` as result.
+            place: Where the user configured the tool.
+        """
         called = self.clean(name or "unnamed")
-        return self.warning(
+        text = (
             f"the agent called the tool {called!r}, which this client cannot run; remove it from the {place}"
         )
+        return [self.warning(text), *answer]
 
     def malformed(self, message: str) -> EndpointProblem:
         """Return the problem for a malformed message; the session continues."""

@@ -266,8 +266,10 @@ def test_unknown_and_ignored_messages() -> None:
     assert endpoint.say("tool_response") == []
     assert endpoint.say("session_settings") == []
     assert endpoint.say("tool_call", name="web_search", response_required=False) == []
-    called = problem(endpoint.say("tool_call", name="get_weather", response_required=True))
-    assert "the agent called the tool 'get_weather', which this client cannot run" in called.message
+    called, answer = endpoint.say("tool_call", name="get_weather", tool_call_id="t1", response_required=True)
+    assert "called the tool 'get_weather', which this client cannot run" in problem([called]).message
+    error = '{"type":"tool_error","tool_call_id":"t1","error":"this client has no tools"}'
+    assert answer == Send(error)
 
 
 @pytest.mark.parametrize(
