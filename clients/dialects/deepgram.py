@@ -9,9 +9,11 @@ Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram
   sets prompt, models, voice and detector. Without a ``greeting``, the agent waits for the user.
 * Earlier turns of the dialogue are ``agent.context.messages`` in ``Settings``.
 * ``model`` is the language model of ``agent.think``, at OpenAI unless ``extra`` names another provider;
-  ``voice`` is the model of ``agent.speak``, and ``transcription_model`` is the model of ``agent.listen``. A
-  Flux model needs version v2 of the listener; its thresholds are turn detection settings (``eot_threshold``,
-  …).
+  ``voice`` is the model of ``agent.speak``, and ``transcription_model`` is the model of ``agent.listen``. Of
+  both, Flux models need version v2. The recogniser's thresholds are turn detection settings
+  (``eot_threshold``, …). The language is the recogniser's; ``agent.language`` is deprecated.
+* Manual turns need a Flux recogniser: an ``eot_threshold`` of 1 stops its own decisions, and ``ForceEndTurn``
+  ends the turn. The service ignores it if it has not heard the user.
 * **Audio has no response IDs**, so we number the replies: a reply lasts from its first text or audio to
   ``AgentAudioDone``.
 * ``UserStartedSpeaking`` is sent for every utterance. During a reply, it also interrupts the reply: later
@@ -19,53 +21,39 @@ Message shapes follow Deepgram's API specification (``asyncapi.yml`` in deepgram
 * ``ConversationText`` contains one sentence of the reply, or the user's whole utterance, which counts as the
   accepted turn. Text after ``AgentAudioDone`` in the same turn belongs to the reply that has ended.
 * ``LatencyReport`` contains the service's own latencies in seconds; it is logged.
-* The documentation does not state which errors end the connection. We treat an error as fatal before the
-  session is ready or if the connection ends afterwards.
+* An error usually ends the session, as the documentation says: it is fatal before the session is ready, if
+  the connection ends afterwards, and if nothing follows for three seconds.
+* A call of a function at the client is answered with an error, since the agent waits for its result.
 
-There are no manual turns, incomplete responses, usage or rate-limit messages. The service closes a session
+There are no incomplete responses, usage or rate-limit messages. The service closes a session
 that receives no audio for about ten seconds, so silence is sent between turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from live_eval.audio import Codec, CodecName
+from live_eval.clients.dialects._deepgram_settings import RATE_HZ, agent_settings
 from live_eval.clients.toolkit import (
+    NO_TOOL,
     EventDialect,
     Fields,
     ResponseTracker,
     TrackedResponse,
     UserTurns,
-    given,
-    in_json,
-    merged,
     refusal_advice,
-    refuse_settings,
-    said_before,
     send_json,
-    stored_agent,
     websocket_url,
 )
-from live_eval.dialect import (
-    Dial,
-    EndpointSettings,
-    Output,
-    ReplyText,
-    SpeechStarted,
-)
-from live_eval.errors import FailureKind, UsageError
+from live_eval.dialect import Dial, EndpointSettings, Output, ReplyText, SetTimer, SpeechStarted
+from live_eval.errors import FailureKind
 
 __all__ = ["DeepgramAgent"]
 
-_RATE_HZ = 24_000
-_CODEC = Codec(CodecName.PCM16, _RATE_HZ)
-_AUDIO = {
-    "input": {"encoding": "linear16", "sample_rate": _RATE_HZ},
-    "output": {"encoding": "linear16", "sample_rate": _RATE_HZ, "container": "none"},
-}
-_FLUX = "flux"
+_CODEC = Codec(CodecName.PCM16, RATE_HZ)
+_FAILED = "nothing follows an error"
+_FAILED_NS = 3_000_000_000
 _INTERNAL = "INTERNAL_SERVER_ERROR"
 
 
@@ -88,17 +76,14 @@ class DeepgramAgent(EventDialect):
             "FunctionCallResponse",
             "History",
             "LatencyReport",
+            "__customFromThinkProvider",
         }
     )
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
         self._url = websocket_url(settings.base_url, "agent/converse", {})
-        self._asked = merged(_asked(settings), settings.extra)
-        if self._asked["audio"] != _AUDIO:
-            raise UsageError(
-                f"endpoint.extra.audio: expected {in_json(_AUDIO)} (the formats in use) or no value"
-            )
+        self._asked = agent_settings(settings)
         self.handlers = {
             "Welcome": self._on_welcome,
             "SettingsApplied": self._on_applied,
@@ -129,6 +114,13 @@ class DeepgramAgent(EventDialect):
             return (self.warning("ignored audio: it arrived before the session was ready"),)
         self._answered = True
         return self._replies.hear(pcm, _CODEC, at_ns)
+
+    def end_turn(self, at_ns: int) -> Sequence[Output]:
+        return (send_json({"type": "ForceEndTurn"}),)
+
+    def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        failed = self.last_error if self._replies.active is None else None
+        return (self.fatal(FailureKind.ENDPOINT_ERROR, failed),) if failed is not None else ()
 
     # -- Endpoint messages -------------------------------------------------------------------------------
 
@@ -162,11 +154,13 @@ class DeepgramAgent(EventDialect):
         return self._replies.complete()
 
     def _on_function_call(self, event: Fields, at_ns: int) -> list[Output]:
-        ours = [each.text("name") or "" for each in event.children("functions") if each.flag("client_side")]
-        if not ours:  # the service calls these functions itself
-            return []
-        text = f"the model called {', '.join(ours)}; this client has no functions: remove them from the agent"
-        return [self.warning(text)]
+        outputs: list[Output] = []
+        for each in event.children("functions"):
+            if each.flag("client_side"):  # else the service calls it itself
+                name = each.text("name") or ""
+                answer = {"id": each.text("id"), "name": name, "content": NO_TOOL}
+                outputs += self.tool_called(name, send_json({"type": "FunctionCallResponse", **answer}))
+        return outputs
 
     def _on_warning(self, event: Fields, at_ns: int) -> list[Output]:
         return [self.warning(_described(event, "a warning"), event.text("code"))]
@@ -176,7 +170,7 @@ class DeepgramAgent(EventDialect):
         if not self.ready:
             return [self.refused(text, code, FailureKind.SERVER_ERROR if code == _INTERNAL else None)]
         self.last_error = text
-        return [self.warning(text, code)]
+        return [self.warning(text, code), SetTimer(_FAILED, at_ns + _FAILED_NS)]
 
     # -- Helpers -----------------------------------------------------------------------------------------
 
@@ -188,36 +182,3 @@ class DeepgramAgent(EventDialect):
 def _described(event: Fields, what: str) -> str:
     parts = filter(None, (event.text("code"), event.text("description")))
     return ": ".join(parts) or f"{what} without details"
-
-
-def _context(settings: EndpointSettings) -> dict[str, Any] | None:
-    """Return the earlier turns of the dialogue; None if there are none."""
-    said = said_before(settings, "user", "assistant")
-    messages = [{"type": "History", "role": role, "content": text} for role, text in said]
-    return {"messages": messages} if messages else None
-
-
-def _asked(settings: EndpointSettings) -> dict[str, Any]:
-    """Return the ``Settings`` to send, without the user's ``extra``."""
-    refuse_settings(
-        settings,
-        modality="the Voice Agent always speaks; text output is not supported",
-        turn_mode="the Voice Agent's detector ends turns; remove this setting",
-        max_output_tokens="the Voice Agent has no reply length limit; remove this setting",
-    )
-    if not isinstance(settings.extra.get("agent"), Mapping) and stored_agent(settings, "agent") is not None:
-        return {"audio": _AUDIO}
-    heard = settings.transcription_model
-    listen = given(
-        type="deepgram", model=heard, version="v2" if heard is not None and _FLUX in heard else None
-    )
-    return {
-        "audio": _AUDIO,
-        "agent": given(
-            language=settings.language,
-            listen={"provider": {**listen, **settings.turn_detection}},
-            think=given(provider=given(type="open_ai", model=settings.model), prompt=settings.instructions),
-            context=_context(settings),
-            speak={"provider": given(type="deepgram", model=settings.voice)},
-        ),
-    }

@@ -60,7 +60,6 @@ MISSING: dict[str, dict[Situation, str]] = {
         Situation.INCOMPLETE: NO_TURN_EVENTS,
     },
     "deepgram": {
-        Situation.MANUAL_TURN: "its detector is always on",
         Situation.RATE_LIMIT: "it is refused in the handshake",
         Situation.INCOMPLETE: "it never says so",
         Situation.SESSION_EXPIRED: "no cap is documented",

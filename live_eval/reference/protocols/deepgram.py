@@ -3,9 +3,10 @@
 Message shapes follow Deepgram's API specification (``asyncapi.yml``) and SDK (``deepgram/agent/v1/types``).
 Like Deepgram's server, it sends JSON as text and audio as binary messages, accepts only integers as sample
 rates, and sends ``UserStartedSpeaking`` for every utterance. Known differences: audio is 16-bit PCM without a
-container; greetings, functions, and settings of models and detectors have no effect; each piece of a reply's
+container; greetings, functions, and settings of models have no effect; each piece of a reply's
 text is a ``ConversationText``; ``UpdatePrompt`` is the only update during a session that has an effect; the
-error codes are this endpoint's own.
+error codes are this endpoint's own. Of the detector's settings, only an ``eot_threshold`` of 1 has an effect:
+the client ends turns with ``ForceEndTurn``.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ DEEPGRAM_CONFIG = EngineConfig(transcribe=True)
 """Initial settings of sessions."""
 
 _CLOSE_GOING_AWAY = 1001
+_FLUX = "v2"
 _UPDATES = {"UpdateSpeak": "SpeakUpdated", "UpdateThink": "ThinkUpdated", "UpdateListen": "ListenUpdated"}
 _NO_EFFECT = ("KeepAlive", "FunctionCallResponse")
 
@@ -65,7 +67,17 @@ class _Think(_Model):
     prompt: str = ""
 
 
+class _Recogniser(_Model):
+    version: str = "v1"
+    eot_threshold: float = Field(default=0.7, ge=0.5, le=1)
+
+
+class _Listen(_Model):
+    provider: _Recogniser = Field(default_factory=_Recogniser)
+
+
 class _Agent(_Model):
+    listen: _Listen = Field(default_factory=_Listen)
     think: _Think = Field(default_factory=_Think)
 
 
@@ -85,6 +97,7 @@ class DeepgramProtocol(ServerProtocol):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._applied = False
+        self._flux = False
 
     def opened(self) -> Sequence[events.Output]:
         """Send ``Welcome``."""
@@ -127,6 +140,8 @@ class DeepgramProtocol(ServerProtocol):
                 prompt = str(found.get("prompt", ""))
                 self.engine.configure(replace(self.engine.config, instructions=prompt))
                 return [_say({"type": "PromptUpdated"})]
+            case "ForceEndTurn":
+                return self._end_turn(at_ns)
             case "InjectUserMessage":
                 return self._injected(str(found.get("content", "")), at_ns)
             case str() if kind in _UPDATES:
@@ -146,11 +161,15 @@ class DeepgramProtocol(ServerProtocol):
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"] if part != "_Agent")
             raise MessageError("INVALID_SETTINGS", f"{where}: {first['msg']}") from None
+        agent = _Agent() if isinstance(asked.agent, str) else asked.agent
+        heard = agent.listen.provider
+        self._flux = heard.version == _FLUX
         config = replace(
             self.engine.config,
+            detection=None if self._flux and heard.eot_threshold == 1 else self.engine.config.detection,
             input_codec=Codec(CodecName.PCM16, asked.audio.input.sample_rate),
             output_codec=Codec(CodecName.PCM16, asked.audio.output.sample_rate),
-            instructions="" if isinstance(asked.agent, str) else asked.agent.think.prompt,
+            instructions=agent.think.prompt,
         )
         refused = self.engine.refusal(config)
         if refused is not None:
@@ -158,6 +177,14 @@ class DeepgramProtocol(ServerProtocol):
         self.engine.configure(config)
         self._applied = True
         return [_say({"type": "SettingsApplied"})]
+
+    def _end_turn(self, at_ns: int) -> Sequence[events.Output]:
+        if not self._flux:
+            text = "ForceEndTurn needs a Flux listen provider."
+            return [_say({"type": "Warning", "code": "FORCE_END_TURN_UNSUPPORTED", "description": text})]
+        if self.engine.config.detection is not None:
+            return self.engine.fall_silent(at_ns)
+        return [*self.engine.commit(at_ns), *self.engine.respond(at_ns)]
 
     def _injected(self, text: str, at_ns: int) -> Sequence[events.Output]:
         if self.engine.active is not None:

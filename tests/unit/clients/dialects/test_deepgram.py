@@ -20,6 +20,7 @@ from live_eval.dialect import (
     ResponseStarted,
     Send,
     SessionReady,
+    SetTimer,
     SpeechStarted,
 )
 from live_eval.errors import FailureKind, UsageError
@@ -91,7 +92,6 @@ def test_settings_name_models_voice_prompt_and_detector() -> None:
             "output": {"encoding": "linear16", "sample_rate": 24_000, "container": "none"},
         },
         "agent": {
-            "language": "en",
             "greeting": "Hello.",
             "listen": {
                 "provider": {
@@ -128,7 +128,9 @@ def test_a_stored_agent_replaces_its_settings() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"turn_mode": TurnMode.MANUAL}, "detector ends turns"),
+        ({"turn_mode": TurnMode.MANUAL, "transcription_model": "nova-3"}, "for manual turns, got nova-3"),
+        ({"turn_mode": TurnMode.MANUAL, "extra": {"agent": "a-1"}}, "stored agent's detector ends turns"),
+        ({"transcription_model": "flux-general-en", "language": "de"}, "flux-general-en does not hear de"),
         ({"modality": Modality.TEXT}, "always speaks"),
         ({"max_output_tokens": 10}, "no reply length limit"),
         ({"extra": {"audio": {"input": {"sample_rate": 16_000}}}}, "expected .*24000"),
@@ -214,7 +216,9 @@ def test_refused_settings_end_the_session() -> None:
 
 def test_an_error_is_fatal_if_the_connection_ends_after_it() -> None:
     endpoint = Endpoint()
-    assert not problem(endpoint.say("Error", code="FAILED_TO_THINK", description="no model")).fatal
+    warned, waits = endpoint.say("Error", code="FAILED_TO_THINK", description="no model")
+    assert not problem([warned]).fatal
+    assert waits == SetTimer("nothing follows an error", 3_000 * MS)
     (closed,) = endpoint.dialect.closed(1011, "", 0)
     assert isinstance(closed, EndpointProblem)
     assert (closed.kind, closed.fatal) == (FailureKind.ENDPOINT_ERROR, True)
@@ -223,10 +227,38 @@ def test_an_error_is_fatal_if_the_connection_ends_after_it() -> None:
     endpoint = Endpoint()
     endpoint.say("Error", code="FAILED_TO_THINK", description="no model")
     endpoint.audio()
+    assert list(endpoint.dialect.timer("nothing follows an error", 3_000 * MS)) == []
     endpoint.say("AgentAudioDone")  # the service continued
     (closed,) = endpoint.dialect.closed(1000, "", 0)
     assert isinstance(closed, EndpointProblem)
     assert closed.kind is FailureKind.CLOSED
+
+
+def test_an_error_is_fatal_if_nothing_follows_it() -> None:
+    endpoint = Endpoint()
+    endpoint.say("Error", code="FAILED_TO_THINK", description="no model")
+    failed = problem(list(endpoint.dialect.timer("nothing follows an error", 3_000 * MS)))
+    assert (failed.kind, failed.fatal) == (FailureKind.ENDPOINT_ERROR, True)
+    assert failed.message == "FAILED_TO_THINK: no model"
+
+
+def test_flux_voices_have_a_version() -> None:
+    speak = Endpoint(voice="flux-alexis-en").asked["agent"]["speak"]["provider"]
+    assert speak == {"type": "deepgram", "model": "flux-alexis-en", "version": "v2"}
+
+
+def test_the_recogniser_takes_the_language() -> None:
+    heard = Endpoint(language="de", transcription_model="nova-3").asked["agent"]["listen"]["provider"]
+    assert heard == {"type": "deepgram", "model": "nova-3", "language": "de"}
+    heard = Endpoint(language="de", transcription_model="flux-general-multi").asked["agent"]["listen"]
+    assert heard["provider"]["language_hints"] == ["de"]
+
+
+def test_a_manual_turn_is_ended_by_the_client() -> None:
+    endpoint = Endpoint(turn_mode=TurnMode.MANUAL)
+    heard = endpoint.asked["agent"]["listen"]["provider"]
+    assert (heard["model"], heard["eot_threshold"]) == ("flux-general-en", 1)
+    assert endpoint.dialect.end_turn(0) == (Send('{"type":"ForceEndTurn"}'),)
 
 
 def test_only_functions_of_the_client_are_reported() -> None:
@@ -234,7 +266,10 @@ def test_only_functions_of_the_client_are_reported() -> None:
     functions = [{"id": "f1", "name": "lookup", "arguments": "{}", "client_side": False}]
     assert endpoint.say("FunctionCallRequest", functions=functions) == []
     functions += [{"id": "f2", "name": "clock", "arguments": "{}", "client_side": True}]
-    assert "clock" in problem(endpoint.say("FunctionCallRequest", functions=functions)).message
+    warned, answer = endpoint.say("FunctionCallRequest", functions=functions)
+    assert "clock" in problem([warned]).message
+    assert isinstance(answer, Send)
+    assert json.loads(answer.message)["id"] == "f2"
 
 
 def test_half_a_sample_is_malformed() -> None:
