@@ -108,7 +108,7 @@ class LatencyCampaign(Campaign):
         if sessions < point.concurrency and not point.arrivals.open_loop:
             raise UsageError(
                 f"{point.name}: expected at least {point.concurrency} sessions; "
-                f"{counted(len(jobs), 'turn')} of the data's dialogues make {sessions}"
+                f"{counted(len(jobs), 'turn')} in the data's dialogues fill only {sessions}"
             )
         if point.input_s is not None:  # the inputs are cut from the data's recordings
             plan = replace(plan, data=replace(plan.data, licence=self._base.data.licence))
