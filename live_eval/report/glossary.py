@@ -97,8 +97,8 @@ DEFINITIONS = (
     (
         "against another run",
         "the difference on the cases of both runs: paired by case, averaged within scripts and then over "
-        "scripts, resampled by script. The means next to it are over turns, so their difference may "
-        "deviate from it",
+        "scripts, resampled by script. The means next to it are over turns, so subtracting "
+        "them can give a different value",
     ),
 )
 
@@ -139,19 +139,19 @@ CAMPAIGN_DEFINITIONS = (
 _STUDIO_DEFINITIONS = (
     (
         "latency of a turn",
-        "the times from the end of the user's speech to the events of the reply, on one clock; a value plays "
-        "its audio. The lag is live-eval's own lateness, the error bar of the latencies",
+        "the times from the end of the user's speech to the events of the reply, on one clock; select a "
+        "value to play its audio. The lag is live-eval's own lateness, the error bar of the latencies",
     ),
     (
         "scores of a turn",
-        "the judges' values for the turn; a value plays the speech that it is about. A score without a value "
+        "the judges' values for the turn; select a value to play the speech that it rates. A missing value "
         "has a reason",
     ),
     ("review", "labels and a note on the turn; they are stored next to the run and exported with its turns"),
     (
         "transcript",
-        "the texts of both sides in the order in which they were heard: the user's from the data or, without "
-        "a script, from the endpoint, the endpoint's from its own messages",
+        "what both sides said, in the order in which it was heard: the user's text from the data or, without "
+        "a script, the endpoint's transcript of it; the endpoint's text from its own messages",
     ),
     ("judgements", "the judges' reasons for the scores of the turn, and the values on which these are based"),
     (
@@ -160,11 +160,11 @@ _STUDIO_DEFINITIONS = (
         "user began to speak and was not cancelled because the same utterance continued",
     ),
     (
-        "texts and facts",
+        "case and conditions",
         "the texts and settings of the case, and the conditions of the turn, as the run stores them",
     ),
     (
-        "wire events",
+        "protocol messages",
         "the messages between live-eval and the endpoint, without their audio; times are in seconds of the "
         "recording",
     ),
@@ -181,7 +181,7 @@ _STUDIO_DEFINITIONS = (
     (
         "compared values",
         "means over scripts of the cases of both runs, and their paired differences. The values of a run's "
-        "own page are over all its turns, so they can deviate",
+        "own page cover all its turns and can differ from these",
     ),
     (
         "settings that differ",

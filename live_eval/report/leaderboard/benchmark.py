@@ -33,9 +33,9 @@ from live_eval.types import ScoringRule
 __all__ = ["build_benchmark_board"]
 
 _NOTE = (
-    "The runs' values are by the benchmark's rule, or else by live-eval's or a language model's, with 95 % "
-    "intervals, resampled by script. Items that the endpoint failed to answer count as 0, or as the lowest "
-    "rating. Published values have no intervals."
+    "The runs' values use the benchmark's rule or, without one, live-eval's rule or a language model, with "
+    "95 % intervals, resampled by script. Items that the endpoint failed to answer count as 0, or as the "
+    "lowest rating. Published values have no intervals."
 )
 _TO_PERCENT = 20
 _RATED = frozenset({ScoringRule.RATING, ScoringRule.GUIDED_RATING})

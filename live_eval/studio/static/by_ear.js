@@ -65,8 +65,8 @@ export class ByEar {
       make(
         "p",
         { class: "note" },
-        "Open a case to hear the replies of every run, and switch runs at the same place: of the reply or, aligned at the " +
-          `user's speech, of the recording. The runs: ${name}.`,
+        "Open a case to hear the replies of every run, and switch runs at the same position of the reply or, aligned at " +
+          `the user's speech, of the recording. The runs: ${name}.`,
       ),
       this.panel,
       form,
@@ -167,8 +167,8 @@ export class ByEar {
     const title = `${of}, over the cases with a value in every run${margin ? "; intervals are not corrected for several tests" : ""}`;
     const shown = rows.length > (cue ? 0 : 1) && table(title, heads, rows, { id: "means", class: "cards" });
     const missing =
-      absent.length > 0 && make("p", { class: "note" }, `Without a case that has a value in every run: ${absent.join(", ")}.`);
-    const lost = failed.some(Boolean) && `Failed turns, which no mean contains: ${this.runs.map(({ name }, run) => `${name} ${failed[run]}`).join(", ")}.`;
+      absent.length > 0 && make("p", { class: "note" }, `No case has a value in every run for: ${absent.join(", ")}.`);
+    const lost = failed.some(Boolean) && `Failed turns, excluded from the means: ${this.runs.map(({ name }, run) => `${name} ${failed[run]}`).join(", ")}.`;
     const notes = [missing, lost && make("p", { class: "warning" }, lost)];
     if (cue || !shown) fill(this.means, shown, notes);
     else {

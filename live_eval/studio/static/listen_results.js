@@ -139,7 +139,7 @@ function mushra({ means, screening }) {
       ),
     ),
     screening.some(({ taken_anchor: taken }) => taken === null) &&
-      make("p", { class: "note" }, `${NONE}: no trial counts, because more than a quarter of the listeners rated its mid-range anchor above 90, or there is none.`),
+      make("p", { class: "note" }, `${NONE}: all trials are excluded, because more than a quarter of the listeners rated the mid-range anchor above 90, or there is no anchor.`),
   ];
 }
 

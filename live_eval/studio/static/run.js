@@ -104,7 +104,7 @@ function heading(folder, toTurns = null, page = null) {
   const facts = [
     folder.endpoint && ["endpoint", folder.endpoint],
     folder.model && ["model", folder.model],
-    folder.conditions.length && ["run with", folder.conditions.join(", ")],
+    folder.conditions.length && ["settings", folder.conditions.join(", ")],
     folder.data && ["data", folder.data],
     ["started", when(folder.created)],
     folder.ended && ["ended", when(folder.ended)],

@@ -110,7 +110,7 @@ class RunList {
       { label: ["voice to voice", make("small", { class: "of" }, "p50, all turns")], sort: "voice_to_voice", figure: true },
       { label: ["main score", make("small", { class: "of" }, "mean, all turns")], sort: "main_score", figure: true },
       { label: "endpoint", sort: "endpoint" },
-      "run with",
+      "settings",
       { label: "data", sort: "data" },
       { label: "started", sort: "created" },
     ];

@@ -37,7 +37,7 @@ export class ScoreBadges {
       const values = make(
         "div",
         { class: "stage-values" },
-        missing ? ["does not score", make("p", {}, `missing: ${missing}`)] : "–",
+        missing ? ["cannot score", make("p", {}, `missing: ${missing}`)] : "–",
       );
       const state = make("span", { class: "stage-took" });
       const badge = make("li", { title, "data-judge": name }, make("b", {}, name), state, values);

@@ -1,4 +1,4 @@
-// Show a turn: audio, marks, transcript, values, reasons and wire events.
+// Show a turn: audio, marks, transcript, values, reasons and messages.
 import { path, read, withQuery } from "./api.js";
 import { eventList } from "./events.js";
 import { glossary } from "./glossary.js";
@@ -56,10 +56,10 @@ export async function show(place, { parts: [run, , turnId], query, signal }) {
     ),
     turn.judgements.some((each) => each.detail) && section(["Judgements", term("judgements")], judgements(turn)),
     turn.responses.length > 0 && section(["Responses", term("responses")], responses(turn, hear)),
-    section(["Texts and facts", term("texts and facts")], facts(turn)),
+    section(["Case and conditions", term("case and conditions")], facts(turn)),
     licenceNotes([turn.licence]),
     section(
-      ["Wire events", term("wire events")],
+      ["Protocol messages", term("protocol messages")],
       eventList(address, turn.events, hear && ((at) => hear([at, at], "the event")), signal),
     ),
   );

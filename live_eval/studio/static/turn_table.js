@@ -16,8 +16,8 @@ const HELP =
   "Compare names with values using ==, !=, <, <=, >, >= or contains, and join comparisons with and, or, not and " +
   "parentheses. Quote texts with spaces; none is a missing value. The names:";
 const UNCERTAIN =
-  "In parentheses: from an uncertain end of speech. The values above and comparisons do not count these latencies, so " +
-  "conditions skip them (uncertain selects their turns) and orders place them last.";
+  "In parentheses: latencies from an uncertain end of speech. The values above, comparisons and expressions exclude them " +
+  "(the expression uncertain selects their turns); sorting places them last.";
 const LAGS = [
   ["", "all"],
   ["0", "not flagged"],

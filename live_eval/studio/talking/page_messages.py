@@ -65,7 +65,7 @@ def as_json(update: Update) -> dict[str, Any]:
         case Xruns(underruns=late, overruns=dropped):
             heard, cut = counted(late, "short gap"), counted(dropped, "time")
             texts = [f"The endpoint heard {heard}: the microphone was late."] if late else []
-            texts += [f"The microphone's audio was cut {cut}."] if dropped else []
+            texts += [f"Audio from the microphone was dropped {cut}."] if dropped else []
             return {"type": "note", "about": "lost", "text": " ".join(texts)}
         case DeviceChanged(side):
             return {"type": "note", "about": side.value, "text": in_words(update)}

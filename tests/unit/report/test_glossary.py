@@ -31,5 +31,5 @@ def test_every_term_of_the_studio_is_defined() -> None:
         for script in Path(studio.__file__).parent.glob("static/*.js")
         for name in re.findall(r'\bterm\("([^"]+)"', script.read_text("utf-8"))
     }
-    assert {"turn", "wire events", "by ear"} <= names
+    assert {"turn", "protocol messages", "by ear"} <= names
     assert names <= studio_terms().keys()
