@@ -40,7 +40,7 @@ GROUPS = {
     "Inspect": {
         "show": "Print the summary of a run.",
         "report": "Write a report on runs as HTML, Markdown, CSV or JSON.",
-        "studio": "View runs, listen to them and compare them in the browser.",
+        "studio": "View, compare and start runs, and talk to endpoints, in the browser.",
         "runs": "List runs, clean up after killed ones, and delete runs.",
     },
     "Analyse": {

@@ -81,7 +81,10 @@ def command(
     data: tuple[str, ...],
     no_browser: bool,
 ) -> None:
-    """View runs, listen to them and compare them in the browser.
+    """View, compare and start runs, and talk to endpoints, in the browser.
+
+    Pages: runs, turns and reports; comparison by ear; new runs; listening tests; conversations (Talk, Stage)
+    and performances (Perform).
 
     FOLDERS are folders of runs and campaigns, or folders that contain them. Default: recordings.
 
