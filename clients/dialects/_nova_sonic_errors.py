@@ -2,7 +2,9 @@
 
 The names are in Bedrock's API reference (InvokeModelWithBidirectionalStream) or among the errors of every AWS
 service. Bedrock has no name for an unknown model; the texts are those that its users report
-(https://github.com/aws-samples/amazon-bedrock-workshop/issues/315).
+(https://github.com/aws-samples/amazon-bedrock-workshop/issues/315). A ``ValidationException`` names a request
+that would fail again, except for the texts after which livekit-plugins-aws 1.8 opens a new session, and for
+timeouts.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from live_eval.errors import FailureKind
 
 __all__ = ["failure_kind"]
 
+_TRANSIENT = re.compile(r"RST_STREAM|System instability|Please retry|timed? ?out", re.IGNORECASE)
 _UNKNOWN_MODEL = re.compile(r"\bmodel (?:identifier|ID) is (?:invalid|not supported)")
 _KINDS: Mapping[str, FailureKind] = MappingProxyType(
     {
@@ -42,6 +45,8 @@ def failure_kind(name: str, text: str, *, old: bool) -> FailureKind:
     """
     if name == "ValidationException" and _UNKNOWN_MODEL.search(text):
         return FailureKind.UNKNOWN_MODEL
+    if name == "ValidationException" and not _TRANSIENT.search(text):
+        return FailureKind.SESSION_REFUSED
     if name == "ModelTimeoutException" and old:
         return FailureKind.SESSION_EXPIRED
     return _KINDS.get(name, FailureKind.ENDPOINT_ERROR)

@@ -7,6 +7,7 @@ https://docs.aws.amazon.com/nova/latest/nova2-userguide.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ _FIRST_GENERATION = "amazon.nova-sonic-v1"
 _REGION = re.compile(r"bedrock-runtime(?:-fips)?\.([a-z]{2,3}(?:-[a-z]+)+-\d)\.")
 _REGION_OF_OTHER_HOSTS = "us-east-1"
 _HISTORY_BYTES = 40_000
+_RECENT_FRAMES = 150  # three seconds
 _TEXT_CHARACTERS = 250  # at most 1,000 bytes of UTF-8
 
 
@@ -80,6 +82,10 @@ class NovaPrompt:
                 f"endpoint.extra.promptStart.audioOutputConfiguration: expected {_OUTPUT} (the format in use)"
             )
         self._number = 0
+        self._recent: deque[bytes] = deque(maxlen=_RECENT_FRAMES)
+        self._waiting: list[bytes] = []
+        self.holds = True
+        """Whether audio waits for `begin_audio`."""
         self._said: list[tuple[str, str]] = []
         for role, text in said_before(settings, "USER", "ASSISTANT"):
             self.remember(role, text)
@@ -91,19 +97,38 @@ class NovaPrompt:
         self._said.append((role, text))
 
     def begin(self) -> list[Send]:
-        """Return the events that open a session, with the conversation so far."""
+        """Return the events that open a session, with the conversation so far; `begin_audio` follows."""
         self._number += 1
         texts = [("SYSTEM", self._instructions), *self._history()]
-        audio = {"type": "AUDIO", "role": "USER", "interactive": True, "audioInputConfiguration": _INPUT}
         return [
             send_json({"event": {"sessionStart": self._session}}),
             self._event("promptStart", **self._start),
             *(event for number, text in enumerate(texts) for event in self._text(f"text_{number}", *text)),
-            self._event("contentStart", contentName="audio", **audio),
         ]
 
-    def frame(self, pcm: bytes) -> Send:
-        """Return the event for a frame of the user's audio, at 16 kHz."""
+    def begin_audio(self) -> list[Send]:
+        """Return the events that begin the user's audio with the frames that wait."""
+        audio = {"type": "AUDIO", "role": "USER", "interactive": True, "audioInputConfiguration": _INPUT}
+        waiting, self._waiting, self.holds = self._waiting, [], False
+        return [self._event("contentStart", contentName="audio", **audio), *map(self._frame, waiting)]
+
+    def hold_audio(self) -> None:
+        """Keep the user's audio for the next session, which begins with the last three seconds."""
+        self.holds, self._waiting = True, list(self._recent)
+
+    def answered(self) -> None:
+        """Forget audio that the model has answered."""
+        self._recent.clear()
+
+    def frame(self, pcm: bytes) -> list[Send]:
+        """Return the event for a frame of the user's audio, at 16 kHz; none if the frame waits."""
+        self._recent.append(pcm)
+        if self.holds:
+            self._waiting.append(pcm)
+            return []
+        return [self._frame(pcm)]
+
+    def _frame(self, pcm: bytes) -> Send:
         named = f'"promptName":"prompt_{self._number}","contentName":"audio"'
         return send_audio(f'{{"event":{{"audioInput":{{{named},"content":"', pcm, '"}}}')
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import orjson
+
 from live_eval.audio import Codec, CodecName
 from live_eval.clients.dialects._nova_sonic_prompt import OUTPUT_RATE_HZ
-from live_eval.clients.toolkit import Fields, ResponseTracker
+from live_eval.clients.toolkit import Fields, MalformedError, ResponseTracker
 from live_eval.dialect import (
     Output,
     ReplyAudioDone,
@@ -23,7 +25,7 @@ from live_eval.dialect import (
 from live_eval.timing import ResponseStatus
 from live_eval.types import Usage
 
-__all__ = ["NovaReplies"]
+__all__ = ["NovaReplies", "generation_stage"]
 
 _SPOKEN_NS = 1_000_000_000
 _CODEC = Codec(CodecName.PCM16, OUTPUT_RATE_HZ)
@@ -143,3 +145,13 @@ class NovaReplies:
         self._tokens = dict.fromkeys(_TOKENS, 0)
         counted = heard or read or spoken or written
         return Usage(heard + read, spoken + written, heard, spoken) if counted else None
+
+
+def generation_stage(fields: str | None) -> str:
+    """Return the generation stage in JSON; an empty string if there is none."""
+    try:
+        value = orjson.loads(fields or "{}")
+    except orjson.JSONDecodeError:
+        raise MalformedError("contentStart: expected JSON in 'additionalModelFields'") from None
+    stage = value.get("generationStage") if isinstance(value, dict) else None
+    return stage if isinstance(stage, str) else ""

@@ -1,11 +1,15 @@
 """Amazon Nova Sonic over Bedrock's ``InvokeModelWithBidirectionalStream``.
 
 Event shapes follow Amazon's guide (https://docs.aws.amazon.com/nova/latest/nova2-userguide,
-``sonic-output-events``); what it leaves open follows pipecat (``services/aws/nova_sonic``). The transport
-delivers an exception of the service as ``{"exception": {"type", "message"}}``. Behaviour and decisions:
+``sonic-output-events``); what it leaves open follows pipecat (``services/aws/nova_sonic``) and livekit-agents
+(``livekit.plugins.aws.experimental.realtime``, 1.8). The transport delivers the response's headers as
+``{"response": {}}`` and an exception of the service as ``{"exception": {"type", "message"}}``. Behaviour and
+decisions:
 
-* The service does not confirm a session: it is ready when its setup has been sent. The first content must be
-  a system prompt, or the model stays silent, so a neutral prompt replaces missing instructions.
+* The user's audio begins, and the session is ready, after the response's headers or a second: a service under
+  load refuses audio that follows a conversation too closely. The service sends no event that confirms it.
+* The first content must be a system prompt, or the model stays silent, so a neutral prompt replaces missing
+  instructions.
 * ``endpoint.extra.sessionStart`` and ``endpoint.extra.promptStart`` are merged over these events. The base
   URL names the region, or ``endpoint.extra.region`` for other hosts.
 * Replies have no IDs. A reply is planned in sentences: text (SPECULATIVE), audio, and later the text that was
@@ -23,16 +27,13 @@ There are no manual turns, detector events, incomplete responses or rate-limit m
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-import orjson
-
 from live_eval.clients.dialects._nova_sonic_errors import failure_kind
 from live_eval.clients.dialects._nova_sonic_prompt import NovaPrompt, nova_dial
-from live_eval.clients.dialects._nova_sonic_replies import NovaReplies
+from live_eval.clients.dialects._nova_sonic_replies import NovaReplies, generation_stage
 from live_eval.clients.toolkit import (
     BaseDialect,
     Fields,
@@ -56,7 +57,7 @@ __all__ = ["NovaSonic"]
 
 _SECOND_NS = 1_000_000_000
 _RENEW = "renew the session"
-_RECENT_FRAMES = 150  # three seconds
+_NO_HEADERS = "no headers"
 _INTERRUPTED = re.compile(r'\s*\{\s*"interrupted"\s*:\s*true\s*\}\s*')
 _CHECK_KEY = "check the AWS credentials, and that they may use this model in this region"
 
@@ -103,17 +104,13 @@ class NovaSonic(BaseDialect):
         self._turns = UserTurns()
         self._opened_ns = 0
         self._moving = False  # whether a new connection has been requested
-        self._recent: deque[bytes] = deque(maxlen=_RECENT_FRAMES)
-        self._waiting: list[bytes] = []  # audio for the new connection
 
     def dial(self) -> Dial:
         return self._dial
 
     def opened(self, at_ns: int) -> Sequence[Output]:
         self._opened_ns, self._moving = at_ns, False
-        begin = self._prompt.begin()
-        waiting, self._waiting = map(self._prompt.frame, self._waiting), []
-        return *begin, *waiting, *self.become_ready(), SetTimer(_RENEW, at_ns + self.renew_latest_ns)
+        return *self._prompt.begin(), SetTimer(_NO_HEADERS, at_ns + _SECOND_NS)
 
     def received(self, message: Message, at_ns: int) -> Sequence[Output]:
         """Handle an event or exception; ignore those of a session that is being replaced."""
@@ -124,11 +121,13 @@ class NovaSonic(BaseDialect):
         if self._moving:
             return ()
         named, handlers = values.get("event"), self.handlers
+        if "response" in values:
+            return self._begin_audio()
         if "exception" in values:
             named, handlers = values, {"exception": self._on_exception}
         if not isinstance(named, dict):
             return (self.malformed("expected an object in 'event'"),)
-        outputs: list[Output] = []
+        outputs = [] if "exception" in values else self._begin_audio()  # events follow the headers
         for name, value in named.items():
             if name not in handlers:
                 outputs.append(self.unknown(name))
@@ -139,17 +138,15 @@ class NovaSonic(BaseDialect):
         return outputs
 
     def frame(self, pcm: bytes, at_ns: int) -> Sequence[Output]:
-        self._recent.append(pcm)
-        if self._moving:
-            self._waiting.append(pcm)
-            return ()
-        return (self._prompt.frame(pcm),)
+        return self._prompt.frame(pcm)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
+        if name == _NO_HEADERS:
+            return self._begin_audio()
         return self._finished(at_ns) if name == NovaReplies.TIMER else self._renew(at_ns)
 
     def finish(self, at_ns: int) -> Sequence[Output]:
-        farewell = () if self._moving or self.over else self._prompt.end()
+        farewell = () if self._prompt.holds or self.over else self._prompt.end()
         return (*farewell, *super().finish(at_ns))
 
     def audio_fields_of(self, event: Mapping[str, Any]) -> Sequence[str]:
@@ -161,13 +158,13 @@ class NovaSonic(BaseDialect):
     # -- Endpoint events ---------------------------------------------------------------------------------
 
     def _on_content_start(self, event: Fields, at_ns: int) -> list[Output]:
-        stage = _stage(event.text("additionalModelFields"))
+        stage = generation_stage(event.text("additionalModelFields"))
         self._content = _Content(event.need_text("type"), event.text("role") or "", stage)
         begins = stage == "SPECULATIVE" or (self._content.kind == "AUDIO" and not self._replies.drops)
         if self._content.role != "ASSISTANT" or not begins or self._replies.unfinished:
             return []
         outputs = self._replies.complete()
-        self._recent.clear()
+        self._prompt.answered()
         if self._heard:
             text, self._heard = " ".join(self._heard), []
             self._prompt.remember("USER", text)
@@ -216,6 +213,13 @@ class NovaSonic(BaseDialect):
         hint = f"; {_CHECK_KEY}" if kind is FailureKind.AUTHENTICATION else ""
         return [self.fatal(kind, f"the endpoint ended the session: {name}: {text}{hint}", name)]
 
+    def _begin_audio(self) -> list[Output]:
+        """Begin the user's audio with the frames that wait."""
+        if not self._prompt.holds or self.over:
+            return []
+        timers = SetTimer(_NO_HEADERS, None), SetTimer(_RENEW, self._opened_ns + self.renew_latest_ns)
+        return [*self._prompt.begin_audio(), *self.become_ready(), *timers]
+
     # -- Renewal -----------------------------------------------------------------------------------------
 
     def _finished(self, at_ns: int) -> list[Output]:
@@ -226,23 +230,14 @@ class NovaSonic(BaseDialect):
 
     def _renew(self, at_ns: int) -> list[Output]:
         """Replace the session; a reply that is still arriving is cut off."""
-        if self._moving or self.over:
+        if self._prompt.holds or self.over:
             return []
         outputs = [*self._replies.cut_off("session renewed"), *self._prompt.end()]
-        self._moving, self._waiting = True, list(self._recent)
+        self._moving = True
+        self._prompt.hold_audio()
         self._content, self._heard = _Content(), []
         text = (
             f"the session is renewed after {(at_ns - self._opened_ns) // _SECOND_NS} s, since it ends after "
             "8 minutes: the new one receives the conversation as text"
         )
         return [*outputs, self.warning(text), Reconnect()]
-
-
-def _stage(fields: str | None) -> str:
-    """Return the generation stage in JSON; an empty string if there is none."""
-    try:
-        value = orjson.loads(fields or "{}")
-    except orjson.JSONDecodeError:
-        raise MalformedError("contentStart: expected JSON in 'additionalModelFields'") from None
-    stage = value.get("generationStage") if isinstance(value, dict) else None
-    return stage if isinstance(stage, str) else ""

@@ -1,7 +1,8 @@
 """Bidirectional streams of Amazon Bedrock, through Amazon's SDK (``aws-sdk-bedrock-runtime``).
 
 The SDK signs and encodes the events, and awscrt sends them over HTTP/2. A message is the JSON of an event; an
-exception of the service is the message ``{"exception": {"type", "message"}}``, which ends the connection.
+exception of the service is the message ``{"exception": {"type", "message"}}``, which ends the connection; the
+headers of the response are the message ``{"response": {}}``.
 Arrivals are stamped in this process, when their bytes have left awscrt's thread. Proxies from the environment
 are not used.
 """
@@ -164,6 +165,7 @@ class BedrockTransport:
         why = "the endpoint ended the stream"
         try:
             _, events = await self._stream.await_output()
+            self._tell('{"response":{}}')
             while (event := await events.receive()) is not None:
                 data = getattr(event.value, "bytes_", None)
                 if data is not None:
@@ -264,6 +266,7 @@ class _Http:
         if not answered.done():  # awscrt does not end this wait
             answered.cancel()
             self._done.result()  # raises
+        self.at_ns = self._clock.now_ns()
         found = Fields(Field(name=name, values=[value]) for name, value in answered.result())
         status = await self._stream.get_response_status_code()
         return AWSCRTHTTPResponse(status=status, fields=found, stream=self)

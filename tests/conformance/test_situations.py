@@ -82,7 +82,6 @@ MISSING: dict[str, dict[Situation, str]] = {
     "nova_sonic": {
         Situation.MANUAL_TURN: "its detector is always on",
         Situation.INCOMPLETE: "it never says so",
-        Situation.CLOSE_BEFORE_READY: "it is ready at once",
     },
     "ultravox": {
         Situation.MANUAL_TURN: "its detector is always on",

@@ -176,6 +176,7 @@ class _Connection:
             part = json.loads(inner.message.payload)
             event = json.loads(pybase64.b64decode(part["bytes"]))["event"]
             self._bedrock.events.append(event)
+            self._respond()
             for said in self._answer(event):
                 self._say(said)
 

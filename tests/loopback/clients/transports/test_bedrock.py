@@ -22,6 +22,7 @@ from live_eval.recording.record import finish
 from live_eval.registry import load
 from live_eval.session import Session, Utterance
 from live_eval.session.limits import SessionLimits
+from live_eval.transport import Arrival
 from live_eval.types import Case, Secret, SpeechBoundaries, StampKind, TurnMode, Variant
 from tests.support.bedrock import Bedrock, Refused, Sonic, serving_bedrock
 from tests.support.sounds import main_tone_hz, tone
@@ -30,6 +31,7 @@ THERE = all(importlib.util.find_spec(name) for name in ("aws_sdk_bedrock_runtime
 needs_sdk = pytest.mark.skipif(not THERE, reason="needs Python 3.12, the extra `nova-sonic` and h2")
 SPEC = NOVA_SONIC
 MS = 1_000_000
+TEXT = ("contentStart", "textInput", "contentEnd")
 SECRET, TOKEN = "wJalrX-secret-key", "FwoG-session-token"
 
 
@@ -51,6 +53,12 @@ def echo(said: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield said
 
 
+async def after_headers(transport: Any) -> Arrival:
+    """Return the next arrival that is not the response's headers."""
+    arrival: Arrival = await transport.receive()
+    return await after_headers(transport) if arrival.message == '{"response":{}}' else arrival
+
+
 @pytest.mark.skipif(THERE, reason="the SDK is installed")
 def test_without_the_sdk_the_message_names_the_python_version_and_the_extra() -> None:
     with pytest.raises(PluginError, match=r"needs (Python 3\.12 or newer, .*, and )?Amazon's SDK"):
@@ -68,7 +76,7 @@ async def test_events_travel_both_ways_signed_and_stamped(
         for number in range(3):
             before_ns = time.monotonic_ns()
             await transport.send(event("audioInput", content=f"{number}"))
-            arrival = await transport.receive()
+            arrival = await after_headers(transport)
             assert json.loads(arrival.message) == {"event": {"audioInput": {"content": f"{number}"}}}
             assert before_ns < arrival.at_ns <= time.monotonic_ns()
         await transport.close()
@@ -104,10 +112,10 @@ async def test_an_exception_of_the_service_is_the_last_message(
     async with serving_bedrock(tmp_path, lambda: fail) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
         await transport.send(event("sessionStart"))
-        found = json.loads((await transport.receive()).message)["exception"]
+        found = json.loads((await after_headers(transport)).message)["exception"]
         assert found == {"type": "ValidationException", "message": "Timed out waiting for input events"}
         with pytest.raises(TransportClosedError, match="the endpoint ended the stream"):
-            await transport.receive()
+            await after_headers(transport)
         with pytest.raises(TransportClosedError):
             await transport.send(event("sessionStart"))
         await transport.close()
@@ -130,7 +138,7 @@ async def test_a_request_that_is_refused(
     transport = load(SPEC.transport)(SystemClock())
     async with serving_bedrock(tmp_path, lambda: echo, refused=refused) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
-        arrival = await transport.receive()
+        arrival = await after_headers(transport)
         await transport.close()
     assert SECRET not in arrival.message
     (found,) = NovaSonic(settings(bedrock.url)).received(arrival.message, 0)
@@ -147,7 +155,7 @@ async def test_an_event_that_the_sdk_does_not_know(tmp_path: Path, monkeypatch: 
         await transport.connect(dial(bedrock, monkeypatch), 5)
         await transport.send(event("sessionStart"))
         with pytest.raises(TransportClosedError, match=r"the stream broke: KeyError: 'someNewException'"):
-            await transport.receive()
+            await after_headers(transport)
         await transport.close()
 
 
@@ -161,7 +169,7 @@ async def test_a_connection_that_breaks(tmp_path: Path, monkeypatch: pytest.Monk
         await transport.connect(dial(bedrock, monkeypatch), 5)
         await transport.send(event("sessionStart"))
         with pytest.raises(TransportClosedError, match="the stream broke: "):
-            await transport.receive()
+            await after_headers(transport)
         await transport.close()
 
 
@@ -206,6 +214,8 @@ async def test_a_session_is_renewed_after_each_turn(tmp_path: Path, monkeypatch:
         assert record.captured
         assert main_tone_hz(record.audio[0], 24_000) == pytest.approx(440, abs=5)
         assert record.trace.stamps is StampKind.USER
+    kinds = [next(iter(each)) for each in bedrock.events]
+    assert kinds[:7] == ["sessionStart", "promptStart", *TEXT, "contentStart", "audioInput"]
     texts = [each["textInput"]["content"] for each in bedrock.events if "textInput" in each]
     assert texts[:4] == ["Be brief.", "Be brief.", "Hello.", "A tone."]
     assert len(bedrock.headers) == 3
@@ -226,7 +236,7 @@ async def test_closing_ends_the_stream_even_if_the_endpoint_does_not_answer(
     transport = load(SPEC.transport)(SystemClock())
     async with serving_bedrock(tmp_path, lambda: lambda said: ()) as bedrock:
         await transport.connect(dial(bedrock, monkeypatch), 5)
-        waiting = asyncio.create_task(transport.receive())
+        waiting = asyncio.create_task(after_headers(transport))
         await transport.send(event("sessionEnd"))
         await asyncio.wait_for(transport.close(), 5)
         with pytest.raises(TransportClosedError):

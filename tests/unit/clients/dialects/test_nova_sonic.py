@@ -41,7 +41,11 @@ class Endpoint:
         base = "https://bedrock-runtime.us-east-1.amazonaws.com"
         asked = {"key": Secret(KEY), "key_id": "AKIAEXAMPLE7", "key_token": Secret(TOKEN), **settings}
         self.dialect = NovaSonic(EndpointSettings(base_url=base, **asked))
-        self.opened = list(self.dialect.opened(0))
+        self.opened = self.open()
+
+    def open(self, at_ns: int = 0) -> list[Output]:
+        opened = self.dialect.opened(at_ns)
+        return [*opened, *self.dialect.received('{"response":{}}', at_ns)]
 
     def say(self, kind: str, at_ms: int = 0, **fields: Any) -> list[Output]:
         return list(self.dialect.received(json.dumps({"event": {kind: fields}}), at_ms * MS))
@@ -84,10 +88,20 @@ def done(outputs: list[Output]) -> ResponseDone:
     return found
 
 
-def test_the_session_is_ready_when_its_setup_is_sent() -> None:
-    endpoint = Endpoint()
-    assert SessionReady() in endpoint.opened
-    assert len(sent(endpoint.opened)) == 6
+@pytest.mark.parametrize("slow", [False, True])
+def test_audio_begins_after_the_headers_or_a_second(slow: bool) -> None:
+    """Under load, Bedrock refuses audio that follows the conversation too closely."""
+    dialect = Endpoint().dialect
+    opened = list(dialect.opened(0))
+    assert opened[-1] == SetTimer("no headers", SECOND)
+    assert len(sent(opened)) == 5
+    dialect = NovaSonic(dialect.settings)
+    dialect.opened(0)
+    assert dialect.frame(bytes(640), 0) == []
+    begun = dialect.timer("no headers", SECOND) if slow else dialect.received('{"response":{}}', 100 * MS)
+    assert [next(iter(each["event"])) for each in sent(list(begun))] == ["contentStart", "audioInput"]
+    assert SessionReady() in begun
+    assert dialect.timer("no headers", SECOND) == []
 
 
 def test_a_turn_is_accepted_when_the_reply_begins() -> None:
@@ -179,9 +193,9 @@ def test_a_session_is_renewed_after_the_first_reply_that_completes_late() -> Non
     outputs = endpoint.spoken("Noon.", at_ms=370_100)
     assert outputs[-1] == Reconnect()
     assert [next(iter(each["event"])) for each in sent(outputs)] == ["contentEnd", "promptEnd", "sessionEnd"]
-    assert endpoint.dialect.frame(frame, 0) == ()
+    assert endpoint.dialect.frame(frame, 0) == []
     assert endpoint.audio() == []  # of the old session
-    opened = endpoint.dialect.opened(371 * SECOND)
+    opened = endpoint.open(371 * SECOND)
     assert not any(isinstance(output, SessionReady) for output in opened)
     events = [next(iter(each["event"].items())) for each in sent(opened)]
     assert [event["content"] for kind, event in events if kind == "textInput"] == [
@@ -199,7 +213,7 @@ def test_a_session_is_renewed_at_the_latest_before_its_end() -> None:
     outputs = list(endpoint.dialect.timer("renew the session", 450 * SECOND))
     assert done(outputs).status is ResponseStatus.CANCELLED
     assert outputs[-1] == Reconnect()
-    opened = endpoint.dialect.opened(451 * SECOND)
+    opened = endpoint.open(451 * SECOND)
     assert sum("audioInput" in each["event"] for each in sent(opened)) == 150  # three seconds
     assert sent(endpoint.dialect.finish(452 * SECOND))
 
@@ -221,6 +235,8 @@ def test_nothing_is_sent_to_a_session_that_is_being_replaced() -> None:
         ("ValidationException", "The provided model identifier is invalid.", FailureKind.UNKNOWN_MODEL),
         ("ValidationException", "The provided model ID is not supported.", FailureKind.UNKNOWN_MODEL),
         ("ValidationException", "Timed out waiting for input events", FailureKind.ENDPOINT_ERROR),
+        ("ValidationException", "System instability detected. Please retry.", FailureKind.ENDPOINT_ERROR),
+        ("ValidationException", "Invalid voice ID.", FailureKind.SESSION_REFUSED),
         ("ModelTimeoutException", "Model has timed out.", FailureKind.ENDPOINT_ERROR),
         ("CallError", "Unknown error", FailureKind.ENDPOINT_ERROR),
     ],

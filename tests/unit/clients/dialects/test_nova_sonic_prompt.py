@@ -20,7 +20,9 @@ def settings(**values: Any) -> EndpointSettings:
 
 
 def begun(prompt: NovaPrompt) -> list[tuple[str, dict[str, Any]]]:
-    return [next(iter(message["event"].items())) for message in sent(prompt.begin())]
+    return [
+        next(iter(message["event"].items())) for message in sent([*prompt.begin(), *prompt.begin_audio()])
+    ]
 
 
 def texts(prompt: NovaPrompt) -> list[tuple[str, list[str]]]:
@@ -42,7 +44,7 @@ def test_the_events_of_a_session_come_in_order() -> None:
     assert asked["audioOutputConfiguration"]["voiceId"] == "tiffany"
     assert [kind for kind, _ in contents] == ["contentStart", "textInput", "contentEnd"]
     assert (audio["type"], audio["role"], audio["interactive"]) == ("AUDIO", "USER", True)
-    (frame,) = sent([prompt.frame(b"\x01\x00")])
+    (frame,) = sent(prompt.frame(b"\x01\x00"))
     names = {"promptName": "prompt_1", "contentName": "audio"}
     assert frame["event"]["audioInput"] == {**names, "content": "AQA="}
     ends = [next(iter(each["event"])) for each in sent(prompt.end())]
