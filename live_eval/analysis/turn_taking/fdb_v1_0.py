@@ -3,7 +3,8 @@
 Source: Full-Duplex-Bench d7336bd, ``v1_v1.5/evaluation/eval_pause_handling.py``,
 ``eval_smooth_turn_taking.py``, ``eval_user_interruption.py``, ``eval_backchannel.py``, and
 ``v1_v1.5/get_transcript/asr.py``. In the source, word timestamps come from a recogniser. Here, a response's
-words are spread evenly over its audible parts; without a transcript, only the duration is used.
+words are spread evenly over its audible parts; without a transcript, only the duration is used. The source's
+JSD has no metric here, because it needs distributions of human backchannels.
 
 Each exchange is one sample. An exchange that begins while the agent speaks is a user interruption. Any other
 exchange is a sample of smooth turn-taking and of backchannels, and of pause handling if the user pauses.
@@ -11,8 +12,7 @@ exchange is a sample of smooth turn-taking and of backchannels, and of pause han
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from live_eval.analysis.metric_definition import MetricDefinition, MetricValue, mean_value
@@ -21,19 +21,12 @@ from live_eval.analysis.turn_taking.speech import (
     AgentSpeech,
     Conversation,
     Exchange,
-    Stretch,
     agent_segments,
     answer_to,
     exchanges,
 )
 
-__all__ = [
-    "DEFINITIONS",
-    "backchannel_jsd",
-    "metrics",
-    "takes_turn",
-    "words_within",
-]
+__all__ = ["DEFINITIONS", "metrics", "takes_turn", "words_within"]
 
 SOURCE = "Full-Duplex-Bench d7336bd, v1_v1.5/evaluation/eval_*.py"
 
@@ -41,8 +34,6 @@ _TURN_NS = 1_000_000_000  # turn_duration_threshold
 _TURN_WORDS = 3  # turn_num_words_threshold
 _LONGEST_BACKCHANNEL_NS = 3_000_000_000  # time_threshold
 _BACKCHANNEL_WORDS = 2
-_WINDOW_NS = 200_000_000  # window_size
-_EPSILON = 1e-10
 
 _NEW_REPLY = "only a new reply counts, not the rest of the interrupted one"
 _ANSWER = "speech that ends before the user's turn is not an answer"
@@ -99,14 +90,6 @@ DEFINITIONS = (
         better="higher",
         corrects="only backchannels count (the source counts every segment before one of more than 3 s)",
     ),
-    MetricDefinition(
-        name="fdb_v1.0.backchannel.JSD",
-        source=SOURCE,
-        means="mean distance between agent and human backchannel timing; needs reference distributions",
-        better="lower",
-        corrects="the base-2 divergence, from 0 to 1, is used instead of its square root in nats; "
-        "only backchannels count",
-    ),
 )
 
 
@@ -118,7 +101,6 @@ _MISSING = {
     "user_interruption.latency": "no interruption taken over",
     "backchannel.TOR": "no turn",
     "backchannel.frequency": "no turn",
-    "backchannel.JSD": "no reference distribution of human backchannels",
 }
 
 _Samples: TypeAlias = dict[str, list[float]]
@@ -150,39 +132,8 @@ def words_within(response: AgentSpeech, start_ns: int, end_ns: int) -> int:
     return round(len(response.text.split()) * inside / total) if total else 0
 
 
-def backchannel_jsd(
-    backchannels: Sequence[Stretch], start_ns: int, end_ns: int, reference: Sequence[float]
-) -> float:
-    """Return the Jensen–Shannon distance of backchannel times from a reference, in nats; 1 if there are none.
-
-    Args:
-        backchannels: Times of the agent's backchannels.
-        start_ns: Start of the user's turn.
-        end_ns: End of the user's turn.
-        reference: Frequencies of human backchannels in equal parts of the turn, which are resampled to
-            windows of 200 ms.
-    """
-    if not backchannels:
-        return 1.0
-    import numpy as np
-    from scipy.spatial.distance import jensenshannon
-
-    counts = np.full((end_ns - start_ns) // _WINDOW_NS + 1, _EPSILON)
-    for start, end in backchannels:
-        counts[(start - start_ns) // _WINDOW_NS : (end - start_ns) // _WINDOW_NS + 1] += 1
-    places = np.linspace(0, 1, len(counts))
-    stretched = np.interp(places, np.linspace(0, 1, len(reference)), reference)
-    return float(jensenshannon(counts, stretched))
-
-
-def metrics(
-    conversations: Sequence[Conversation], references: Mapping[str, Sequence[float]] | None = None
-) -> dict[str, MetricValue]:
-    """Compute the source's metrics, by name: latencies in seconds, frequencies per second.
-
-    Args:
-        references: Frequencies of human backchannels in equal parts of each case, for the JSD.
-    """
+def metrics(conversations: Sequence[Conversation]) -> dict[str, MetricValue]:
+    """Compute the source's metrics, by name: latencies in seconds, frequencies per second."""
     defined: _Samples = {name: [] for name in _MISSING}
     corrected: _Samples = {name: [] for name in _MISSING}
     for conversation in conversations:
@@ -193,7 +144,7 @@ def metrics(
             if turn.speech.pauses:
                 _add_pauses(turn, conversation, defined, corrected)
             _add_turn(turn, defined, corrected)
-            _add_backchannels(turn, conversation, references or {}, defined, corrected)
+            _add_backchannels(turn, conversation, defined, corrected)
     early = sum(latency < 0 for latency in corrected["smooth_turn_taking.latency"])
     kept = round(sum(defined["user_interruption.TOR"]) - sum(corrected["user_interruption.TOR"]))
     kept_on = f"taken over only by the interrupted reply: {kept}" if kept else ""
@@ -260,7 +211,6 @@ def _add_interruption(
 def _add_backchannels(
     turn: Exchange,
     conversation: Conversation,
-    references: Mapping[str, Sequence[float]],
     defined: _Samples,
     corrected: _Samples,
 ) -> None:
@@ -286,11 +236,6 @@ def _add_backchannels(
     seconds = (end_ns - start_ns) / 1e9
     defined["backchannel.frequency"].append(len(counted) / seconds)
     corrected["backchannel.frequency"].append(len(backchannels) / seconds)
-    reference = references.get(turn.speech.case_id)
-    if reference is not None:
-        defined["backchannel.JSD"].append(backchannel_jsd(counted, start_ns, end_ns, reference))
-        distance = backchannel_jsd(backchannels, start_ns, end_ns, reference)
-        corrected["backchannel.JSD"].append(distance**2 / math.log(2) if backchannels else 1.0)
 
 
 def _takes(segments: Iterable[AgentSegment]) -> bool:

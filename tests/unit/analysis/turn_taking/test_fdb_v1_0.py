@@ -1,12 +1,9 @@
 """Full-Duplex-Bench v1, by hand from its definitions."""
 
-import math
-
 import pytest
-from scipy.spatial.distance import jensenshannon
 
 from live_eval.analysis.turn_taking import fdb_v1_0
-from tests.support.conversations import S, conversation, reply, said, stretch
+from tests.support.conversations import conversation, reply, said, stretch
 
 
 @pytest.mark.parametrize(
@@ -104,29 +101,6 @@ def test_a_segment_of_more_than_3_s_takes_the_turn_and_ends_the_count() -> None:
     found = fdb_v1_0.metrics([conversation([said((0, 10))], [reply((1, 4.5)), reply((6, 6.5))])])
     assert (found["backchannel.TOR"].as_defined, found["backchannel.TOR"].corrected) == (1.0, 1.0)
     assert (found["backchannel.frequency"].as_defined, found["backchannel.frequency"].corrected) == (0.0, 0.1)
-
-
-def test_jsd_is_the_distance_in_nats_and_once_corrected_the_divergence_in_bits() -> None:
-    spoken = conversation([said((0, 1), case_id="a")], [reply((0.4, 0.5))])
-    reference = [0.0, 0.5, 0.25, 0.25, 0.0, 0.0]
-    found = fdb_v1_0.metrics([spoken], {"a": reference})["backchannel.JSD"]
-    # 0.4 to 0.5 s lies in the third of six windows of 0.2 s.
-    distance = jensenshannon([0, 0, 1, 0, 0, 0], reference)
-    assert found.as_defined == pytest.approx(distance, abs=1e-6)
-    assert found.corrected == pytest.approx(distance**2 / math.log(2), abs=1e-6)
-
-
-def test_jsd_of_the_reference_itself_is_0_and_without_backchannels_1() -> None:
-    third = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
-    args = (0, S, third)
-    assert fdb_v1_0.backchannel_jsd([stretch(0.4, 0.5)], *args) == pytest.approx(0, abs=1e-4)
-    assert fdb_v1_0.backchannel_jsd([], *args) == 1.0
-
-
-def test_jsd_without_a_reference_has_a_reason() -> None:
-    found = fdb_v1_0.metrics([conversation([said((0, 2))], [reply((3, 5))])])["backchannel.JSD"]
-    assert (found.as_defined, found.corrected) == (None, None)
-    assert found.why == "no reference distribution of human backchannels"
 
 
 def test_words_are_spread_evenly_over_the_audible_speech() -> None:
