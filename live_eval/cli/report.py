@@ -139,7 +139,7 @@ def _campaign_markdown(folder: Path, *, duplex: bool) -> str:
     from live_eval.campaigns.latency.campaign_file import read_campaign
     from live_eval.campaigns.latency.summary import campaign_summary
 
-    return latency_as_markdown(campaign_summary(read_campaign(folder), words=False))
+    return latency_as_markdown(campaign_summary(read_campaign(folder), definitions=False))
 
 
 def _latency_page(folder: Path) -> Path:

@@ -125,8 +125,8 @@ def _values(library: Library, run_id: str, cues: bool) -> dict[str, Any]:
         return {**values, "titles": dict(TITLES_OF_A_TURN), "folder": facts, "manifest": manifest}
     runs = [folder_facts(each) for each in library.runs_of(folder)]
     if folder.kind == "campaign":
-        # omit words, because recognising them is slow
-        values = campaign_summary(read_campaign(folder.path), words=False).as_json()
+        # the page does not show published definitions, which take seconds
+        values = campaign_summary(read_campaign(folder.path), definitions=False).as_json()
     else:
         values = duplex_summary(read_duplex(folder.path)).as_json()
     return {**values, "folder": facts, "runs": runs}

@@ -171,13 +171,13 @@ def summary_schema() -> dict[str, Any]:
 
 
 def campaign_summary(
-    campaign: CampaignRecord, *, words: bool = True, keeps_words: bool = True
+    campaign: CampaignRecord, *, definitions: bool = True, keeps_words: bool = True
 ) -> CampaignSummary:
     """Return all metrics of a campaign, complete or not, and the results of its assertions.
 
     Args:
-        words: Whether to recognise the words of replies for definitions that need them, if the recogniser is
-            installed.
+        definitions: Whether to compute the published definitions, which takes seconds: they need the voice
+            activity of both sides and, if the recogniser is installed, the words of the replies.
         keeps_words: Whether to cache the words in the campaign folder; recognition takes about a tenth of the
             replies' length.
 
@@ -200,7 +200,7 @@ def campaign_summary(
         points=points,
         sentinel=_sentinel(campaign),
         endpointing=_endpointing(campaign),
-        definitions=_definitions(campaign, words=words, keeps_words=keeps_words),
+        definitions=_definitions(campaign, keeps_words) if definitions else DefinedLatencies(None, ()),
         asserts=check_campaign(asserted, points),
     )
 
@@ -264,14 +264,14 @@ def _endpointing(campaign: CampaignRecord) -> list[DetectorCost]:
     ]
 
 
-def _definitions(campaign: CampaignRecord, *, words: bool, keeps_words: bool) -> DefinedLatencies:
+def _definitions(campaign: CampaignRecord, keeps_words: bool) -> DefinedLatencies:
     """Return the published definitions, computed on the first condition of the sweep that has turns."""
     point = next((point for point in campaign.with_role(PointRole.SWEEP) if point.turns), None)
     if point is None:
         return DefinedLatencies(None, ())
     captured = [turn for turn in point.turns if turn.captured]
     spread = captured[:: -(-len(captured) // _MOST_DEFINED) or 1]
-    why = (available() or "") if words else "no words: not requested"
+    why = available() or ""
     known = None if why else ReplyWords(campaign.folder, Recogniser(beam_size=1))
     with RunReader.open(point.path) as run:
         evidence = read_evidence(run, spread, _recogniser(point, known), no_words=why)

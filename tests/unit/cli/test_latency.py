@@ -20,7 +20,7 @@ from tests.support.records import TurnPlan, spoken_turn
 
 def printed(folder: Path, turns: list[TurnRecord], capsys: pytest.CaptureFixture[str]) -> list[str]:
     folder = write_campaign(folder, [(point("c1"), turns)])
-    print_campaign(campaign_summary(read_campaign(folder), words=False))
+    print_campaign(campaign_summary(read_campaign(folder), definitions=False))
     return capsys.readouterr().out.splitlines()
 
 

@@ -169,7 +169,9 @@ async def test_an_open_loop_stores_when_each_session_was_due(
     assert 0 <= delays[0] < 50_000_000
     # A turn takes over 0.3 s and only one runs at a time, so each start is 0.2 s later than the previous one.
     assert min(np.diff(delays)) > 199_000_000
-    summary = await asyncio.to_thread(lambda: campaign_summary(read_campaign(folder), words=False).as_json())
+    summary = await asyncio.to_thread(
+        lambda: campaign_summary(read_campaign(folder), definitions=False).as_json()
+    )
     assert "c1: sessions were queued: they began" in summary["notes"][-1]
 
 
@@ -262,7 +264,7 @@ async def test_a_reply_before_the_user_ends_keeps_its_negative_latency(
     assert turn.timing.voice_to_voice.ns is not None
     assert turn.timing.voice_to_voice.ns < -300_000_000
     summary = await asyncio.to_thread(
-        lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False).as_json()
+        lambda: campaign_summary(read_campaign(tmp_path / "c"), definitions=False).as_json()
     )
     assert summary["points"][0]["turns"]["early"] == 1
     assert summary["points"][0]["latencies"]["voice_to_voice"]["max_ms"] < -300
@@ -290,7 +292,7 @@ async def test_an_endpoint_that_sends_only_silence_has_no_audible_reply(
         outcome = await held(tmp_path / "c", config=settings, turns=2)
     assert (outcome.failed, outcome.stopped) == (0, "")
     summary = await asyncio.to_thread(
-        lambda: campaign_summary(read_campaign(tmp_path / "c"), words=False).as_json()
+        lambda: campaign_summary(read_campaign(tmp_path / "c"), definitions=False).as_json()
     )
     latencies = summary["points"][0]["latencies"]
     assert (latencies["first_byte"]["n"], latencies["voice_to_voice"]["n"]) == (2, 0)

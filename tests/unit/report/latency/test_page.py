@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
         notes=[HOSTILE],
     )
-    summary = campaign_summary(read_campaign(folder), words=False)
+    summary = campaign_summary(read_campaign(folder), definitions=False)
     checked = CheckedAssertion(
         assertion=parse_assertion("voice_to_voice.p50 < 1ms"),
         holds=False,
@@ -113,7 +113,9 @@ def test_an_incomplete_campaign_has_a_page(tmp_path: Path) -> None:
     facts = json.loads((folder / "campaign.json").read_text("utf-8"))
     facts["points"].append(point("c8"))
     (folder / "campaign.json").write_text(json.dumps(facts), "utf-8")
-    page = Page(write_campaign_page(campaign_summary(read_campaign(folder), words=False)).read_text("utf-8"))
+    page = Page(
+        write_campaign_page(campaign_summary(read_campaign(folder), definitions=False)).read_text("utf-8")
+    )
     assert "The campaign is incomplete" in page.text
     assert "Cannot read c8" in page.text
     assert "No turn of the sweep was measured." in page.text
@@ -140,6 +142,6 @@ def test_a_page_replaces_a_link(tmp_path: Path) -> None:
     outside = tmp_path / "outside.html"
     outside.write_text("mine", "utf-8")
     (folder / "c1" / "report.html").symlink_to(outside)
-    write_campaign_page(campaign_summary(read_campaign(folder), words=False))
+    write_campaign_page(campaign_summary(read_campaign(folder), definitions=False))
     assert outside.read_text("utf-8") == "mine"
     assert not (folder / "c1" / "report.html").is_symlink()
