@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import comb
 from typing import Any
 
-from live_eval.analysis.statistics.intervals import Interval
+import numpy as np
+
+from live_eval.analysis.statistics.intervals import LEVEL, Interval, interval_json, rounded
 
 __all__ = ["AudioPathCheck", "AudioPathVerdict", "CategoryCount", "check_audio_path", "exact_interval"]
 
@@ -77,10 +78,10 @@ class AudioPathCheck:
             "verdict": self.verdict.value,
             "items": self.items,
             "correct": round(self.correct, 6),
-            "interval": [round(self.interval.low, 6), round(self.interval.high, 6)],
+            "interval": interval_json(self.interval),
             "by_guessing": round(self.by_guessing, 6),
             "chance": round(self.chance, 6),
-            "chance_numbers": None if self.chance_numbers is None else round(self.chance_numbers, 6),
+            "chance_numbers": rounded(self.chance_numbers),
             "categories": {
                 name: {"items": count.items, "correct": count.correct, "unreadable": count.unreadable}
                 for name, count in self.categories.items()
@@ -137,11 +138,9 @@ def exact_interval(correct: int, items: int) -> Interval:
     >>> exact_interval(0, 10)  # doctest: +ELLIPSIS
     Interval(low=0.0, high=30.84...)
     """
-    from scipy.stats import beta
+    from scipy.stats import binomtest
 
-    tail = 0.025
-    low = 0.0 if correct == 0 else float(beta.ppf(tail, correct, items - correct + 1))
-    high = 1.0 if correct == items else float(beta.ppf(1 - tail, correct + 1, items - correct))
+    low, high = binomtest(correct, items).proportion_ci(LEVEL, "exact")
     return Interval(100.0 * low, 100.0 * high)
 
 
@@ -151,11 +150,9 @@ def _guess(category: CategoryCount) -> float:
 
 def _chance(groups: list[tuple[int, float]], correct: int) -> float:
     """Return the probability of at least `correct` successes from independent guesses."""
-    total = [1.0]
+    from scipy.stats import binom
+
+    total = np.ones(1)
     for items, share in groups:
-        own = [comb(items, k) * share**k * (1 - share) ** (items - k) for k in range(items + 1)]
-        total = [
-            sum(total[at - k] * own[k] for k in range(len(own)) if 0 <= at - k < len(total))
-            for at in range(len(total) + items)
-        ]
-    return min(1.0, sum(total[correct:]))
+        total = np.convolve(total, binom.pmf(range(items + 1), items, share))
+    return min(1.0, float(total[correct:].sum()))

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.analysis.latency.campaign_latencies import latency_values, resampling_units
-from live_eval.analysis.statistics.intervals import Estimate, estimate_mean, interval_json, quantile, rounded
+from live_eval.analysis.statistics.intervals import (
+    Estimate,
+    interval_json,
+    paired_difference,
+    quantile,
+    rounded,
+)
 from live_eval.recording import TurnRecord
 
 __all__ = ["COSTED", "EndpointingCost", "LatencyCost", "PairedTurns", "endpointing_cost"]
@@ -127,7 +133,6 @@ def _paired(
 ) -> PairedTurns:
     befores = [ours[turn.turn_id] for turn in pairs]
     afters = [theirs[turn.turn_id] for turn in pairs]
-    differences = [after - before for before, after in zip(befores, afters, strict=True)]
     units = resampling_units(pairs)
-    difference = estimate_mean(differences, units.of_turns, drawn_as=units.drawn_as)
+    difference = paired_difference(befores, afters, units.of_turns, drawn_as=units.drawn_as)
     return PairedTurns(quantile(afters, 0.5), quantile(befores, 0.5), difference)

@@ -64,19 +64,17 @@ def has_vocal_sound(turn: Observation | Case) -> bool:
 
 
 def vocal_sound_latencies(
-    case: Case, boundaries: SpeechBoundaries | None, voice_to_voice: Latency
+    turn: Observation | Case, boundaries: SpeechBoundaries | None, voice_to_voice: Latency
 ) -> dict[str, Latency]:
     """Return both latencies of a turn by name; without a vocal sound, they are missing with a reason."""
-    if not has_vocal_sound(case):
+    if not has_vocal_sound(turn):
         return dict.fromkeys(VOCAL_SOUND_TITLES, Latency(None, _NO_SOUND))
     word = voice_to_voice
     if voice_to_voice.ns is not None:
-        after_word_ns = _after_last_word_ns(boundaries)
-        word = (
-            Latency(None, _NO_WORD)
-            if after_word_ns is None
-            else Latency(voice_to_voice.ns + after_word_ns, voice_to_voice.reason)
-        )
+        word = Latency(None, _NO_WORD)
+        if boundaries is not None and boundaries.words_end_ns is not None:
+            after_word_ns = boundaries.voice_end_ns - boundaries.words_end_ns
+            word = Latency(voice_to_voice.ns + after_word_ns, voice_to_voice.reason)
     return dict(zip(VOCAL_SOUND_TITLES, (word, voice_to_voice), strict=True))
 
 
@@ -90,27 +88,19 @@ def summarise_vocal_sounds(turns: Sequence[Observation]) -> dict[str, LatencySum
 
 def vocal_sound_milliseconds(turn: Observation, name: str) -> float | None:
     """Return one of the two latencies of a turn by name, or None."""
-    since_sound = turn.milliseconds("voice_to_voice") if has_vocal_sound(turn) else None
-    after_word_ns = 0 if name == FROM_LAST_SOUND else _after_last_word_ns(turn.boundaries)
-    return None if since_sound is None or after_word_ns is None else since_sound + after_word_ns / 1e6
+    ns = _counted(turn, name).ns
+    return None if ns is None else ns / 1e6
+
+
+def _counted(turn: Observation, name: str) -> Latency:
+    since_sound = turn.timing.voice_to_voice if turn.captured else Latency(None, TURN_FAILED)
+    return vocal_sound_latencies(turn, turn.boundaries, since_sound)[name]
 
 
 def _summary(name: str, turns: Sequence[Observation]) -> LatencySummary:
-    found: list[tuple[float, Observation]] = []
-    missing: Counter[str] = Counter()
-    for turn in turns:
-        value = vocal_sound_milliseconds(turn, name)
-        if value is not None:
-            found.append((value, turn))
-        elif turn.milliseconds("voice_to_voice") is None:
-            missing[turn.timing.voice_to_voice.reason if turn.captured else TURN_FAILED] += 1
-        else:
-            missing[_NO_WORD] += 1
+    latencies = [_counted(turn, name) for turn in turns]
+    found = [
+        (each.ns / 1e6, turn) for each, turn in zip(latencies, turns, strict=True) if each.ns is not None
+    ]
+    missing = Counter(each.reason for each in latencies if each.ns is None)
     return summarise_values(name, found, dict(missing.most_common()))
-
-
-def _after_last_word_ns(boundaries: SpeechBoundaries | None) -> int | None:
-    """Return the time from the end of the last word to the end of speech, or None."""
-    if boundaries is None or boundaries.words_end_ns is None:
-        return None
-    return boundaries.voice_end_ns - boundaries.words_end_ns

@@ -23,7 +23,7 @@ talking; an endpoint silenced by a backchannel fails; and a reply that ends natu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -198,13 +198,11 @@ def judge(conversation: Conversation, rule: Rule) -> Judgement:
         case Rule.FALSE_TRIGGER:
             found = _silence_expected(conversation)
     user, last = _talk_ns(conversation.user), conversation.user[-1]
-    return Judgement(
-        outcome=found.outcome,
-        reason=found.reason,
+    return replace(
+        found,
         durations_ns={"overlap": _overlap_ns(last.sounds, conversation.agent), **found.durations_ns},
         marks_ns={"user_start": last.start_ns, "user_end": last.end_ns, **found.marks_ns},
         talk_ratio=_talk_ns(conversation.agent) / user if user else None,
-        triggers=found.triggers,
     )
 
 
