@@ -127,10 +127,9 @@ def _benchmark_row(spec: BenchmarkSpec) -> Mapping[str, Any]:
         recorded = read_record(spec)
         parts_here = [] if recorded is None else found_parts(spec, recorded)
         if recorded is not None and (changed := changed_files(recorded)):
-            remedy = "--again restores" if recorded.revision else f"--path {recorded.root} accepts"
             problem = (
                 f"{recorded.root}: {len(changed)} of {len(recorded.files)} files are missing or changed "
-                f"({limited(changed, ', ', 3)}): live-eval data add {spec.name} {remedy} them"
+                f"({limited(changed, ', ', 3)}): {recorded.remedy(spec.name)} them"
             )
     except DataError as error:
         problem = str(error)

@@ -268,8 +268,7 @@ def load_benchmark(placed: PlacedBenchmark, options: DataOptions) -> DataSet:
         if not changed:
             raise
         name = "/".join([spec.name, *(spec.selected(placed.part) if placed.part else [])])
-        again = f"live-eval data add {name} --again restores"
-        raise DataError(f"{error}; {again} {limited(changed, ', ', _NAMED)}") from None
+        raise DataError(f"{error}; {recorded.remedy(name)} {limited(changed, ', ', _NAMED)}") from None
     licence = spec.licence_note(placed.part)
     notes = [licence, *filter(None, [spec.unverified]), *data.omissions, *data.notes]
     if options.audio_root is not None and "audio" not in spec.fields:
@@ -295,13 +294,13 @@ def _differences(spec: BenchmarkSpec, recorded: RecordedBenchmark, suspects: Ite
         yield (
             f"{len(changed)} of {len(recorded.files)} lists of items have changed since this copy was "
             f"added ({limited(changed, ', ', _NAMED)}): results are not comparable with earlier ones; "
-            f"live-eval data add {spec.name} --path {recorded.root} accepts the change"
+            f"{recorded.remedy(spec.name)} the change"
         )
     elif changed:
         yield (
             f"{len(changed)} of {len(recorded.files)} files differ from revision "
             f"{recorded.revision[:12]} ({limited(changed, ', ', _NAMED)}): results are not comparable "
-            f"with those of the published data; live-eval data add {spec.name} --again restores them"
+            f"with those of the published data; {recorded.remedy(spec.name)} them"
         )
 
 

@@ -52,6 +52,11 @@ class RecordedBenchmark:
     parts: tuple[str, ...] = ()
     files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
+    def remedy(self, name: str) -> str:
+        """Return the command for changed files of a benchmark or its part, and the verb for what it does."""
+        command = f"live-eval data add {name}"
+        return f"{command} --again restores" if self.revision else f"{command} --path {self.root} accepts"
+
 
 def benchmarks_folder() -> Path:
     """Return the folder for all benchmarks: ``$LIVE_EVAL_BENCHMARKS``, or the user's data folder."""
