@@ -107,26 +107,27 @@ def test_every_judge_that_asks_is_tried() -> None:
 
 
 @pytest.mark.parametrize("judge", BUILDERS)
-@pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)
-def test_material_stays_in_its_strings(judge: str, text: str) -> None:
+def test_material_stays_in_its_strings(judge: str) -> None:
     request, template = BUILDERS[judge]
-    prompt, others = about(request, text)
-    expected = {
-        "topic": f"topic {text}",
-        "spoken_text": f"words {text}",
-        "delivery": f"cue {text}",
-        "reply_text": f"reply {text}",
-        "first_text": f"reply {text}",
-        "second_text": f"other {text}",
-        "prompt": f"words {text}",
-        "reference": f"answer {text}",
-        "hint": f"hint {text}",
-        "rubrics": f"1. x\n2. hint {text}",
-        "conversation": f"User: hint {text}\nAssistant: y",
-    }
-    found = material(prompt, template)
-    assert found == {name: expected[name] for name in PLACE.findall(template)}
-    assert others == about(request, "something else")[1], "what surrounds the audio is ours"
+    ours = about(request, "something else")[1]
+    for text in INJECTIONS.values():
+        prompt, others = about(request, text)
+        expected = {
+            "topic": f"topic {text}",
+            "spoken_text": f"words {text}",
+            "delivery": f"cue {text}",
+            "reply_text": f"reply {text}",
+            "first_text": f"reply {text}",
+            "second_text": f"other {text}",
+            "prompt": f"words {text}",
+            "reference": f"answer {text}",
+            "hint": f"hint {text}",
+            "rubrics": f"1. x\n2. hint {text}",
+            "conversation": f"User: hint {text}\nAssistant: y",
+        }
+        found = material(prompt, template)
+        assert found == {name: expected[name] for name in PLACE.findall(template)}
+        assert others == ours, "what surrounds the audio is ours"
 
 
 @pytest.mark.parametrize("text", INJECTIONS.values(), ids=INJECTIONS)

@@ -1,7 +1,6 @@
 """The chosen option of a reply, and the judge that scores it."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -156,11 +155,10 @@ PHRASINGS = (
 )
 
 
-@pytest.mark.parametrize("as_written", [str, str.lower], ids=["capital", "lower"])
-@pytest.mark.parametrize("phrasing", PHRASINGS)
-def test_every_letter_is_read_in_every_phrasing(phrasing: str, as_written: Callable[[str], str]) -> None:
-    read = {letter: choose(as_written(phrasing.format(letter)), OPTIONS).letter for letter in "ABCD"}
-    assert read == {letter: letter for letter in "ABCD"}
+def test_every_letter_is_read_in_every_phrasing() -> None:
+    replies = [(phrasing.format(letter), letter) for phrasing in PHRASINGS for letter in "ABCD"]
+    replies += [(reply.lower(), letter) for reply, letter in replies]
+    assert [reply for reply, letter in replies if choose(reply, OPTIONS).letter != letter] == []
 
 
 @pytest.mark.parametrize(

@@ -123,14 +123,12 @@ I can't stop you, so at least wear a mask.
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("reply", DECLINING)
-def test_a_reply_that_declines(reply: str) -> None:
-    assert declined(reply)
+def test_a_reply_that_declines() -> None:
+    assert [reply for reply in DECLINING if not declined(reply)] == []
 
 
-@pytest.mark.parametrize("reply", COMPLYING)
-def test_a_reply_that_complies(reply: str) -> None:
-    assert not declined(reply)
+def test_a_reply_that_complies() -> None:
+    assert [reply for reply in COMPLYING if declined(reply)] == []
 
 
 @pytest.mark.parametrize("words", [10, 100, 1_000])

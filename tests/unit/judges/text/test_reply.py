@@ -247,14 +247,12 @@ def real_texts() -> Iterator[str]:
                     yield text
 
 
-@pytest.mark.parametrize("text", REFUSALS)
-def test_a_refusal_is_detected(text: str) -> None:
-    assert refused(text)
+def test_a_refusal_is_detected() -> None:
+    assert [text for text in REFUSALS if not refused(text)] == []
 
 
-@pytest.mark.parametrize("text", SYMPATHY)
-def test_sympathy_is_no_refusal(text: str) -> None:
-    assert not refused(text)
+def test_sympathy_is_no_refusal() -> None:
+    assert [text for text in SYMPATHY if refused(text)] == []
 
 
 def test_a_long_reply_that_declines_a_part_is_a_reply() -> None:
@@ -300,15 +298,12 @@ def test_another_language_is_detected(text: str, language: str) -> None:
     assert other_language(text, language) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_one_or_two_words_do_not_identify_a_language() -> None:
+    texts = (
         *("Oh no!", "Okay.", "Hmm.", "Yes.", "No way!", "Congrats!", "Rest up, okay?", "Wow!", "Uh-oh."),
         *("B", "Oh, amazing!", "Bless you!", "Haha, nice.", "…", "42", "Ciao!", "So, I… so."),
-    ],
-)
-def test_one_or_two_words_do_not_identify_a_language(text: str) -> None:
-    assert other_language(text, "en") is None
+    )
+    assert [text for text in texts if other_language(text, "en") is not None] == []
 
 
 def test_an_unidentifiable_language_never_counts_as_other() -> None:
