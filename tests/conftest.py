@@ -75,11 +75,25 @@ def no_listening_for_greetings() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def permanent_objects() -> Iterator[None]:
+    """Keep tests and modules out of later garbage collections, of which every run makes several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Remove the secrets that a test has registered."""
     yield
     SECRETS.forget()
+
+
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep speech boundaries separate from those in the user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -11,12 +11,7 @@ import pytest
 
 from tests.support.fault_matrix import DIALECTS, TOXIC_DIALECTS, cells, documented, measured, toxic_cells
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.usefixtures("own_cache")]
 
 
 def compare(

@@ -44,6 +44,8 @@ from tests.loopback.test_families import (
 )
 from tests.support.marked_cases import marked_turn, write_manifest
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 WEBRTC = (
     Family(spec=client("openai-webrtc"), lossy=True),
     Family(spec=client("pipecat-webrtc"), base="", lossy=True, continuous=True),
@@ -147,11 +149,6 @@ def manifest(tmp_path: Path) -> Path:
         for name in ("a", "b")
     ]
     return write_manifest(tmp_path, [*rows, {"id": "c", **turn("c")}])
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def kinds(turns: Mapping[str, TurnRecord]) -> dict[str, FailureKind | None]:

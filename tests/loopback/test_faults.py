@@ -10,6 +10,8 @@ from live_eval.reference.faults.fault_script import parse_faults
 from live_eval.run.retries import Retry, retry_of
 from tests.support.fault_matrix import cells, documented, measured
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 EXPECTED = {
     ("reset:accept", "moshi"): (FailureKind.CONNECT_FAILED, True, True),
     ("tls:untrusted", "openai-webrtc"): (FailureKind.TLS, False, False),
@@ -38,11 +40,6 @@ def test_the_catalogue_and_the_table_of_retries_match_the_documentation() -> Non
             assert kind is FAULTS[fault.name].expected(dialect), (injected, dialect)
         if kind is not None:
             assert ("not retried" in outcome) == (retry_of(kind) is Retry.NEVER), (injected, dialect)
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 async def test_a_fault_of_each_layer_has_its_kind_is_retried_or_not_and_passes(tmp_path: Path) -> None:

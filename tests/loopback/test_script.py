@@ -21,14 +21,11 @@ from live_eval.types import Anchor, AnchorKind, SpeechKind
 from tests.loopback.run.test_runner import RATE, read, run, values
 from tests.loopback.test_families import MS, endpoint
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 LEAD_MS = 150
 AFTER_NS = 500 * MS
 SAMPLE_NS = 1_000_000_000 // RATE + 1
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ from live_eval.run.session_queue import DueSession, SessionQueue
 from tests.support.chat import chat_endpoint
 from tests.support.tiny_endpoint import answer
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 RATE = 24_000
 TURNS = 12
 
@@ -102,11 +104,6 @@ class Fuse(Observer):
         if self._seconds is not None:
             await asyncio.sleep(self._seconds)
             await self._endpoint.start()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @contextlib.asynccontextmanager

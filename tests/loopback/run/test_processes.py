@@ -36,6 +36,7 @@ from tests.support.marked_cases import marked_cases
 CASES = 4
 
 pytestmark = [
+    pytest.mark.usefixtures("own_cache"),
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
 ]
@@ -73,11 +74,6 @@ async def endpoint(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     return marked_cases(tmp_path, (300 + 40 * number for number in range(CASES)))
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 async def run(

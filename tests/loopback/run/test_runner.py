@@ -32,6 +32,8 @@ from live_eval.run.runner import Observer, RunOutcome, run_plan
 from tests.support.marked_cases import marked_turn, write_manifest
 from tests.support.tiny_endpoint import answer
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 RATE = 24_000
 BROKEN = {
     "empty": FailureKind.AUDIO_EMPTY,
@@ -145,11 +147,6 @@ def failures(out: Path) -> list[FailedAttempt]:
 def read(out: Path) -> dict[str, TurnRecord]:
     with RunReader.open(out) as reader:
         return {turn.turn_id: turn for turn in reader.turns()}
-
-
-@pytest.fixture(autouse=True)
-def no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def sides(out: Path, data: Path, number: int) -> tuple[NDArray[np.int16], NDArray[np.int16]]:

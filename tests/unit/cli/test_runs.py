@@ -184,9 +184,8 @@ def test_a_campaign_that_was_killed_before_its_first_file_is_deleted(tmp_path: P
 
 
 def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, own_cache: None
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache, names = BoundaryCache(), ("shared", "own")
     for name in names:
         (tmp_path / name).write_text(name)
@@ -205,9 +204,8 @@ def test_boundaries_of_recordings_that_no_other_run_has_played_are_forgotten(
     [(".", {"outside"}), ("first", {"both", "second", "outside"}), ("first second", {"outside"})],
 )
 def test_boundaries_of_a_campaign_and_of_its_conditions_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, left: set[str]
+    tmp_path: Path, own_cache: None, chosen: str, left: set[str]
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache = BoundaryCache()
     campaign = tmp_path / "recordings" / "campaign"
     a_run_that_played(campaign / "first", tmp_path, "first", "both")

@@ -14,15 +14,24 @@ from live_eval.testing.fake_clock import FakeClock
 MS = 1_000_000
 
 
-@pytest.fixture
-def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Return the collected generations, with automatic collection off."""
+@pytest.fixture(autouse=True)
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the collected generations; collections are only counted, since they would visit all tests."""
     made: list[int] = []
-    gc.disable()
+    frozen = [0]
     monkeypatch.setattr(gc, "collect", lambda generation=2: made.append(generation))
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.__setitem__(0, 1))
+    monkeypatch.setattr(gc, "unfreeze", lambda: frozen.__setitem__(0, 0))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen[0])
+    return made
+
+
+@pytest.fixture
+def collections(made: list[int]) -> Iterator[list[int]]:
+    """Return the collected generations, with automatic collection off."""
+    gc.disable()
     yield made
     gc.enable()
-    gc.unfreeze()
 
 
 def test_the_old_generation_is_collected_once_no_session_is_timed(collections: list[int]) -> None:
@@ -70,11 +79,7 @@ def test_pythons_own_collector_is_not_changed(collections: list[int]) -> None:
     assert collections == []
 
 
-def test_overlapping_uses_collect_once_and_the_last_restores_the_settings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[int] = []
-    monkeypatch.setattr(gc, "collect", lambda generation=2: made.append(generation))
+def test_overlapping_uses_collect_once_and_the_last_restores_the_settings(made: list[int]) -> None:
     interval_s, first, second = sys.getswitchinterval(), undisturbed(), undisturbed()
     first.__enter__()
     second.__enter__()

@@ -78,11 +78,12 @@ def invoke(*arguments: object) -> str:
 
 
 @pytest.fixture
-def added(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def added(
+    request: pytest.FixtureRequest, tmp_path: Path, own_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """Add a benchmark with the published layout by its name."""
     name = str(request.param)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-stand-in")
     monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path / "none"))  # the endpoint recognises no words
     root = SETS[name](
