@@ -19,10 +19,13 @@ PYTEST := $(BIN)/python -m pytest --quiet
 SHORT ?= -m "not slow"
 # The demo opens its report on a desktop, but not in CI or over SSH.
 OPEN := $(if $(CI)$(SSH_CONNECTION),,$(if $(DISPLAY)$(WAYLAND_DISPLAY)$(filter Darwin,$(shell uname)),--open))
+# pytest explains failed assertions by rewriting all test modules, in each process again, which takes longer than reading
+# them. Failed tests run once more with explanations.
+PLAIN := $(PYTEST) --assert=plain --showlocals --dist worksteal
 # One test process per core, each with one thread: more threads than cores slow each other down.
-SPREAD := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses auto
+SPREAD := OMP_NUM_THREADS=1 $(PLAIN) --numprocesses auto
 # Tests over sockets mostly wait for speech at its own pace, so more of them than cores run at a time.
-WAITING := OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal --numprocesses 8
+WAITING := OMP_NUM_THREADS=1 $(PLAIN) --numprocesses 8
 # A test of times that failed beside others on a busy machine must pass alone.
 AGAIN := OMP_NUM_THREADS=1 $(PYTEST) --last-failed --last-failed-no-failures none
 # These tests measure timing, so nothing may run at the same time.
@@ -123,7 +126,7 @@ docs: .venv/docs ## Build the documentation as a site that opens offline; a brok
 	@echo "documentation: build/docs/index.html"
 
 test: .venv/dev ## Run the tests.
-	@$(SPREAD) $(SHORT) tests/unit tests/conformance
+	@$(SPREAD) $(SHORT) tests/unit tests/conformance || { $(AGAIN) $(SHORT) tests/unit tests/conformance; exit 1; }
 	@$(WAITING) $(SHORT) --ignore $(ALONE) tests/loopback || $(AGAIN) $(SHORT) --ignore $(ALONE) tests/loopback
 	@$(PYTEST) $(ALONE)
 
