@@ -1,4 +1,4 @@
-"""Score turns during a conversation, one judge at a time, in a process with the lowest priority."""
+"""Score turns during a conversation, with each judge in a process of the lowest priority."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ParamSpec, TypeVar
 
 from live_eval.errors import LiveEvalError, UsageError
 from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, score_name
+from live_eval.live.judge_rotation import JudgeRotation
 from live_eval.live.updates import QuickScores
-from live_eval.recording import ScoreReader
+from live_eval.recording import PendingScores, ScoreReader
 from live_eval.registry import installed_judges, judge
 from live_eval.run.stop_signals import STOP_SIGNALS, end_with_parent
 from live_eval.scoring.judge_pool import JudgedBatch
@@ -32,7 +33,7 @@ from live_eval.scoring.judge_runner import (
     unable_judges,
 )
 from live_eval.scoring.llm import Expense
-from live_eval.scoring.scoring_run import score_run
+from live_eval.scoring.scoring_run import JudgeSummary, score_run
 from live_eval.session.event_loop import describe
 
 __all__ = [
@@ -44,12 +45,16 @@ __all__ = [
     "unable_in_conversation",
 ]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _NICENESS = 19
 IN_CONVERSATION = frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT, Need.SPEAKER_AUDIO})
 """What judges can use of a turn of a conversation without a script."""
 
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
 _LIMIT_S = 60.0  # time limit per judge and turn, including loading
+_PATIENCE_S = 3.0
 _LLM_TIMEOUT_S = 20.0
 _LLM_ATTEMPTS = 2  # few enough to finish within a judge's time limit
 _LLM_CALLS = 200
@@ -133,16 +138,18 @@ def unable_in_conversation(
 
 
 class QuickScorer:
-    """Score the stored turns of one or several runs, judge by judge, and store the scores.
+    """Score the stored turns of one or several runs, and store the scores.
 
-    Each judge is loaded once for all runs, and one judge runs at a time. The judges take turns, each with the
-    newest turn; simultaneous turns of several runs alternate. A judge that exceeds `limit_s` or crashes the
-    process is disabled.
+    Each judge has its own process, in which it stays loaded for all runs. The judges take turns, each with
+    the newest turn, and simultaneous turns of several runs alternate; judges that call a model take turns
+    separately. If a judge takes longer than `patience_s`, the others continue. A judge that exceeds
+    `limit_s` or crashes its process is disabled.
 
     Args:
         judges: Judges in the order in which they run.
         options: Options from `live_options`; None for its default limits.
         limit_s: Time limit of a judge for a turn in seconds, including loading the judge.
+        patience_s: Time after which the next judge starts, in seconds.
     """
 
     def __init__(
@@ -151,197 +158,175 @@ class QuickScorer:
         options: JudgeOptions | None = None,
         *,
         limit_s: float = _LIMIT_S,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
-        self._judges = list(judges)
-        self._options = options or live_options(scripted=True)
+        options = options or live_options(scripted=True)
+        self._processes = {name: _JudgeProcess(name, options) for name in judges}
+        on_cores, models = JudgeRotation(patience_s), JudgeRotation(patience_s)
+        self._rotations = {
+            name: on_cores if judge(name).kind is JudgeKind.LOCAL else models for name in judges
+        }
         self._limit_s = limit_s
-        self._queue = _JudgeQueue()
         self._disabled: dict[str, str] = {}  # reasons by judge
         self._locks: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)  # by run
-        self._spent = Expense()  # kept across process restarts
-        self._processes = multiprocessing.get_context("spawn")
-        self._closed = False
-        self._pid: int | None = None
-        self._process = self._new_process()
+        self._replaced: Counter[tuple[Path, str]] = Counter()  # by run and turn
+        self._spent = Expense()  # by all judges
 
     async def score(self, run: Path, turn_id: str, number: int, tell: Callable[[QuickScores], None]) -> None:
         """Score a stored turn, the conversation's `number`-th; call `tell` with each judge's scores."""
-        for name in self._judges:
-            if name not in self._disabled:
-                async with self._queue.held(number, name), self._locks[run]:
-                    if name not in self._disabled:  # by another turn in the meantime
-                        tell(await self._judged(name, run, turn_id))
-                        continue
-            tell(QuickScores(turn_id, {}, {name: self._disabled[name]}, name))
+        async with asyncio.TaskGroup() as group:
+            for name in self._processes:
+                group.create_task(self._score(name, run, turn_id, number, tell))
+
+    async def _score(
+        self, name: str, run: Path, turn_id: str, number: int, tell: Callable[[QuickScores], None]
+    ) -> None:
+        if name not in self._disabled:
+            async with self._rotations[name].held(number, name):
+                if name not in self._disabled:  # by another turn in the meantime
+                    scores = await self._judged(name, run, turn_id)
+                    if scores is not None:
+                        tell(scores)
+                    return
+        tell(QuickScores(turn_id, {}, {name: self._disabled[name]}, name))
 
     def paused(self, run: Path) -> contextlib.AbstractAsyncContextManager[None]:
-        """Wait for the judge of the run's turn and block further ones, which lock the run's scores."""
+        """Store no scores of a run, for example while a turn is replaced."""
         return self._locks[run]
 
-    async def _judged(self, name: str, run: Path, turn_id: str) -> QuickScores:
+    def replaced(self, run: Path, turn_id: str) -> None:
+        """Discard judgements of the earlier turn that are not stored yet; call it while paused."""
+        self._replaced[run, turn_id] += 1
+
+    async def _judged(self, name: str, run: Path, turn_id: str) -> QuickScores | None:
+        """Judge a turn, and store its scores; return None if the turn has been replaced meanwhile."""
+        process, replaced = self._processes[name], self._replaced[run, turn_id]
         try:
-            # Use a thread, because the first call starts the process, which is slow.
-            scoring = await asyncio.to_thread(self._submit, name, run, turn_id)
-            scored = await asyncio.wait_for(asyncio.wrap_future(scoring), self._limit_s)
+            async with asyncio.timeout(self._limit_s):
+                used = await process.run(_judge, run, turn_id, self._spent)
+                self._spent += used
+                async with self._locks[run]:
+                    if replaced != self._replaced[run, turn_id]:
+                        return None
+                    return await process.run(_store)
         except TimeoutError:
             problem = f"no score after {self._limit_s:g} s; not run again in this conversation"
-        except asyncio.CancelledError:  # until it ends, the process locks the run's scores
-            await asyncio.to_thread(self._restart)
-            raise
         except BrokenExecutor:
             problem = "the scoring process has died; not run again in this conversation"
         except Exception as error:  # a bug in a judge or in live-eval must not end the conversation
             return QuickScores(turn_id, {}, {name: describe(error)}, name)
-        else:
-            self._spent = scored.spent
-            return scored.scores
         self._disabled[name] = problem
-        await asyncio.to_thread(self._restart)
         return QuickScores(turn_id, {}, {name: problem}, name)
 
     def close(self) -> None:
-        """End the process immediately, discard the score in progress, and wait for the end."""
-        self._closed = True
-        self._kill()
-        self._process.shutdown(cancel_futures=True)
+        """End the processes immediately, discard the scores in progress, and wait for the end."""
+        for process in self._processes.values():
+            process.end()
 
-    def _submit(self, name: str, run: Path, turn_id: str) -> Future[_Scored]:
-        process = self._process  # `_restart` may replace it while it starts
-        pid = self._pid or process.submit(os.getpid).result()
-        if process is self._process:
-            self._pid = pid
-        if self._closed:  # while the process started
-            self._kill()
-        return process.submit(_scores_of, run, name, turn_id)
 
-    def _restart(self) -> None:
-        self._kill()
-        self._process.shutdown(cancel_futures=True)
-        self._pid, self._process = None, self._new_process()
+class _JudgeProcess:
+    """A process with one judge, started when it is used."""
 
-    def _kill(self) -> None:
-        if self._pid is not None:
+    def __init__(self, name: str, options: JudgeOptions) -> None:
+        self._given = (name, options)
+        self._changes = threading.Lock()  # held while the process starts
+        self._executor: ProcessPoolExecutor | None = None
+        self._pid = 0
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in the process; if the call is cancelled, end the process.
+
+        Raises:
+            BrokenExecutor: The process has died.
+        """
+        try:
+            # Use a thread, because the first call starts the process, which is slow.
+            future = await asyncio.to_thread(lambda: self._submit(function, *args, **kwargs))
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:  # the judge may never return, or may lock the run's scores
+            await asyncio.to_thread(self.end)
+            raise
+
+    def _submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        with self._changes:
+            if self._executor is None:
+                context = multiprocessing.get_context("spawn")
+                self._executor = ProcessPoolExecutor(1, context, _initialise, self._given)
+                self._pid = self._executor.submit(os.getpid).result()
+            return self._executor.submit(function, *args, **kwargs)
+
+    def end(self) -> None:
+        """End the process immediately, and wait for its end; the next call starts another one."""
+        with self._changes:
+            if self._executor is None:
+                return
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)  # SIGKILL, since a judge may never return to Python
-
-    def _new_process(self) -> ProcessPoolExecutor:
-        given = (_NICENESS, self._options, self._spent)
-        return ProcessPoolExecutor(1, self._processes, initializer=_initialise, initargs=given)
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
 
 
-class _Waiting(NamedTuple):
-    number: int
-    judge: str
-    free: asyncio.Future[None]
-
-
-class _JudgeQueue:
-    """A lock that the judges hold in turn, each for the newest turn that waits for it.
-
-    A judge scores a turn of all runs before the next judge. The judge that held the lock least recently is
-    next, so that a slow judge does not starve the others.
-    """
-
-    def __init__(self) -> None:
-        self._taken = False
-        self._waiting: list[_Waiting] = []
-        self._held = 0
-        self._last = (0, "")  # turn and judge
-        self._held_at: dict[str, int] = {}  # by judge
-
-    @contextlib.asynccontextmanager
-    async def held(self, number: int, judge: str) -> AsyncIterator[None]:
-        """Hold the lock for a judge and a turn."""
-        if self._taken:
-            free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(_Waiting(number, judge, free))
-            try:
-                await free
-            except asyncio.CancelledError:
-                if not free.cancelled():
-                    self._pass_on()
-                raise
-        self._taken = True
-        self._held += 1
-        self._last, self._held_at[judge] = (number, judge), self._held
-        try:
-            yield
-        finally:  # later, so that the turn's next judge waits too
-            asyncio.get_running_loop().call_soon(self._pass_on)
-
-    def _pass_on(self) -> None:
-        self._waiting = [each for each in self._waiting if not each.free.cancelled()]
-        self._taken = bool(self._waiting)
-        if self._waiting:
-            chosen = max(self._waiting, key=self._urgency)
-            self._waiting.remove(chosen)
-            chosen.free.set_result(None)
-
-    def _urgency(self, waiting: _Waiting) -> tuple[bool, int, int]:
-        same = (waiting.number, waiting.judge) == self._last  # of another run
-        return same, -self._held_at.get(waiting.judge, 0), waiting.number
-
-
-class _KeptJudges:
-    """Keep local judges loaded in this process between turns, as a `JudgePool`."""
+class _KeptJudge:
+    """The judge of this process, a `JudgePool` that keeps it loaded between turns unless it calls a model."""
 
     ahead = 0
 
-    def __init__(self, options: JudgeOptions, spent: Expense) -> None:
-        self.options = options
-        self.budget = options.llm.budget()
-        self.budget.spent = spent
-        self._judges = LoadedJudges(options)
+    def __init__(self, name: str, options: JudgeOptions) -> None:
+        self._name = name
+        self._options = options
+        self._budget = options.llm.budget()
+        self._loaded = LoadedJudges(options)
+        self._store: Callable[[], QuickScores] | None = None
+
+    def judge(self, run: Path, turn_id: str, spent: Expense) -> Expense:
+        """Judge a turn without locking the run's scores, and return the model usage.
+
+        Args:
+            spent: The usage of all judges in the conversation so far.
+        """
+        self._budget.spent = spent
+        try:
+            with PendingScores.open(run) as scores:
+                (judged,) = score_run(
+                    run,
+                    [self._name],
+                    options=self._options,
+                    pool=self,
+                    turn_ids=[turn_id],
+                    budget=self._budget,
+                    into=scores,
+                ).judges
+        except LiveEvalError as error:
+            problem = str(error)
+            self._store = lambda: QuickScores(turn_id, {}, {self._name: problem}, self._name)
+        else:
+            self._store = lambda: _stored(scores, judged, turn_id)
+        return self._budget.spent - spent
+
+    def store(self) -> QuickScores:
+        """Store the scores of the judged turn, and return them."""
+        assert self._store is not None
+        return self._store()
 
     def takes(self, spec: JudgeSpec) -> bool:
         return spec.kind is JudgeKind.LOCAL
 
     def missing(self, spec: JudgeSpec) -> str | None:
-        return missing_requirements(spec, self.options)
+        return missing_requirements(spec, self._options)
 
     def submit(self, spec: JudgeSpec, turns: Sequence[JudgedTurn]) -> Future[JudgedBatch]:
-        batch = self._judges.judge(spec.name, scoring_version(spec, self.options), turns)
+        batch = self._loaded.judge(spec.name, scoring_version(spec, self._options), turns)
         done: Future[JudgedBatch] = Future()
         done.set_result(batch)
         return done
 
 
-_kept: list[_KeptJudges] = []  # used in the scoring process; at most one entry
-
-
-def _initialise(niceness: int, options: JudgeOptions, spent: Expense) -> None:
-    end_with_parent()
-    for number in STOP_SIGNALS:  # ignored here: the conversation handles them and ends this process
-        signal.signal(number, signal.SIG_IGN)
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.nice(niceness)
-    with contextlib.suppress(ImportError):  # judges' progress bars would leak a system semaphore
-        tqdm = importlib.import_module("tqdm").tqdm
-        tqdm.set_lock(threading.RLock())
-    _kept.append(_KeptJudges(options, spent))
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """One judge's scores and the conversation's model usage so far."""
-
-    scores: QuickScores
-    spent: Expense
-
-
-def _scores_of(run: Path, name: str, turn_id: str) -> _Scored:
-    (kept,) = _kept
-    return _Scored(_scores(kept, run, name, turn_id), kept.budget.spent)
-
-
-def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScores:
+def _stored(scores: PendingScores, judged: JudgeSummary, turn_id: str) -> QuickScores:
+    name = judged.name
     try:
-        summary = score_run(
-            run, [name], options=kept.options, pool=kept, turn_ids=[turn_id], budget=kept.budget
-        )
-        (judged,) = summary.judges
-        with ScoreReader.open(run) as scores:
-            rows = list(scores.of_turns([turn_id], {name: judged.version}))
+        scores.write()
+        with ScoreReader.open(scores.path) as reader:
+            rows = list(reader.of_turns([turn_id], {name: judged.version}))
     except LiveEvalError as error:
         return QuickScores(turn_id, {}, {name: str(error)}, name)
     values: dict[str, float | str] = {
@@ -353,3 +338,26 @@ def _scores(kept: _KeptJudges, run: Path, name: str, turn_id: str) -> QuickScore
                 values[f"{row.judge}:{key}"] = f"{found['emotion']}, {100 * found['confidence']:.0f} %"
     problems = {row.judge: row.reason for row in rows if row.status != "scored"}
     return QuickScores(turn_id, values, problems, name, judged.seconds)
+
+
+_kept: list[_KeptJudge] = []  # used in a judge's process; at most one entry
+
+
+def _initialise(name: str, options: JudgeOptions) -> None:
+    end_with_parent()
+    for number in STOP_SIGNALS:  # ignored here: the conversation handles them and ends this process
+        signal.signal(number, signal.SIG_IGN)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.nice(_NICENESS)
+    with contextlib.suppress(ImportError):  # judges' progress bars would leak a system semaphore
+        tqdm = importlib.import_module("tqdm").tqdm
+        tqdm.set_lock(threading.RLock())
+    _kept.append(_KeptJudge(name, options))
+
+
+def _judge(run: Path, turn_id: str, spent: Expense) -> Expense:
+    return _kept[0].judge(run, turn_id, spent)
+
+
+def _store() -> QuickScores:
+    return _kept[0].store()

@@ -125,6 +125,8 @@ class LiveRecorder:
             self._show(turn.number, record, ended_ns)
             async with self._unscored(turn.number):
                 written = await run(self._thread, self._write, turn, record)
+                if written and self._scorer is not None:
+                    self._scorer.replaced(self._writer.path, record.turn_id)
             if written:
                 self._tell(RecordStored(record))
                 if self._scorer is not None and record.failure is None and not self._abandoned:
@@ -132,7 +134,7 @@ class LiveRecorder:
 
     @contextlib.asynccontextmanager
     async def _unscored(self, number: int) -> AsyncIterator[None]:
-        """Pause scoring while a stored turn is replaced, which deletes its earlier scores."""
+        """Store no scores while a stored turn is replaced, which deletes its earlier scores."""
         replaces, scorer = number in self._submitted, self._scorer
         self._submitted.add(number)
         async with (

@@ -26,6 +26,7 @@ from live_eval.recording.schema import (
 )
 from live_eval.recording.scores import (
     JudgeProblem,
+    PendingScores,
     ScoreReader,
     ScoreRow,
     ScoreStatus,
@@ -43,6 +44,7 @@ __all__ = [
     "WIRE_FOLDER",
     "FailedAttempt",
     "JudgeProblem",
+    "PendingScores",
     "Review",
     "ReviewChange",
     "RunReader",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 
 from pydantic import TypeAdapter
 
@@ -33,6 +33,7 @@ __all__ = [
     "SCORES_LOCK_FILE",
     "JudgeProblem",
     "JudgedVersions",
+    "PendingScores",
     "ScoreReader",
     "ScoreRow",
     "ScoreStatus",
@@ -117,7 +118,7 @@ class ScoreReader:
         self._db = db
 
     @classmethod
-    def open(cls, path: Path) -> ScoreReader:
+    def open(cls, path: Path) -> Self:
         """Open the scores in the run folder `path`.
 
         Raises:
@@ -133,7 +134,7 @@ class ScoreReader:
         if self._db is not None:
             self._db.close()
 
-    def __enter__(self) -> ScoreReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -372,8 +373,36 @@ class ScoreStore(ScoreReader):
             finally:
                 self._lock.release()
 
-    def __enter__(self) -> ScoreStore:
-        return self
+
+class PendingScores(ScoreReader):
+    """Read a run's scores, and collect new ones without locking the file. Only `write` writes them."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
+        super().__init__(path, db)
+        self._pending: list[Callable[[ScoreStore], None]] = []
+
+    def put_all(self, judge: str, version: str, judgements: Mapping[str, Judgement]) -> None:
+        """See `ScoreStore.put_all`."""
+        self._pending.append(lambda store: store.put_all(judge, version, judgements))
+
+    def cannot_run(self, judge: str, version: str, reason: str) -> None:
+        """See `ScoreStore.cannot_run`."""
+        self._pending.append(lambda store: store.cannot_run(judge, version, reason))
+
+    def keep_answer(self, question: str, answer: Mapping[str, Any]) -> None:
+        """See `ScoreStore.keep_answer`."""
+        self._pending.append(lambda store: store.keep_answer(question, answer))
+
+    def write(self) -> None:
+        """Write the collected scores.
+
+        Raises:
+            StoreError: The scores cannot be written, for example because another process is writing them.
+        """
+        if self._pending:
+            with ScoreStore.open(self.path) as store:
+                while self._pending:
+                    self._pending.pop(0)(store)
 
 
 def is_being_scored(folder: Path) -> bool:

@@ -37,7 +37,7 @@ from live_eval.judging import (
     Unscored,
     missing,
 )
-from live_eval.recording import RunReader, ScoreStore, TurnRecord, part_of
+from live_eval.recording import PendingScores, RunReader, ScoreStore, TurnRecord, part_of
 from live_eval.run.run_file import DataTable
 from live_eval.scoring.judge_pool import JudgedBatch, JudgePool
 from live_eval.scoring.judge_runner import (
@@ -67,6 +67,8 @@ __all__ = [
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """A callback with a judge's name, the number of turns that it has finished, and the total number."""
+
+_Store: TypeAlias = ScoreStore | PendingScores
 
 # Both values limit a batch; a longer reply is a batch by itself. 300 s are 29 MB at 24 kHz.
 _BATCH_TURNS = 64
@@ -164,6 +166,7 @@ def score_run(
     pool: JudgePool | None = None,
     turn_ids: Collection[str] | None = None,
     budget: Budget | None = None,
+    into: PendingScores | None = None,
 ) -> ScoringSummary:
     """Score the run in folder `path`.
 
@@ -174,6 +177,7 @@ def score_run(
         pool: Pool that runs some of the judges; the others run in this process.
         turn_ids: Turns to score; None for all.
         budget: Budget of the LLM judges, to share it among several calls; None for a new one.
+        into: Receives the scores; None to write them to the run, which is locked meanwhile.
 
     Raises:
         PluginError: A judge is unknown or broken.
@@ -187,7 +191,8 @@ def score_run(
         if spec.kind is JudgeKind.PAIRWISE:
             raise UsageError(f"judge {spec.name!r} compares two replies to a case and cannot score one run")
     check_options(specs, options)
-    with RunReader.open(path) as run, ScoreStore.open(path) as store, ExitStack() as stack:
+    with RunReader.open(path) as run, ExitStack() as stack:
+        store: _Store = into or stack.enter_context(ScoreStore.open(path))
         works = [_begin(as_configured(spec, options), store, options, pool, again=again) for spec in specs]
         load = partial(
             load_judge_runner,
@@ -218,7 +223,7 @@ def score_run(
 
 
 def _begin(
-    spec: JudgeSpec, store: ScoreStore, options: JudgeOptions, pool: JudgePool | None, *, again: bool
+    spec: JudgeSpec, store: _Store, options: JudgeOptions, pool: JudgePool | None, *, again: bool
 ) -> _Work:
     if pool is not None and pool.takes(spec):
         absent = pool.missing(spec)
@@ -412,7 +417,7 @@ def _verdicts(asked: _Asked) -> dict[str, Judgement]:
     return asked.verdicts | dict(zip(asked.turn_ids, answer.judgements, strict=True))
 
 
-def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
+def _store(store: _Store, work: _Work, verdicts: Mapping[str, Judgement]) -> None:
     """Count the verdicts, and store new ones."""
     summary = work.summary
     new: dict[str, Judgement] = {}
@@ -431,7 +436,7 @@ def _store(store: ScoreStore, work: _Work, verdicts: Mapping[str, Judgement]) ->
         store.put_all(summary.name, summary.version, new)
 
 
-def _finish(store: ScoreStore, work: _Work) -> JudgeSummary:
+def _finish(store: _Store, work: _Work) -> JudgeSummary:
     """Complete the judge's summary; if the judge had turns to judge but could not run, store the reason."""
     summary = work.summary
     summary.reasons = dict(work.reasons.most_common())

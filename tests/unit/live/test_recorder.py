@@ -62,12 +62,16 @@ class Scorer:
         await asyncio.Event().wait()
         raise AssertionError
 
+    def replaced(self, run: Path, turn_id: str) -> None:
+        pass
+
 
 class BusyScorer(Scorer):
     """Locks the run's scores while it scores a turn, as the scoring process does."""
 
     def __init__(self) -> None:
         self.scored: list[str] = []
+        self.discarded: list[str] = []
         self.begun = asyncio.Event()
         self._turn = asyncio.Lock()
 
@@ -75,6 +79,9 @@ class BusyScorer(Scorer):
     async def paused(self, run: Path) -> AsyncIterator[None]:
         async with self._turn:
             yield
+
+    def replaced(self, run: Path, turn_id: str) -> None:
+        self.discarded.append(turn_id)
 
     async def score(self, run: Path, turn_id: str, number: int, tell: Callable[[QuickScores], None]) -> None:
         async with self._turn:
@@ -179,10 +186,12 @@ async def test_a_turn_that_changes_while_it_is_scored_is_stored_and_scored_again
         recorder.record(turn(), no_messages, 0)
         await scorer.begun.wait()
         recorder.record(turn(barge_in_ns=800 * MS), no_messages, 0)
+        recorder.record(turn(barge_in_ns=800 * MS), no_messages, 0)  # unchanged: scores remain valid
         await recorder.finish()
 
     recorder = await recorded.use(work, scores=True)
     assert recorder.error is None
+    assert scorer.discarded == ["turn-0001", "turn-0001"]
     assert recorded.broken == 0
     assert scorer.scored == ["turn-0001", "turn-0001"]
     [stored] = await asyncio.to_thread(stored_turns, tmp_path / "run")
