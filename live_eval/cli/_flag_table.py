@@ -34,7 +34,7 @@ _NAMES = {
     "judges.options": "--set",
     "output.open_report": "--open",
 }
-_ON_OFF = ("data.neutral_rule",)
+_ON_OFF = ("data.neutral_rule", "data.flawed_takes")
 _REPEATABLE = ("impair.specs",)
 _WITHOUT_DEFAULT = ("endpoint.name",)
 """Keys whose default applies only in a run file."""

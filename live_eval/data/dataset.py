@@ -48,12 +48,14 @@ class DataOptions:
             alternative: ``{"text": "script.en", "audio": "{variant}.wav"}``.
         audio_root: Base folder for paths in the data; defaults to ``audio`` next to script_info, or to the
             manifest's folder. Paths in the data must be inside this folder.
+        flawed_takes: Whether to include performed takes that the performer accepted despite problems.
         verify: Whether to compare the hashes of all of a benchmark's recorded files, which takes time.
     """
 
     neutral_rule: bool = True
     fields: Mapping[str, str] = field(default_factory=dict)
     audio_root: Path | None = None
+    flawed_takes: bool = True
     verify: bool = False
 
 

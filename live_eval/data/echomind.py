@@ -33,9 +33,10 @@ from live_eval.data.questions import MAPPED, QuestionFile, read_questions
 from live_eval.data.taxonomy import NEUTRAL
 from live_eval.errors import DataError
 from live_eval.files import read_text
+from live_eval.text.wording import counted
 from live_eval.types import Case, CoarseDimension, SpeechBoundaries, Task, Variant
 
-__all__ = ["CONSENT", "KNOWN_FIELDS", "PARTS", "PERFORMED", "load_echomind", "parts_of"]
+__all__ = ["CONSENT", "KNOWN_FIELDS", "PARTS", "PERFORMED", "TAKE_PROBLEMS", "load_echomind", "parts_of"]
 
 PARTS = ("synthesis", "human")
 """The two kinds of recordings, each in a folder ``data_{part}``."""
@@ -46,6 +47,9 @@ PERFORMED = (
     "consent. Scripts and reference replies keep the licence of their own data set"
 )
 """The licence note of a performed data set, without a full stop."""
+
+TAKE_PROBLEMS = "take_problems"
+"""Name, after the variant, of a performed take's field with the problems that its check found."""
 
 _BLOCK = "{variant}_audio_info"
 
@@ -161,6 +165,7 @@ def _load_part(
     cases: list[Case] = []
     ids: Counter[str] = Counter()
     skipped = 0
+    flawed: dict[str, str] = {}  # problems of performed takes by case
     for number, entry in enumerate(entries, 1):
         where = f"{part.script_info.name}, entry {number}"
         if not isinstance(entry, dict):
@@ -185,8 +190,14 @@ def _load_part(
             of_entry.append(_case(row, part, annotated, script_id, variant, taken))
         kept = [case for case in of_entry if not (options.neutral_rule and _skipped_by_neutral_rule(case))]
         skipped += len(of_entry) - len(kept)
-        cases.extend(_with_clean_take(case, of_entry) for case in kept)
-    notes = _missing_variants(fields, records) + _absences(cases)
+        problems = {case.case_id: _take_problems(entry, case.variant) for case in kept}
+        flawed |= {name: problem for name, problem in problems.items() if problem}
+        cases.extend(
+            _with_clean_take(case, of_entry)
+            for case in kept
+            if options.flawed_takes or not problems[case.case_id]
+        )
+    notes = _missing_variants(fields, records) + _absences(cases) + _flawed(flawed, options)
     if skipped:
         notes.append(
             f"{skipped} of {len(entries)} scripts without their neutral variant, as in the benchmark: their "
@@ -237,6 +248,20 @@ def _with_clean_take(case: Case, of_entry: list[Case]) -> Case:
     if neutral is None or neutral == case.audio_path or not os.path.isfile(neutral):
         return case
     return replace(case, clean_audio_path=neutral)
+
+
+def _take_problems(entry: Mapping[str, Any], variant: Variant) -> str:
+    """Return the problems of a performed take, which a person accepted nevertheless."""
+    block = entry.get(_BLOCK.format(variant=variant))
+    stated = block.get(f"{variant}_{TAKE_PROBLEMS}") if isinstance(block, dict) else None
+    return "; ".join(str(each) for each in stated) if isinstance(stated, list) else ""
+
+
+def _flawed(problems: Mapping[str, str], options: DataOptions) -> list[str]:
+    named = [f"{name} ({problem})" for name, problem in problems.items()]
+    takes = f"{counted(len(named), 'take')} with problems that the performer accepted: {'; '.join(named)}"
+    hint = " ('data.flawed_takes = false' excludes them)" if options.flawed_takes else ": excluded"
+    return [f"{takes}{hint}"] if named else []
 
 
 def _skipped_by_neutral_rule(case: Case) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from live_eval.audio import read_audio, write_flac
 from live_eval.data.dataset import DataKind, DataOptions, DataSet
-from live_eval.data.echomind import CONSENT, PERFORMED, load_echomind
+from live_eval.data.echomind import CONSENT, PERFORMED, TAKE_PROBLEMS, load_echomind
 from live_eval.errors import AudioError, DataError
 from live_eval.files import atomic_text, private_folder
 from live_eval.recording import file_stem
@@ -187,8 +187,11 @@ class PerformedSet:
         with contextlib.suppress(OSError):
             take.audio_path.unlink(missing_ok=True)
 
-    def accept(self, take: Case) -> None:
+    def accept(self, take: Case, problems: Sequence[str] = ()) -> None:
         """Add a recorded take to the data set, with the spoken reference reply of its script.
+
+        Args:
+            problems: Problems found in the take, which the person accepted nevertheless.
 
         Raises:
             DataError: A file cannot be written.
@@ -211,6 +214,7 @@ class PerformedSet:
                 f"{variant}_response_text": take.reference_text,
                 f"{variant}_response_audio_file": reference.name if reference is not None else None,
                 f"{variant}_spoken_info": take.cue.phrase if take.cue is not None else None,
+                f"{variant}_{TAKE_PROBLEMS}": list(problems) or None,
             }
         )
         path = self._part / f"script_info_{_PART}.json"
@@ -250,5 +254,5 @@ class PerformedSet:
         return DataSet(name=name, root=root, kind=kind, cases=tuple(takes), licence=PERFORMED)
 
 
-def _stated(**values: str | None) -> dict[str, Any]:
+def _stated(**values: object) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}

@@ -38,7 +38,7 @@ from live_eval.speech.recognition import available
 from live_eval.text.wording import counted
 from live_eval.types import Case
 
-__all__ = ["Performance", "TakeChoice", "plan_performance"]
+__all__ = ["Performance", "TakeChoice", "plan_performance", "usual_choice"]
 
 _REPEATS = 2
 _ATTEMPTS = 3  # attempts at a take if nobody can accept it
@@ -50,6 +50,11 @@ class TakeChoice(StrEnum):
     ACCEPT = "accept"
     REPEAT = "repeat"
     SKIP = "skip"
+
+
+def usual_choice(take: TakeChecked) -> TakeChoice:
+    """Return the decision that Enter stands for: a take with problems is accepted only explicitly."""
+    return TakeChoice.REPEAT if take.problems else TakeChoice.ACCEPT
 
 
 def plan_performance(
@@ -113,7 +118,7 @@ class Performance:
         self._take: TakeRecorder | None = None  # set while the microphone records
         self._candidate: Case | None = None  # the stored take, not accepted yet
         self._choice: TakeChoice | None = None
-        self._decides = False
+        self._offered: TakeChecked | None = None  # set while the person decides
         self._stopped = False
         self._changed = asyncio.Event()
         self._tell: Callable[[Update], None] = lambda _update: None
@@ -134,9 +139,15 @@ class Performance:
             self._take.end()
             self._changed.set()
 
+    def enter(self) -> None:
+        """End the take in progress, or decide on the checked take by `usual_choice`."""
+        if self._offered is not None:
+            self.choose(usual_choice(self._offered))
+        self.end_take()
+
     def choose(self, choice: TakeChoice) -> None:
         """Accept, repeat or skip the checked take. A take in progress can only be skipped."""
-        if self._decides or (choice is TakeChoice.SKIP and self._take is not None):
+        if self._offered is not None or (choice is TakeChoice.SKIP and self._take is not None):
             self._choice = choice
             self._changed.set()
 
@@ -194,7 +205,7 @@ class Performance:
             self._tell(checked)
             choice = await self._chosen(checked, asked.attempt)
             if choice is TakeChoice.ACCEPT and checked.usable and playable is not None:
-                await asyncio.to_thread(self._set.accept, case)
+                await asyncio.to_thread(self._set.accept, case, checked.problems)
                 self._candidate = None
                 return playable
             await asyncio.to_thread(self._set.discard, case)
@@ -247,15 +258,14 @@ class Performance:
     async def _chosen(self, checked: TakeChecked, attempt: int) -> TakeChoice:
         """Return the decision on a checked take."""
         if not self.unattended:
-            self._decides = True
+            self._offered = checked
             await self._until(
                 lambda: self._choice is not None and (checked.usable or self._choice is not TakeChoice.ACCEPT)
             )
-            self._decides = False
+            self._offered = None
             return self._choice or TakeChoice.SKIP
-        if not checked.problems:
-            return TakeChoice.ACCEPT
-        return TakeChoice.REPEAT if attempt < _ATTEMPTS else TakeChoice.SKIP
+        choice = usual_choice(checked)
+        return TakeChoice.SKIP if choice is TakeChoice.REPEAT and attempt >= _ATTEMPTS else choice
 
     async def _until(self, happened: Callable[[], bool]) -> None:
         """Wait until the event is set or the performance is stopped."""

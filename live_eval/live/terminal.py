@@ -17,6 +17,7 @@ from live_eval.live.conversation import LiveConversation
 from live_eval.live.performance import Performance, TakeChoice
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.sound_card import SoundCard
+from live_eval.live.stand_in import StandIn
 from live_eval.live.updates import AudioSide, DeviceChanged, State, StateChanged, Update
 
 __all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_keys"]
@@ -24,15 +25,11 @@ __all__ = ["HANG_UP", "Keyboard", "Screen", "converse", "key_help", "reading_key
 HANG_UP = "\x04"
 """The key reported when the terminal is closed; equal to Ctrl-D."""
 
-_CHOICES = {
-    **dict.fromkeys("\n\r ", TakeChoice.ACCEPT),
-    "r": TakeChoice.REPEAT,
-    "s": TakeChoice.SKIP,
-}
+_CHOICES = {"a": TakeChoice.ACCEPT, "r": TakeChoice.REPEAT, "s": TakeChoice.SKIP}
 _PLACES: Mapping[str, int | None] = {"0": None, **{str(place + 1): place for place in range(4)}}
 _MOST_BYTES = 1024
 _POLL_S = 0.005
-_SILENCE_NS = 10_000_000
+_BLOCK_NS = 10_000_000
 
 
 class Screen(Protocol):
@@ -46,7 +43,7 @@ class Screen(Protocol):
 def key_help(*, manual: bool, performs: bool = False, endpoints: int = 1) -> str:
     """Return the key help for manual turns, automatic turns, a performance or several endpoints."""
     if performs:
-        return "enter end or accept take · r repeat · s skip · q quit"
+        return "enter end take, then accept or (problems) repeat · a accept · r repeat · s skip · q quit"
     end_turn = "space end turn · " if manual else ""
     several = ""
     if endpoints > 1:
@@ -73,11 +70,13 @@ class Keyboard:
 
     def press(self, key: str) -> None:
         """Handle a key; unassigned keys are ignored."""
-        if self._performance is not None and key in _CHOICES:
-            if _CHOICES[key] is TakeChoice.ACCEPT:
-                self._performance.end_take()
-            self._performance.choose(_CHOICES[key])
-            return
+        if self._performance is not None:
+            if key in "\n\r ":
+                self._performance.enter()
+                return
+            if key in _CHOICES:
+                self._performance.choose(_CHOICES[key])
+                return
         votes, self._votes = self._votes, key == "v"
         if isinstance(self._conversation, SharedConversation) and key in _PLACES:
             (self._conversation.vote if votes else self._conversation.hear)(_PLACES[key])
@@ -145,6 +144,7 @@ async def converse(
     manual: bool = False,
     half_duplex: bool = False,
     performance: Performance | None = None,
+    stand_in: StandIn | None = None,
 ) -> None:
     """Run a conversation on a sound card until it is stopped.
 
@@ -156,6 +156,7 @@ async def converse(
         manual: Whether a key ends the user's turn.
         performance: The conversation's performance; if keys cannot be read, its takes are accepted
             automatically.
+        stand_in: Speaks in place of a person in a conversation with several endpoints.
 
     Raises:
         UsageError: The endpoint failed, and the user cannot reconnect because keys cannot be read; earlier
@@ -171,24 +172,41 @@ async def converse(
                 failure = update.failure.message if update.failure is not None else ""
                 conversation.stop()
 
+    def speak(stand_in: StandIn, at_ns: int) -> None:
+        assert isinstance(conversation, SharedConversation)
+        spoke = stand_in.speaks
+        pcm = stand_in.block(at_ns, _BLOCK_NS, quiet=conversation.quiet)
+        if pcm is None:
+            conversation.stop()
+            return
+        conversation.push(pcm, at_ns)
+        card.play(AudioSide.USER, pcm, card.rate_hz, paced=True)
+        if manual and spoke and not stand_in.speaks:
+            conversation.commit()
+
     async def listen() -> None:
-        clock, silent_ns = SystemClock(), 0
+        clock = SystemClock()
+        due_ns = clock.now_ns()  # of the next block that does not come from the microphone
         lost = dict.fromkeys(AudioSide, "")
-        block = np.zeros(card.rate_hz * _SILENCE_NS // 1_000_000_000, np.int16)
+        block = np.zeros(card.rate_hz * _BLOCK_NS // 1_000_000_000, np.int16)
         while True:
             for pcm, at_ns in card.blocks():
-                conversation.push(pcm, at_ns)
+                if stand_in is None:
+                    conversation.push(pcm, at_ns)
             for side, before in lost.items():
                 if before != (problem := card.problem(side)):
                     lost[side] = problem
                     screen.show(DeviceChanged(side, problem))
                     if side is AudioSide.USER:
-                        silent_ns = clock.now_ns()
+                        due_ns = clock.now_ns()
                     else:
                         card.drop()
-            while lost[AudioSide.USER] and silent_ns + _SILENCE_NS <= clock.now_ns():
-                silent_ns += _SILENCE_NS
-                conversation.push(block, silent_ns)
+            while (stand_in or lost[AudioSide.USER]) and due_ns + _BLOCK_NS <= clock.now_ns():
+                due_ns += _BLOCK_NS
+                if stand_in is not None:
+                    speak(stand_in, due_ns)
+                else:
+                    conversation.push(block, due_ns)
             conversation.count_device_xruns(card.input_xruns, card.output_xruns)
             if card.stalled:
                 card.restart()

@@ -228,7 +228,12 @@ def make_plan(
     _check_endpoint(spec, config)
     config, limit_notes = _within_session_limit(spec, config)
     table = config.data
-    options = DataOptions(neutral_rule=table.neutral_rule, fields=table.fields, audio_root=table.audio_root)
+    options = DataOptions(
+        neutral_rule=table.neutral_rule,
+        flawed_takes=table.flawed_takes,
+        fields=table.fields,
+        audio_root=table.audio_root,
+    )
     data = load(locate(table.path), options)
     if any(case.item is not None and case.item.rule is ScoringRule.TURN_TAKING for case in data.cases):
         raise UsageError(

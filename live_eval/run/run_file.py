@@ -158,6 +158,9 @@ class DataTable(_Table):
     neutral_rule: bool = Field(
         True, description="skip neutral variants if the cue is the speaker's sex or age"
     )
+    flawed_takes: bool = Field(
+        True, description="include performed takes that the performer accepted despite problems"
+    )
     fields: dict[str, str] = Field(
         default_factory=dict, description="field names of live-eval, mapped to those of the data"
     )

@@ -66,7 +66,6 @@ class PerformSetup extends Setup {
 class Performing extends Conversation {
   layOut() {
     this.checked = false; // whether a take has been checked
-    this.enters = "accept";
     this.count = make("p", { class: "note" });
     this.direction = make("p", { class: "take-direction" });
     this.script = make("p", { class: "take-script" });
@@ -102,14 +101,11 @@ class Performing extends Conversation {
 
   /** End the take in progress, accept the checked take, or repeat one with problems. */
   commit() {
-    for (const choice of ["end", this.enters]) {
-      if (!this.card.hidden && !this.choices[choice].hidden) return this.take(choice);
-    }
+    this.take("enter");
   }
 
-  /** Let Enter accept or repeat the checked take, and emphasise the button. */
+  /** Emphasise the button that Enter stands for. */
   enter(choice) {
-    this.enters = choice;
     for (const each of ["accept", "repeat"]) this.choices[each].removeAttribute("aria-keyshortcuts");
     this.choices[choice].setAttribute("aria-keyshortcuts", "Enter");
   }
@@ -144,7 +140,7 @@ class Performing extends Conversation {
     } else if (message.type === "checked") {
       this.check.textContent = [message.text, ...message.notes].join(". ");
       this.check.toggleAttribute("data-problem", message.problems.length > 0);
-      this.enter(message.problems.length ? "repeat" : "accept");
+      this.enter(message.enter);
       this.offer(...(message.usable ? ["accept"] : []), "repeat", "skip");
     } else if (message.type === "again") {
       this.count.textContent = "End skips this.";

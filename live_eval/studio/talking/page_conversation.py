@@ -190,7 +190,6 @@ class PageConversation:
                 "name": run.path.name,
                 "endpoint": party.name,
                 "label": standing.label,
-                "so_far": standing.so_far,
                 "turns": len(standing.turns),
                 "votes": votes,
                 "failure": None if standing.failure is None else standing.failure.message,
@@ -243,7 +242,9 @@ class PageConversation:
                 kind = message["type"]
                 if kind == "take" and self._performance is not None:
                     choice = message["choice"]
-                    if choice == "end":
+                    if choice == "enter":
+                        self._performance.enter()
+                    elif choice == "end":
                         self._performance.end_take()
                     else:
                         self._performance.choose(TakeChoice(choice))

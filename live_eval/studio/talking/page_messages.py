@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from live_eval.live.lines import ShownScore, in_words, main_scores
+from live_eval.live.performance import usual_choice
 from live_eval.live.updates import (
     DeviceChanged,
     EchoDetected,
@@ -54,6 +55,7 @@ def as_json(update: Update) -> dict[str, Any]:
             return {
                 "type": "checked",
                 "usable": update.usable,
+                "enter": usual_choice(update).value,
                 "problems": list(update.problems),
                 "notes": list(update.notes),
                 "text": in_words(update),

@@ -208,8 +208,9 @@ def test_every_setting_that_is_a_path_an_address_or_a_key_has_been_decided() -> 
     }
     inert = {
         "cluster.timing_bound", "data.cases", "data.cues", "data.fields", "data.limit",
-        "data.max_recording", "data.neutral_rule", "data.part", "data.topics", "data.variants",
-        "endpoint.extra", "endpoint.instructions", "endpoint.language", "endpoint.max_output_tokens",
+        "data.flawed_takes", "data.max_recording", "data.neutral_rule", "data.part", "data.topics",
+        "data.variants", "endpoint.extra", "endpoint.instructions", "endpoint.language",
+        "endpoint.max_output_tokens",
         "endpoint.modality", "endpoint.model", "endpoint.name", "endpoint.transcription_model",
         "endpoint.turn_detection", "endpoint.voice", "judges.device", "judges.llm", "judges.llm_attempts",
         "judges.llm_concurrency", "judges.llm_model", "judges.llm_timeout", "judges.max_calls",

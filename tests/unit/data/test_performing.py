@@ -11,6 +11,7 @@ from live_eval.audio import read_audio, write_flac
 from live_eval.data import (
     ATTRIBUTES,
     Consent,
+    DataOptions,
     PerformedSet,
     consent_question,
     cue_of,
@@ -91,6 +92,22 @@ def test_accepted_takes_are_a_data_set_in_the_benchmarks_layout(tmp_path: Path) 
     assert json.loads((tmp_path / "takes" / "consent.json").read_text())["given_by"] == "A. B."
     assert found.licence == made.planned(takes, root=tmp_path).licence
     assert "consent" in found.licence
+
+
+def test_takes_accepted_despite_problems_are_marked_and_can_be_excluded(tmp_path: Path) -> None:
+    made = PerformedSet(tmp_path / "takes")
+    made.begin(CONSENT)
+    for script, problems in (("a", ()), ("b", ("clipped", "too quiet"))):
+        take = made.take_of(case(script))
+        made.record(take, PCM, 24_000)
+        made.accept(take, problems)
+    found = load(tmp_path / "takes")
+    noted = "1 take with problems that the performer accepted: b/target (clipped; too quiet)"
+    assert [each.case_id for each in found.cases] == ["a/target", "b/target"]
+    assert any(noted in note for note in found.notes)
+    found = load(tmp_path / "takes", DataOptions(flawed_takes=False))
+    assert [each.case_id for each in found.cases] == ["a/target"]
+    assert any(f"{noted}: excluded" in note for note in found.notes)
 
 
 def test_reference_replies_are_copied(tmp_path: Path) -> None:

@@ -63,16 +63,16 @@ def test_keys_of_a_performance() -> None:
         half_duplex=False,
         performance=cast("Performance", performance),
     )
-    for key in "\nrsq":
+    for key in "\narsq":
         keyboard.press(key)
     assert performance.calls == [
-        ("end_take",),
+        ("enter",),
         ("choose", TakeChoice.ACCEPT),
         ("choose", TakeChoice.REPEAT),
         ("choose", TakeChoice.SKIP),
     ]
     assert conversation.calls == [("stop",)]
-    assert "accept take" in key_help(manual=False, performs=True)
+    assert "a accept" in key_help(manual=False, performs=True)
 
 
 def test_keys_choose_the_endpoint_that_is_heard_and_vote(monkeypatch: pytest.MonkeyPatch) -> None:
