@@ -90,6 +90,7 @@ def live_command(
             score=score,
             plain=plain,
             out=out,
+            data=data,
         )
         return
     [endpoint] = endpoints
@@ -128,12 +129,7 @@ def _check_flags(
     """Raise a `UsageError` if flags contradict each other; `takes` is whether a flag of takes is given."""
     if not endpoints:
         raise UsageError("expected an ENDPOINT; `live-eval endpoints` lists them")
-    if len(endpoints) > 1 and (data is not None or scripts is not None):
-        if data is not None:
-            raise UsageError(
-                "--from requires a single endpoint: rehearse with each one alone, or compare them with "
-                "live-eval run A B --simultaneous"
-            )
+    if len(endpoints) > 1 and scripts is not None:
         raise UsageError("--perform requires a single endpoint")
     if len(endpoints) == 1 and blind:
         raise UsageError("--blind requires several endpoints")
@@ -184,6 +180,7 @@ def _talk(
         recorded=planned.recorded,
         performance=performance,
         device_spread_ns=spread_ns(delay),
+        spectra=not plain,
     ) as conversation:
         manual = plan.turn_mode is TurnMode.MANUAL
         closing = ClosingLines()

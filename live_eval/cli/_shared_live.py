@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from live_eval.audio import Audio, read_audio, resample
 from live_eval.cli import _options
 from live_eval.cli._flags import reject_endpoint_flags
 from live_eval.cli._listing import print_listing
@@ -20,6 +21,7 @@ from live_eval.cli._stored_settings import print_judges_keys, print_key
 from live_eval.cli._targets import names_of, read_target
 from live_eval.errors import UsageError
 from live_eval.live.conversation import LiveConversation
+from live_eval.live.devices import find_device, list_devices
 from live_eval.live.lines import Lines
 from live_eval.live.loopback import DeviceDelay, as_manifest, kept_delay
 from live_eval.live.parties import MOST_ENDPOINTS, Parties, Party
@@ -27,10 +29,12 @@ from live_eval.live.quick_scores import live_judges, live_options, quick_judges,
 from live_eval.live.screen import LiveScreen
 from live_eval.live.shared_conversation import SharedConversation
 from live_eval.live.sound_card import SoundCard, open_sound_card
-from live_eval.live.standings import Standing
+from live_eval.live.stand_in import StandIn
+from live_eval.live.standings import SPREAD, Standing
 from live_eval.live.terminal import Screen, key_help
 from live_eval.live.terminal import converse as converse_on_card
-from live_eval.run.plan import make_live_plan
+from live_eval.live.updates import AudioSide
+from live_eval.run.plan import make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.run.stop_signals import close_lost_terminal, stop_signals
 from live_eval.scoring.judge_runner import JudgeOptions, check_device, judge_options
@@ -61,8 +65,13 @@ def talk_to_several(
     score: bool,
     plain: bool,
     out: Path | None,
+    data: str | None,
 ) -> None:
-    """Talk to several endpoints at once, recording a separate run for each."""
+    """Talk to several endpoints at once, recording a separate run for each.
+
+    Args:
+        data: Data set whose recordings stand in for a person, or None.
+    """
     if len(targets) > MOST_ENDPOINTS:
         raise UsageError(f"expected at most {MOST_ENDPOINTS} endpoints, got {len(targets)}")
     reject_endpoint_flags(flags, "several endpoints")
@@ -82,10 +91,14 @@ def talk_to_several(
         print_judges_keys(party.judges, party.options)
     votes = _options.new_folder("votes.csv") if out is None else out.with_name(f"{out.name}-votes.csv")
     manual = parties.manual
-    with open_sound_card(microphone, loudspeaker) as card:
-        assert card.microphone is not None
-        delay = kept_delay(card.microphone.name, card.loudspeaker.name)
-        if not half_duplex:
+    recordings = _recordings(read_target(targets[0], flags), data, loudspeaker) if data is not None else None
+    with open_sound_card(microphone, loudspeaker, listens=recordings is None) as card:
+        delay = kept_delay(card.microphone.name, card.loudspeaker.name) if card.microphone else None
+        stand_in = None
+        if recordings is not None:
+            pcm = [resample(each, card.rate_hz).int16() for each in recordings]
+            stand_in = StandIn(pcm, card.rate_hz)
+        elif not half_duplex:
             click.echo(HEADPHONES, err=True)
         with parties.conversation(
             card,
@@ -93,20 +106,41 @@ def talk_to_several(
             device_hz=card.rate_hz,
             half_duplex=half_duplex,
             device_spread_ns=spread_ns(delay),
+            spectra=not plain,
         ) as conversation:
             try:
-                with _shared_screen(parties.standings, missing, manual=manual, plain=plain) as screen:
-                    run_loop(converse(conversation, card, screen, manual=manual, half_duplex=half_duplex))
+                with _shared_screen(
+                    parties.standings,
+                    missing,
+                    manual=manual,
+                    plain=plain,
+                    streams="the recordings" if stand_in is not None else "",
+                ) as screen:
+                    talk = converse(
+                        conversation,
+                        card,
+                        screen,
+                        manual=manual,
+                        half_duplex=half_duplex,
+                        stand_in=stand_in,
+                    )
+                    run_loop(talk)
             finally:
                 _print_standings(parties, votes)
 
 
+def _recordings(config: RunConfig, data: str, loudspeaker: str | None) -> list[Audio]:
+    plan = make_plan(config.with_data(data))
+    find_device(list_devices(), loudspeaker, AudioSide.REPLY)  # reading the recordings takes longer
+    return [read_audio(job.case.audio_path).audio for job in plan.jobs]
+
+
 @contextlib.contextmanager
 def _shared_screen(
-    standings: Sequence[Standing], missing: Mapping[str, str], *, manual: bool, plain: bool
+    standings: Sequence[Standing], missing: Mapping[str, str], *, manual: bool, plain: bool, streams: str
 ) -> Iterator[Screen]:
     if plain or not sys.stdout.isatty():
-        yield Lines(click.echo, [each.label for each in standings])
+        yield Lines(click.echo, [each.label for each in standings], streams=streams)
         return
     keys = key_help(manual=manual, endpoints=len(standings))
     with LiveScreen(standings, keys, console(), missing=missing) as screen:
@@ -126,7 +160,7 @@ def _print_standings(parties: Parties, votes: Path) -> None:
         }
         for party, standing, won in zip(parties.all, parties.standings, parties.ballot.wins, strict=True)
     ]
-    columns = {"label": "", "name": "endpoint", "so_far": "voice to voice", "votes": "votes"}
+    columns = {"label": "", "name": "endpoint", "so_far": f"voice to voice, {SPREAD}", "votes": "votes"}
     columns |= {"missing": "missing since", "run": "run"}
     shown = {key: heading for key, heading in columns.items() if any(row[key] for row in rows)}
     click.echo()

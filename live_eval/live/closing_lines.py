@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Self
 
 from live_eval.live.lines import ShownScore, main_scores
-from live_eval.live.standings import Standing
+from live_eval.live.standings import SPREAD, Standing
 from live_eval.live.terminal import Screen
 from live_eval.live.updates import EchoDetected, QuickScores, Update
 from live_eval.text.wording import counted
@@ -47,7 +47,7 @@ class ClosingLines:
             return []
         failed = sum(turn.record.failure is not None for turn in turns)
         lost = f", {failed} failed" if failed else ""
-        latency = f"voice to voice, median (range, turns): {self._standing.so_far}"
+        latency = f"voice to voice, {SPREAD}: {self._standing.so_far}"
         scores = [f"{title}: {_in_all(list(found.values()))}" for title, found in self._scores.items()]
         echo = ["the microphone picked up replies: some turns may be echoes"] if self._echoes else []
         return [f"{counted(len(turns), 'turn')}{lost}", latency, *scores, *echo]

@@ -61,6 +61,7 @@ class LiveConversation:
         delay_ns: Delay between the capture of a sample and the time at which it counts as spoken; see
             `live_eval.session.live_speaker`.
         device_spread_ns: Measured variation of the device delay, which is part of the error bar.
+        spectra: Whether to yield `Levels` with the voices' spectra.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class LiveConversation:
         numbers: TurnNumbers | None = None,
         delay_ns: int = 120_000_000,
         device_spread_ns: int = 0,
+        spectra: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._plan = plan
@@ -99,7 +101,7 @@ class LiveConversation:
         self._numbers = numbers
         self._greetings = Greetings.of(plan)
         self._updates = UpdateQueue()
-        self._watcher = Watcher(self._microphone)
+        self._watcher = Watcher(self._microphone, spectra=spectra)
         self._thread = ThreadPoolExecutor(1, "live-writer", raise_priority)
         self._tasks = asyncio.TaskGroup()
         self._recorder = LiveRecorder(

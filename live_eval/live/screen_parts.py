@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from live_eval.live.lines import duration, in_words, plain, score_lines, stopped, take_line, voice_to_voice
-from live_eval.live.standings import Standing
+from live_eval.live.standings import SPREAD, Standing
 from live_eval.live.updates import LatencyMeasured, QuickScores, TakeAsked, TakeChecked
 
 __all__ = [
@@ -117,7 +117,7 @@ def standings_table(
             row.append(Text(f"{wins[place]} {'★' if winner == place else ''}"))
         rows.append(row)
     turn = f"turn {number}" if number else ""
-    headings = ["", "state", turn, "median (range, turns)", *(["votes"] if several else [])]
+    headings = ["", "state", turn, SPREAD, *(["votes"] if several else [])]
     taken = sum(
         max(len(heading), *(row[at].cell_len for row in rows)) + 2 for at, heading in enumerate(headings)
     )

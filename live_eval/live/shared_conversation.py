@@ -134,6 +134,13 @@ class SharedConversation:
         for place, each in enumerate(self._conversations):
             each.audible = place == self._room.heard  # replies that are played later are heard at other times
 
+    @property
+    def quiet(self) -> bool:
+        """Whether each connected endpoint is listening, and the room hears no reply."""
+        return not self._room.plays(self._clock.now_ns()) and all(
+            each.failure is not None or each.in_words == "listening" for each in self._standings
+        )
+
     def vote(self, winner: int | None) -> None:
         """Vote for the best reply to the latest turn, by its place; None for a tie."""
         if winner is None or winner < len(self._conversations):

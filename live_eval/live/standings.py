@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
+
+import numpy as np
 
 from live_eval.live.updates import LatencyMeasured, Levels, SpeechDetected, State, StateChanged, Update
 from live_eval.types import Failure
 
-__all__ = ["Standing", "common_state"]
+__all__ = ["SPREAD", "Standing", "common_state"]
+
+SPREAD = "median (quartiles, turns)"
+"""What `Standing.so_far` shows."""
+
+_FEWEST = 4  # minimum number of turns for quartiles, as on the stage
 
 
 @dataclass(slots=True)
@@ -68,12 +74,14 @@ class Standing:
 
     @property
     def so_far(self) -> str:
-        """Median, minimum and maximum voice-to-voice latency of turns with a certain end of speech."""
+        """Median and quartiles of the voice-to-voice latency of turns with a certain end of speech."""
         certain = [number for number, turn in self.turns.items() if not turn.record.timing.uncertain]
         known = [ms for number in certain if (ms := self.voice_to_voice_ms(number)) is not None]
         if not known:
             return "–"
-        return f"{median(known):.0f} ms ({min(known):.0f} to {max(known):.0f}, {len(known)})"
+        low, median, high = np.quantile(known, (0.25, 0.5, 0.75))
+        quartiles = f"{low:.0f} to {high:.0f}, " if len(known) >= _FEWEST else ""
+        return f"{median:.0f} ms ({quartiles}{len(known)})"
 
     def turn_in_words(self, number: int) -> str:
         """Return a turn's voice-to-voice latency, or why it is missing."""

@@ -93,7 +93,8 @@ class Levels:
         muted: Whether the microphone is muted, by the user or during a reply (half-duplex).
         replying: Whether a reply has become audible, and its rest is audible or still arriving.
         audible: Whether the user's voice is audible, unlike in pauses.
-        user_bands: Spectrum of the microphone audio; see `live_eval.live.voice_bands`. Empty for silence.
+        user_bands: Spectrum of the microphone audio; see `live_eval.live.voice_bands`. Empty for silence,
+            and unless the conversation has ``spectra``.
         reply_bands: Spectrum of the reply.
     """
 

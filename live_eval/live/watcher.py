@@ -22,12 +22,17 @@ _REMIND_NS = 60_000_000_000
 
 
 class Watcher:
-    """Watch the microphone and the reply as the user hears it."""
+    """Watch the microphone and the reply as the user hears it.
 
-    def __init__(self, microphone: Microphone) -> None:
+    Args:
+        spectra: Whether the levels include spectra.
+    """
+
+    def __init__(self, microphone: Microphone, *, spectra: bool = False) -> None:
         self.device_xruns = (0, 0)
         """Xruns of the input and output devices so far."""
         self._microphone = microphone
+        self._spectra = spectra
         self._echo = EchoDetector()
         self._xruns = Xruns()
         self._levels_ns = self._echo_ns = 0  # when the next report is due
@@ -48,8 +53,8 @@ class Watcher:
             not microphone.is_open,
             replying,
             microphone.audible,
-            microphone.bands() if user_peak > _SILENT_DBFS else (),
-            voice_bands(reply.astype(np.int16), _LEVEL_HZ) if peak > _SILENT_DBFS else (),
+            microphone.bands() if self._spectra and user_peak > _SILENT_DBFS else (),
+            voice_bands(reply.astype(np.int16), _LEVEL_HZ) if self._spectra and peak > _SILENT_DBFS else (),
         )
         xruns = Xruns(*self.device_xruns, microphone.underruns, microphone.overruns)
         if xruns != self._xruns:

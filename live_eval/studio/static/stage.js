@@ -2,9 +2,8 @@
 import { announce, button, make } from "./web/elements.js";
 import { counted, failureInWords } from "./web/format.js";
 import { Absence } from "./stage_absence.js";
-import { VoiceToVoice } from "./stage_latency.js";
-import { ScoreBadges } from "./stage_scores.js";
-import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
+import { StageEndpoint } from "./stage_endpoint.js";
+import { BLOCK_MS } from "./stage_voices.js";
 import { ScrollingWave } from "./stage_wave.js";
 import { showTalk } from "./talk.js";
 import { Conversation, MUTED_DB } from "./talk_conversation.js";
@@ -28,11 +27,11 @@ export const show = (place, view) => showTalk(place, view, { title: "Stage", lea
 /** A conversation, as displayed to the audience. */
 class Stage extends Conversation {
   layOut() {
-    this.taking = new TurnTaking(this.levelRule);
+    this.shown = new StageEndpoint(this.levelRule);
+    this.taking = this.shown.taking; // of the voices that the room hears
+    this.latency = this.shown.latency;
     this.wave = new ScrollingWave();
     this.settledMs = 0;
-    this.latency = new VoiceToVoice();
-    this.scores = new ScoreBadges();
     this.absence = new Absence(() => this.taking.at, (text) => this.note({ about: "absence", text, seconds: ABSENCE_S }));
     this.lamps = STATES.map((state) => make("li", { "data-lamp": state }, state));
     this.state = make("p", { class: "stage-state" }, BEFORE_AND_AFTER.opening);
@@ -62,7 +61,7 @@ class Stage extends Conversation {
       ),
       this.warnings,
       make("div", { class: "stage-columns" }, this.together, this.latency.element, this.captions),
-      this.scores.element,
+      this.shown.scores.element,
       make("footer", { class: "stage-foot" }, this.controls, this.keys, this.notes, this.run),
     );
   }
@@ -70,10 +69,9 @@ class Stage extends Conversation {
   began(facts, streams) {
     super.began(facts, streams);
     if (!this.sound) this.analyse(streams);
+    this.shown.begin(this.cards ? [] : facts.judges, facts.turn_mode === "manual");
     if (this.cards) this.latency.element.remove();
-    else this.scores.expect(facts.judges);
     this.showHeard();
-    this.taking.manual = facts.turn_mode === "manual";
     this.draw();
   }
 
@@ -137,16 +135,10 @@ class Stage extends Conversation {
     if (message.type === "turn") this.absence.missed(message);
     if (message.type === "failed") this.note({ about: "failure", urgent: true, text: message.message });
     else if (message.type === "levels") this.taking.open = message.replying;
-    else if (message.type === "speech" && message.speaking) this.taking.confirm();
     else if (message.type === "heard") this.showHeard();
     else if (this.cards && message.endpoint !== undefined) {
+      if (message.type === "speech" && message.speaking) this.taking.confirm();
       if (message.failure && !this.cards.awaited) this.taking.fail();
-    } else if (message.type === "turn") {
-      if (message.failure) this.taking.fail();
-      this.latency.show(message);
-      this.scores.begin(message);
-    } else if (message.type === "scores") {
-      this.scores.show(message);
     } else if (message.type === "state") {
       const text = message.failure && failureInWords(message.failure);
       this.note({ about: "endpoint", urgent: true, text });
@@ -154,7 +146,7 @@ class Stage extends Conversation {
       if (!this.talking) this.latency.waitEnds(false);
       this.element.dataset.stage = this.talking ? this.taking.state : message.state;
       this.state.textContent = BEFORE_AND_AFTER[message.state] ?? "";
-    }
+    } else this.shown.receive(message);
   }
 
   /** Show scores as badges. */
@@ -175,8 +167,7 @@ class Stage extends Conversation {
       make("p", {}, button("New conversation", () => this.close())),
     );
     this.captions.before(summary);
-    this.latency.conclude();
-    this.scores.conclude();
+    this.shown.conclude();
     if (this.cards) this.endpoint.textContent = "";
     this.element.dataset.stage = "over";
     this.state.textContent = "ended";

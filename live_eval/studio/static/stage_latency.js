@@ -1,7 +1,7 @@
 // Show voice to voice on a fixed scale: the current turn, and the distribution of the conversation so far.
 import { fill, make } from "./web/elements.js";
 import { counted, number } from "./web/format.js";
-import { SCALE_MS, share } from "./talk_turn.js";
+import { SCALE_MS, UNCERTAIN, share } from "./talk_turn.js";
 
 const TICK_MS = 500;
 const FEWEST = 4; // minimum number of turns for quartiles
@@ -79,16 +79,16 @@ export class VoiceToVoice {
   }
 
   /** Show the latency of a turn as measured by the studio. */
-  show({ number: turn, voice_to_voice_ms: ms, error_ms: error, failure, why_not: reason }) {
+  show({ number: turn, voice_to_voice_ms: ms, error_ms: error, failure, why_not: reason, uncertain }) {
     this.rooms.set(turn, this.waited ?? this.rooms.get(turn) ?? 0);
     this.waited = null;
     this.clear();
     if (failure) this.failed.set(turn, failure.kind === "no_response" ? "not answered" : "failed");
-    else if (ms !== null) {
+    else if (ms !== null && !uncertain) {
       this.turns.set(turn, ms);
       this.errors.set(turn, error ?? 0);
     }
-    const bar = error !== null && ` ± ${number(error)}`;
+    const bar = error !== null && !uncertain && ` ± ${number(error)}`;
     fill(this.large, ms === null || failure ? "–" : [number(ms), make("small", {}, " ms", bar)]);
     this.bar.style.width = `${share(failure ? 0 : (ms ?? 0))}%`;
     this.bar.toggleAttribute("data-beyond", ms > SCALE_MS);
@@ -97,7 +97,8 @@ export class VoiceToVoice {
       this.soFar,
       ms !== null && this.rooms.get(turn) - ms > NOTICEABLE_MS
         && ` · this room waited ${number(this.rooms.get(turn))} ms, with the browser's delay`,
-      (failure || ms === null) && ` · turn ${turn}: ${failure ? this.failed.get(turn) : reason}`,
+      (failure || ms === null || uncertain) &&
+        ` · turn ${turn}: ${failure ? this.failed.get(turn) : ms === null ? reason : UNCERTAIN}`,
     );
     this.draw();
   }
@@ -121,7 +122,7 @@ export class VoiceToVoice {
     const { values } = this;
     if (!values.length) return "no turn measured yet";
     const [low, median, high] = [0.25, 0.5, 0.75].map((part) => number(quantile(values, part)));
-    const spread = values.length < FEWEST ? "" : ` · interquartile range ${low} to ${high} ms`;
+    const spread = values.length < FEWEST ? "" : ` · quartiles ${low} and ${high} ms`;
     return `median ${median} ms${spread} · ${counted(values.length, "turn")} · ${this.lag}`;
   }
 

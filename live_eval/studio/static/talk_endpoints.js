@@ -1,9 +1,8 @@
 // Several endpoints of one conversation, side by side: state, latency, scores and votes of each.
 import { announce, button, fill, make } from "./web/elements.js";
 import { counted, failureInWords } from "./web/format.js";
-import { VoiceToVoice } from "./stage_latency.js";
-import { ScoreBadges } from "./stage_scores.js";
-import { BLOCK_MS, TurnTaking } from "./stage_voices.js";
+import { StageEndpoint } from "./stage_endpoint.js";
+import { BLOCK_MS } from "./stage_voices.js";
 
 const ALL = null; // the endpoints are heard one after the other
 const WAITS = ["thinking", "speaking"];
@@ -125,11 +124,10 @@ export class EndpointCards {
 class Card {
   constructor(label, place, judges, manual, levelRule, ask) {
     this.label = label;
-    this.latency = new VoiceToVoice();
-    this.scores = new ScoreBadges();
-    this.scores.expect(judges);
-    this.taking = new TurnTaking(levelRule);
-    this.taking.manual = manual;
+    this.shown = new StageEndpoint(levelRule);
+    this.shown.begin(judges, manual);
+    this.taking = this.shown.taking;
+    this.latency = this.shown.latency;
     this.state = this.reported = "starting";
     this.missing = false;
     this.lamp = make("span", { class: "endpoint-lamp" }, "connecting …");
@@ -150,7 +148,7 @@ class Card {
       make("header", {}, this.choosing, this.name, this.votes, vote, this.lamp),
       this.why,
       this.latency.element,
-      this.scores.element,
+      this.shown.scores.element,
     );
   }
 
@@ -161,13 +159,8 @@ class Card {
 
   receive(message) {
     if (message.type === "standing") this.stands(message.state);
-    else if (message.type === "speech") message.speaking && this.taking.confirm();
     else if (message.type === "state") this.showFailure(message);
-    else if (message.type === "turn") {
-      if (message.failure) this.taking.fail();
-      this.latency.show(message);
-      this.scores.begin(message);
-    } else if (message.type === "scores") this.scores.show(message);
+    else this.shown.receive(message);
   }
 
   /** The studio reports the state; while the endpoint is connected, the page's analysis precedes it. */
@@ -221,8 +214,7 @@ class Card {
 
   reveal({ run, name, endpoint, label, failure }, wins) {
     this.isHeard(false);
-    this.latency.conclude();
-    this.scores.conclude();
+    this.shown.conclude();
     this.element.toggleAttribute("data-won", wins);
     if (failure) this.why.textContent = failure;
     fill(this.name, label === endpoint ? "" : `${label}: `, make("a", { href: `#/runs/${run}`, title: name }, endpoint));

@@ -113,7 +113,7 @@ def _simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIVE_EVAL_DEVICES", str(tmp_path / "devices.json"))
     monkeypatch.setattr(
-        "live_eval.cli._shared_live.open_sound_card", lambda *_: contextlib.nullcontext(Card())
+        "live_eval.cli._shared_live.open_sound_card", lambda *_, **__: contextlib.nullcontext(Card())
     )
 
 
@@ -152,6 +152,22 @@ def test_one_person_talks_to_two_endpoints_and_one_that_is_dead(endpoint: str) -
         assert run.manifest["source"] == "live"
 
 
+@pytest.mark.slow
+def test_recordings_stand_in_for_the_person(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("live_eval.cli._shared_live.find_device", lambda *_: None)
+    monkeypatch.setattr("live_eval.cli._shared_live.list_devices", list)
+    quick = run_file("quick", endpoint)
+    slow = run_file("slow", f"{endpoint}?delay_ms=1500")
+    done = CliRunner().invoke(
+        cli, ["live", quick, slow, "--from", "sample", "--limit", "2", "--plain", "--out", "talk"]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines().count("you speak") == 2
+    for name in ("talk-quick", "talk-slow"):
+        with RunReader.open(Path(name)) as run:
+            assert [turn.failure for turn in run.turns()] == [None] * 2
+
+
 def test_names_are_hidden_until_the_end(endpoint: str) -> None:
     files = [run_file(name, endpoint) for name in ("left", "right")]
     files.append(run_file("gone", "ws://127.0.0.1:9/v1"))
@@ -170,7 +186,6 @@ def test_names_are_hidden_until_the_end(endpoint: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reference", "openai", "--from", "sample"], "--from requires a single endpoint"),
         (["reference", "openai", "--perform", "sample"], "--perform requires a single endpoint"),
         (["reference", "--blind"], "--blind requires several endpoints"),
         (["reference", "reference"], "endpoints or run files with different names, got reference, reference"),

@@ -19,7 +19,7 @@ def test_the_latency_and_the_scores_of_all_turns_are_summed_up() -> None:
         closing.show(QuickScores(f"turn-{number:04}", scores, number=number))
     assert closing.lines[:2] == [
         "3 turns, 1 failed",
-        "voice to voice, median (range, turns): 580 ms (580 to 580, 2)",
+        "voice to voice, median (quartiles, turns): 580 ms (2)",
     ]
     assert "overall quality (P.808): 4 MOS (mean of 2 turns)" in closing.lines
     assert any(line.endswith("happy 1×, sad 1×") for line in closing.lines)

@@ -37,7 +37,10 @@ def test_the_state_and_the_values_follow_the_updates() -> None:
     standing.follow(turn(2, fails=True))
     assert standing.voice_to_voice_ms(1) == pytest.approx(580, abs=0.1)
     assert [standing.turn_in_words(number) for number in (1, 2)] == ["580 ms", "no_response"]
-    assert standing.so_far == "580 ms (580 to 580, 1)"
+    assert standing.so_far == "580 ms (1)"
+    for number in (3, 4, 5):
+        standing.follow(turn(number))
+    assert standing.so_far == "580 ms (580 to 580, 4)"
 
 
 def test_a_turn_with_an_uncertain_end_of_speech_is_shown_but_not_in_the_median() -> None:
