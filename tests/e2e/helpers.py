@@ -11,11 +11,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jiwer
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -42,6 +43,7 @@ __all__ = [
     "served",
     "shown",
     "told",
+    "two_turns",
     "words",
 ]
 
@@ -157,3 +159,30 @@ def told(
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+async def two_turns(
+    client: Sequence[str | Path],
+    talk: Callable[..., Path],
+    rate_hz: int,
+    *,
+    reply_hz: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Run a client that streams two recordings; check both sides' words, and return the client's turns.
+
+    Args:
+        client: Command of the client, without the recordings.
+        talk: The fixture `talk`.
+        reply_hz: Sample rate of the replies; `rate_hz` by default.
+    """
+    recordings = [await asyncio.to_thread(talk, rate_hz, name) for name in (PHONE, MEETING)]
+    turns = await asyncio.to_thread(told, [*client, *recordings], environment=environment)
+    expected = ((PHONE_SAYS, PHONE_REPLY), (MEETING_SAYS, MEETING_REPLY))
+    for turn, (user, reply) in zip(turns, expected, strict=True):
+        assert words(turn["heard"]) == words(user)
+        assert words(turn["said"]) == words(reply)
+        pcm = np.frombuffer(base64.b64decode(turn["audio"]), "<i2")
+        spoken = await asyncio.to_thread(recognised, pcm, reply_hz or rate_hz)
+        assert jiwer.wer(words(reply), words(spoken)) <= 0.2
+    return turns
