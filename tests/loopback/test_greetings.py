@@ -10,7 +10,9 @@ import pytest
 from live_eval.analysis.greeting_summary import Greeting, greetings_of
 from live_eval.recording import RunReader, TurnRecord
 from live_eval.run import greetings
-from tests.loopback.run.test_runner import endpoint, manifest, no_cache, run, values  # noqa: F401
+from tests.loopback.run.test_runner import endpoint, manifest, run, values  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 MS = 1_000_000
 
