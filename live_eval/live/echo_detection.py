@@ -24,8 +24,9 @@ _LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligi
 _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
 _LEAST_CORRELATION = 0.1  # lower peaks can be caused by chance, another voice or a word at the window's edge
 _LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in standard deviations
-_AGREE_MS = 25.0  # maximum delay difference between two windows with the same echo
-_CONFIRM_NS = 30_000_000_000  # maximum time between these windows
+_AGREE_MS = 25.0  # maximum delay difference between windows with the same echo
+_AGREE = 3  # number of windows that must agree
+_CONFIRM_NS = 30_000_000_000  # maximum time between the first and the last of them
 _BLOCK = RATE_HZ // 10
 # A block below this share of the expected level has no echo; an echo has at most this share of such blocks.
 _MISSING = 0.25
@@ -83,7 +84,10 @@ def _rms(pcm: NDArray[np.float32]) -> float:
 
 
 class EchoDetector:
-    """Detect an echo that is confirmed by two windows without common audio."""
+    """Detect an echo that is confirmed by three windows without common audio.
+
+    With two, similar voices without an echo cause false alarms; a third delays the detection by 2 to 3 s.
+    """
 
     def __init__(self) -> None:
         self._found: list[tuple[int, EchoDetected]] = []
@@ -104,9 +108,9 @@ class EchoDetector:
         if echo is None:
             return None
         self._found = [each for each in self._found if at_ns - each[0] <= _CONFIRM_NS]
-        confirmed = any(
-            at_ns - before_ns >= WINDOW_NS and abs(before.delay_ms - echo.delay_ms) < _AGREE_MS
-            for before_ns, before in self._found
-        )
+        agreeing, next_ns = 1, at_ns
+        for before_ns, before in reversed(self._found):
+            if next_ns - before_ns >= WINDOW_NS and abs(before.delay_ms - echo.delay_ms) < _AGREE_MS:
+                agreeing, next_ns = agreeing + 1, before_ns
         self._found.append((at_ns, echo))
-        return echo if confirmed else None
+        return echo if agreeing >= _AGREE else None

@@ -63,18 +63,19 @@ def test_an_echo_is_searched_every_second_and_reported_again_after_a_minute(micr
         microphone.push(reply[RATE_HZ + start :][:block] // 2, at_ns, reply_plays=False)
     watcher = Watcher(microphone)
     now_ns = START_NS + 4_100 * MS
+    for _ in range(2):
+        search = watcher.echo_search(now_ns, heard)
+        assert search is not None
+        assert search() is None, "three windows have to agree"
+        assert watcher.echo_search(now_ns + 999 * MS, heard) is None
+        now_ns += 2_000 * MS
     search = watcher.echo_search(now_ns, heard)
-    assert search is not None
-    assert search() is None, "a second window has to agree"
-    assert watcher.echo_search(now_ns + 999 * MS, heard) is None
-    now_ns += 1_000 * MS
-    search = watcher.echo_search(now_ns + 1_000 * MS, heard)
     assert search is not None
     echo = search()
     assert isinstance(echo, EchoDetected)
     assert echo.delay_ms == pytest.approx(100, abs=1)
-    assert watcher.echo_search(now_ns + 60_999 * MS, heard) is None
-    assert watcher.echo_search(now_ns + 61_000 * MS, heard) is not None
+    assert watcher.echo_search(now_ns + 59_999 * MS, heard) is None
+    assert watcher.echo_search(now_ns + 60_000 * MS, heard) is not None
 
 
 def test_a_muted_microphone_or_a_silent_reply_has_no_echo(microphone: Microphone) -> None:
