@@ -25,7 +25,7 @@ class Ballot:
         self._cases: dict[
             int, tuple[str, set[int]]
         ] = {}  # the case and the endpoints that have replied, by turn number
-        self._votes: dict[int, int | None] = {}
+        self._votes: dict[int, tuple[int | None, frozenset[int]]] = {}  # winner and replies so far, by turn
 
     def replied(self, place: int, turn: LatencyMeasured) -> None:
         """Add an endpoint's reply; failed turns cannot be voted on."""
@@ -44,7 +44,7 @@ class Ballot:
         number = max(self._cases, default=None)
         replies = self._cases[number][1] if number is not None else ()
         if number is not None and len(replies) > 1 and (winner is None or winner in replies):
-            self._votes[number] = winner
+            self._votes[number] = winner, frozenset(replies)
         else:
             number = None
         return Voted(number, winner, self.wins)
@@ -52,18 +52,18 @@ class Ballot:
     @property
     def wins(self) -> tuple[int, ...]:
         """The number of turns won by each endpoint."""
-        winners = list(self._votes.values())
+        winners = [winner for winner, _ in self._votes.values()]
         return tuple(winners.count(place) for place in range(len(self._runs)))
 
     def __len__(self) -> int:
         return len(self._votes)
 
     def rows(self) -> list[VoteRow]:
-        """Return the votes by pair of runs; a winner beats every other reply to the turn."""
+        """Return the votes by pair of runs; a winner beats every other reply that had ended at the vote."""
         rows = []
-        for number, winner in sorted(self._votes.items()):
+        for number, (winner, voted_on) in sorted(self._votes.items()):
             case_id, places = self._cases[number]
-            for first, second in combinations(sorted(places), 2):
+            for first, second in combinations(sorted(places & voted_on), 2):
                 if winner in (None, first, second):
                     word = "tie" if winner is None else self._runs[winner]
                     rows.append(VoteRow(case_id, self._runs[first], self._runs[second], word))

@@ -48,6 +48,17 @@ def test_votes_are_read_by_arena(tmp_path: Path) -> None:
     ]
 
 
+def test_a_vote_does_not_count_against_a_later_reply() -> None:
+    ballot = Ballot(["a", "b", "c"])
+    for place in (0, 1):
+        ballot.replied(place, turn(1))
+    ballot.vote(0)
+    ballot.replied(2, turn(1))
+    assert [(row.first, row.second, row.winner) for row in ballot.rows()] == [("a", "b", "a")]
+    ballot.vote(0)
+    assert len(ballot.rows()) == 2
+
+
 def test_a_turn_with_one_reply_takes_no_vote_and_keeps_the_last_one() -> None:
     ballot = Ballot(["a", "b"])
     for place in (0, 1):
