@@ -90,7 +90,8 @@ def command(
 
     The command serves a web application on this machine, prints its link and opens it. The link contains a
     new token, which every request needs. A second link, for listeners, gives access only to listening tests.
-    No request leaves the machine. Ctrl-C stops the server.
+    Pages load nothing from other servers; conversations and runs connect to the endpoints and judges that you
+    choose. Ctrl-C stops the server.
 
     With --host 0.0.0.0, a terminal also shows the link as a QR code for phones.
 

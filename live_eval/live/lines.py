@@ -20,6 +20,7 @@ from live_eval.live.updates import (
     TakeAsked,
     TakeChecked,
     TakeRepeated,
+    TakeUnheard,
     TranscriptPiece,
     Update,
     Voted,
@@ -79,6 +80,7 @@ class Lines:
         self._streams = streams
         self._user: SpeechDetected | None = None  # the last one; with several endpoints, each reports it
         self._xruns: Xruns | None = None
+        self._has_checked = False
 
     def show(self, update: Update) -> None:
         """Print an update's line, if any; xruns are printed at most once per turn."""
@@ -104,6 +106,10 @@ class Lines:
 
     def _in_words(self, update: Update) -> str:
         match update:
+            case StateChanged(State.CHECKING) if self._has_checked:
+                return "checking the take …"
+            case StateChanged(State.CHECKING):
+                self._has_checked = True
             case StateChanged(State.TALKING, None) if self._streams:
                 return f"streaming {self._streams} …"
             case HeardChanged():
@@ -140,6 +146,8 @@ def in_words(update: Update) -> str:
             return f"{number}: say this {update.direction}: {update.text}"
         case TakeChecked():
             return take_line(update)
+        case TakeUnheard(level):
+            return f"no speech so far (peak {level:.0f} dBFS): speak up, or raise the input level"
         case TakeRepeated(number, total):
             omit = "press q or Ctrl-C to omit"
             return f"streaming the takes again ({number} of {total}), to compare styles with repeats; {omit}"

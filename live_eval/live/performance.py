@@ -29,6 +29,7 @@ from live_eval.live.updates import (
     TakeAsked,
     TakeChecked,
     TakeRepeated,
+    TakeUnheard,
     Update,
 )
 from live_eval.run.plan import Job, Plan, make_plan
@@ -41,6 +42,7 @@ from live_eval.types import Case
 __all__ = ["Performance", "TakeChoice", "plan_performance", "usual_choice"]
 
 _REPEATS = 2
+_REMIND_S = 10.0
 _ATTEMPTS = 3  # attempts at a take if nobody can accept it
 
 
@@ -118,6 +120,7 @@ class Performance:
         self._take: TakeRecorder | None = None  # set while the microphone records
         self._candidate: Case | None = None  # the stored take, not accepted yet
         self._choice: TakeChoice | None = None
+        self._reminded = False  # that nothing is heard in this take
         self._offered: TakeChecked | None = None  # set while the person decides
         self._stopped = False
         self._changed = asyncio.Event()
@@ -130,6 +133,9 @@ class Performance:
             return
         if take.push(pcm):
             self._tell(SpeechDetected(speaking=True))
+        if not self._reminded and take.unheard_s >= _REMIND_S:
+            self._reminded = True
+            self._tell(TakeUnheard(take.peak_dbfs))
         if take.complete:
             self.end_take()
 
@@ -216,7 +222,7 @@ class Performance:
 
     async def _recorded(self, asked: TakeAsked) -> NDArray[np.int16] | None:
         """Record a take; return None if it is skipped."""
-        self._choice, self._take = None, TakeRecorder(self._device_hz)
+        self._choice, self._take, self._reminded = None, TakeRecorder(self._device_hz), False
         take = self._take
         self._tell(StateChanged(State.RECORDING))
         self._tell(asked)

@@ -53,7 +53,7 @@ IN_CONVERSATION = frozenset({Need.REPLY_AUDIO, Need.REPLY_TEXT, Need.SPEAKER_AUD
 """What judges can use of a turn of a conversation without a script."""
 
 _REPLY = {Need.REPLY_AUDIO, Need.REPLY_TEXT}
-_LIMIT_S = 60.0  # time limit per judge and turn, including loading
+_LIMIT_S = 120.0  # time limit per judge and turn, including loading, which is slow on a busy machine
 _PATIENCE_S = 3.0
 _LLM_TIMEOUT_S = 20.0
 _LLM_ATTEMPTS = 2  # few enough to finish within a judge's time limit

@@ -42,6 +42,7 @@ from live_eval.live.updates import (
     TakeAsked,
     TakeChecked,
     TakeRepeated,
+    TakeUnheard,
     TranscriptPiece,
     Update,
     Voted,
@@ -136,6 +137,7 @@ class LiveScreen:
     def _show_endpoint(self, place: int, update: Update) -> None:
         match update:
             case SpeechDetected():
+                self._notes.pop(TakeUnheard, None)
                 self._speaks = update.speaking
                 if self._alone and update.barge_in:
                     self._said.append(Text(in_words(update), style="yellow"))
@@ -153,10 +155,11 @@ class LiveScreen:
             case QuickScores():
                 self._scores[place] = update.merged(self._scores.get(place))
             case TakeAsked():
+                self._notes.pop(TakeUnheard, None)
                 self._asked, self._checked = update, None
             case TakeChecked():
                 self._checked = update
-            case Xruns() | EchoDetected() | TakeRepeated():
+            case Xruns() | EchoDetected() | TakeRepeated() | TakeUnheard():
                 self._notes[type(update)] = in_words(update)
 
     def _tell_state(self, place: int, update: StateChanged) -> None:

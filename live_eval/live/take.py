@@ -10,6 +10,7 @@ from live_eval.analysis.cue_sensitivity.measures import words_of
 from live_eval.audio import Audio
 from live_eval.audio.clipping import find_clipping
 from live_eval.audio.speech_level import speech_level
+from live_eval.live.microphone import decibels
 from live_eval.live.updates import TakeChecked
 from live_eval.session.speech_detector import SpeechDetector
 from live_eval.types import SpeechBoundaries
@@ -42,6 +43,7 @@ class TakeRecorder:
         self._blocks: list[NDArray[np.int16]] = []
         self._kept = 0  # number of samples in `_blocks`
         self._pushed = 0  # number of samples so far
+        self._peak = 0
         self._began: int | None = None
         self._quiet_since: int | None = None  # None before and during speech
 
@@ -52,6 +54,7 @@ class TakeRecorder:
         self._blocks.append(pcm)
         self._kept += len(pcm)
         self._pushed += len(pcm)
+        self._peak = max(self._peak, int(np.abs(pcm.astype(np.int32)).max(initial=0)))
         began = False
         for span in self._detector.push(pcm):
             began = began or self._began is None
@@ -65,6 +68,16 @@ class TakeRecorder:
         if self._began is not None and self._pushed - self._began >= self._samples(_MOST_S):
             self.complete = True
         return began
+
+    @property
+    def unheard_s(self) -> float:
+        """Seconds without speech since the take began; 0 after speech has been detected."""
+        return self._pushed / self.rate_hz if self._began is None else 0.0
+
+    @property
+    def peak_dbfs(self) -> float:
+        """Peak level so far."""
+        return decibels(self._peak)
 
     def end(self) -> None:
         """End the take now."""

@@ -29,6 +29,7 @@ __all__ = [
     "TakeAsked",
     "TakeChecked",
     "TakeRepeated",
+    "TakeUnheard",
     "TranscriptPiece",
     "Update",
     "UpdateQueue",
@@ -251,6 +252,17 @@ class TakeChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeUnheard:
+    """No speech has been detected since the take began, which was several seconds ago.
+
+    Args:
+        level_dbfs: Peak level so far, in dBFS.
+    """
+
+    level_dbfs: float
+
+
+@dataclass(frozen=True, slots=True)
 class TakeRepeated:
     """An accepted take is streamed again, to compare different styles with repeats of one recording.
 
@@ -370,6 +382,7 @@ Update: TypeAlias = (
     | TakeAsked
     | TakeChecked
     | TakeRepeated
+    | TakeUnheard
     | EchoDetected
     | Xruns
     | DeviceChanged

@@ -83,6 +83,7 @@ export class VoiceToVoice {
     this.rooms.set(turn, this.waited ?? this.rooms.get(turn) ?? 0);
     this.waited = null;
     this.clear();
+    for (const seen of [this.turns, this.errors, this.failed]) seen.delete(turn); // an update may have failed
     if (failure) this.failed.set(turn, failure.kind === "no_response" ? "not answered" : "failed");
     else if (ms !== null && !uncertain) {
       this.turns.set(turn, ms);
@@ -95,8 +96,11 @@ export class VoiceToVoice {
     fill(
       this.words,
       this.soFar,
-      ms !== null && this.rooms.get(turn) - ms > NOTICEABLE_MS
-        && ` · this room waited ${number(this.rooms.get(turn))} ms, with the browser's delay`,
+      this.detail(
+        this.lag,
+        ms !== null && this.rooms.get(turn) - ms > NOTICEABLE_MS
+          && ` · this room waited ${number(this.rooms.get(turn))} ms, with the browser's delay`,
+      ),
       (failure || ms === null || uncertain) &&
         ` · turn ${turn}: ${failure ? this.failed.get(turn) : ms === null ? reason : UNCERTAIN}`,
     );
@@ -111,7 +115,7 @@ export class VoiceToVoice {
     const median = quantile(values, 0.5);
     this.heading.textContent = "Voice to voice, median";
     const missing = [...this.failed].map(([turn, why]) => ` · turn ${turn}: ${why}`);
-    fill(this.words, this.soFar, missing);
+    fill(this.words, this.soFar, this.detail(this.lag), missing);
     fill(this.large, number(median), make("small", {}, " ms"));
     this.bar.style.width = `${share(median)}%`;
     this.bar.toggleAttribute("data-beyond", median > SCALE_MS);
@@ -123,13 +127,19 @@ export class VoiceToVoice {
     if (!values.length) return "no turn measured yet";
     const [low, median, high] = [0.25, 0.5, 0.75].map((part) => number(quantile(values, part)));
     const spread = values.length < FEWEST ? "" : ` · quartiles ${low} and ${high} ms`;
-    return `median ${median} ms${spread} · ${counted(values.length, "turn")} · ${this.lag}`;
+    return `median ${median} ms${spread} · ${counted(values.length, "turn")}`;
+  }
+
+  /** Return what narrow cards omit. */
+  detail(...content) {
+    return make("span", { class: "stage-detail" }, content);
   }
 
   /** The error bars so far, which are our own lateness. */
   get lag() {
     const errors = [...this.errors.values()].sort((one, other) => one - other);
-    return `error bar ± ${number(quantile(errors, 0.5))} ms, at most ${number(errors.at(-1))}`;
+    if (!errors.length) return "";
+    return ` · error bar ± ${number(quantile(errors, 0.5))} ms, at most ${number(errors.at(-1))}`;
   }
 
   get values() {

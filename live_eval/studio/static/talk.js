@@ -141,12 +141,12 @@ class Talk {
     const pressing = event.target.closest("button, a, summary");
     if (event.key === "Escape") this.ask({ type: "end" });
     else if (typing) return;
-    else if (this.conversation.press(event.key)) {
+    else if (this.conversation.press(event.key.toLowerCase())) {
       // one of the keys of several endpoints, which no button uses
     } else if (pressing) return;
     else if (event.key === " ") this.conversation.mute();
     else if (event.key === "Enter") this.conversation.commit();
-    else if (event.key === "f" && this.conversation.fullScreen) this.conversation.fullScreen();
+    else if (event.key.toLowerCase() === "f" && this.conversation.fullScreen) this.conversation.fullScreen();
     else return;
     event.preventDefault();
   }

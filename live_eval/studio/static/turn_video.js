@@ -17,11 +17,12 @@ const FORMATS = [
 const MOST_SCORES = 4;
 const SAVED_MS = 60_000; // time for the browser to read the file
 const STATES = { listening: "user", thinking: "soft", speaking: "endpoint" };
+const SILENT = 1; // of 255, about -48 dBFS
 const COLOURS = ["panel", "ink", "soft", "tint", "user", "endpoint"];
 
-/** Return the state of a turn at a time, from its marks: the end of speech, and the first audible sample. */
-export function stateAt(at, end, audible) {
-  if (audible !== undefined && at >= audible) return "speaking";
+/** Return the state of a turn at a time: `end` of speech, first `audible` sample of the reply, and its end `over`. */
+export function stateAt(at, end, audible, over = Infinity) {
+  if (audible !== undefined && at >= audible) return at < over ? "speaking" : "listening";
   return end !== undefined && at >= end ? "thinking" : "listening";
 }
 
@@ -53,6 +54,7 @@ class Pictures {
     Object.assign(this, { turn, peaks, length });
     const at = (kind) => turn.marks.find((mark) => mark.kind === kind)?.at_s;
     [this.end, this.audible] = [at("end"), at("audible")];
+    this.over = peaks.step_s * (1 + peaks.reply.findLastIndex((level) => level > SILENT));
     this.latency = turn.latencies.find(({ name }) => name === "voice_to_voice")?.ms ?? null;
     this.scores = turn.scores.filter(({ value }) => value !== null).slice(0, MOST_SCORES);
     this.loudest = Math.max(32, ...peaks.user, ...peaks.reply);
@@ -67,7 +69,7 @@ class Pictures {
     const { context } = this;
     context.fillStyle = this.css("panel");
     context.fillRect(0, 0, WIDTH, HEIGHT);
-    const state = stateAt(at, this.end, this.audible);
+    const state = stateAt(at, this.end, this.audible, this.over);
     this.write(state[0].toUpperCase() + state.slice(1), MARGIN, 92, 60, this.css(STATES[state]), "bold");
     const { turn_id: id, cue } = this.turn;
     this.write([id, cue?.phrase ?? cue?.attribute].filter(Boolean).join(" · "), WIDTH - MARGIN, 92, 26, this.css("soft"), "normal", "right");
@@ -121,7 +123,7 @@ class Pictures {
     const waits = end !== undefined && at >= end;
     const known = waits && audible !== undefined && at >= audible;
     const ms = known ? latency : waits ? 1000 * (at - end) : null;
-    this.write("Voice to voice", MARGIN, top + 24, 24, this.css("soft"));
+    this.write(this.turn.uncertain ? "Voice to voice, uncertain" : "Voice to voice", MARGIN, top + 24, 24, this.css("soft"));
     this.write(ms === null ? "–" : `${number(ms)} ms`, MARGIN, top + 84, 56, this.css(known ? "ink" : "soft"), "bold");
     const [left, wide] = [MARGIN + 330, INNER - 330];
     context.fillStyle = this.css("tint");

@@ -22,6 +22,7 @@ from live_eval.live.updates import (
     TakeAsked,
     TakeChecked,
     TakeRepeated,
+    TakeUnheard,
     TranscriptPiece,
     Update,
     Voted,
@@ -60,6 +61,8 @@ def as_json(update: Update) -> dict[str, Any]:
                 "notes": list(update.notes),
                 "text": in_words(update),
             }
+        case TakeUnheard():
+            return {"type": "note", "about": "unheard", "text": in_words(update), "seconds": 10}
         case TakeRepeated(number, total):
             return {"type": "again", "number": number, "total": total}
         case RecordStored(record):

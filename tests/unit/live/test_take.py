@@ -92,3 +92,10 @@ def test_checks(speech: NDArray[np.int16]) -> None:
     checked = check_take(audio, sigh, text=TEXT, heard=TEXT)
     assert not checked.problems
     assert checked.notes == ("sound continues for 900 ms after the last word",)
+
+
+def test_a_take_without_speech_reports_its_length_and_peak() -> None:
+    take = TakeRecorder(16_000)
+    for _ in range(3):
+        take.push(np.full(16_000, 16, np.int16))
+    assert (take.unheard_s, round(take.peak_dbfs)) == (3.0, -66)
