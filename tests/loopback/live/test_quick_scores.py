@@ -58,8 +58,10 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-async def quick_scorer(judges: Sequence[str], *given: JudgeOptions, **limits: float) -> QuickScorer:
-    return await asyncio.to_thread(QuickScorer, judges, *given, **limits)
+async def quick_scorer(
+    judges: Sequence[str], options: JudgeOptions | None = None, **limits: float
+) -> QuickScorer:
+    return await asyncio.to_thread(lambda: QuickScorer(judges, options, **limits))
 
 
 async def scored(scorer: QuickScorer, run: Path, turn_id: str = "turn-0001") -> list[QuickScores]:
