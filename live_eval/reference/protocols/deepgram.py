@@ -6,7 +6,7 @@ rates, and sends ``UserStartedSpeaking`` for every utterance. Known differences:
 container; greetings, functions, and settings of models have no effect; each piece of a reply's
 text is a ``ConversationText``; ``UpdatePrompt`` is the only update during a session that has an effect; the
 error codes are this endpoint's own. Of the detector's settings, only an ``eot_threshold`` of 1 has an effect:
-the client ends turns with ``ForceEndTurn``.
+the client ends turns with ``ForceEndTurn``, which also interrupts a reply.
 """
 
 from __future__ import annotations
@@ -184,7 +184,10 @@ class DeepgramProtocol(ServerProtocol):
             return [_say({"type": "Warning", "code": "FORCE_END_TURN_UNSUPPORTED", "description": text})]
         if self.engine.config.detection is not None:
             return self.engine.fall_silent(at_ns)
-        return [*self.engine.commit(at_ns), *self.engine.respond(at_ns)]
+        out: list[events.Output] = []
+        if self.engine.active is not None:  # without a detector, only the end shows that the user spoke
+            out = [_say({"type": "UserStartedSpeaking"}), *self.engine.cancel(None)]
+        return [*out, *self.engine.commit(at_ns), *self.engine.respond(at_ns)]
 
     def _injected(self, text: str, at_ns: int) -> Sequence[events.Output]:
         if self.engine.active is not None:
