@@ -51,7 +51,7 @@ class LiveSession:
         self.first: TurnCapture | None = None
         """The first completed turn with user audio."""
         self.failure: Failure | None = None
-        """The failure of the last failed turn."""
+        """The failure of the last ended turn."""
         self._session = session
         self._recorder = recorder
         self._sink = sink
@@ -130,8 +130,7 @@ class LiveSession:
                 self._record_so_far(at_ns)
 
     def _on_turn(self, capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
-        if capture.failure is not None:
-            self.failure = capture.failure
+        self.failure = capture.failure
         if capture.trace.t0_ns is not None:  # the user has spoken
             self.first = self.first or capture
             now_ns = self._clock.now_ns()

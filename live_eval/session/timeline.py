@@ -339,7 +339,7 @@ class Timeline:
             turn.close(message, end.at_ns)
         else:
             self.failed(end.kind, message, end.at_ns)
-        self._lost = turn.failure or turn.lost or Failure(end.kind, message, end.at_ns)
+        self._lost = turn.ending or Failure(end.kind, message, end.at_ns)
 
     # -- What the user hears -----------------------------------------------------------------------------
 

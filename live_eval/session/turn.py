@@ -242,6 +242,11 @@ class Turn:
     # -- State ---------------------------------------------------------------------------------
 
     @property
+    def ending(self) -> Failure | None:
+        """The failure that ends the session, as opposed to the failure of a settled turn; None so far."""
+        return self.lost if self._settled else self.failure
+
+    @property
     def timed_from_ns(self) -> int:
         """The time from which event-loop lag would distort the latencies."""
         user = self.user

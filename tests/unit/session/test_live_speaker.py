@@ -212,3 +212,30 @@ async def test_a_persevering_user_continues_without_an_answer() -> None:
     assert second.failure is None
     assert second.trace.onset_ns == pytest.approx((8_200 + 60) * MS, abs=MS)
     assert len(second.wire) == 1
+
+
+async def test_a_connection_that_ends_after_a_failed_turn_ends_the_session_with_its_own_reason() -> None:
+    clock = FakeClock(start_ns=0)
+    transport, peer = memory_pair(clock)
+    session = Session(ToyDialect(), lambda _: transport, clock, turn_mode=TurnMode.SERVER_VAD, limits=LIMITS)
+    live = Live(device_hz=RATE, rate_hz=RATE, frame_ns=20 * MS, detector=Scripted((200, 900)))
+
+    async def device() -> None:
+        for number in range(600):
+            await clock.sleep_until((number + 1) * 20 * MS)
+            live.push(counted(number * BLOCK, (number + 1) * BLOCK), clock.now_ns())
+
+    async def leaves() -> None:
+        peer.send("ready")
+        await clock.sleep_until(9_000 * MS)
+        peer.close(1001, "too long")
+
+    first, last = await beside(
+        session.run(live, survives_failures=True), ears(peer, Heard()), device(), leaves()
+    )
+    assert first.failure is not None
+    assert first.failure.kind is FailureKind.NO_RESPONSE
+    assert last.failure is not None
+    assert last.failure.kind is FailureKind.CLOSED
+    assert "too long" in last.failure.message
+    assert last.failure.at_ns == 9_000 * MS
