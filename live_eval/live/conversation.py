@@ -93,7 +93,9 @@ class LiveConversation:
             half_duplex=half_duplex,
         )
         self.audible = True
-        """Whether the person hears the endpoint; only then is an echo of its reply possible."""
+        """Whether to search the microphone for echoes of what the person hears."""
+        self.output: HeardAudio | None = None
+        """What the person hears, if other replies are played too; None for this endpoint's replies only."""
         self.collect: Callable[[], object] = gc.collect
         """Function that collects garbage after a reply."""
         self._recorded = recorded
@@ -306,10 +308,11 @@ class LiveConversation:
         while True:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
-            heard, replying = self._silence, False
+            heard, replying = self.output or self._silence, False
             if self._session is not None:
                 self._session.check(due_ns)
-                heard, replying = self._session.reply.heard, self._session.reply.is_heard(due_ns)
+                reply = self._session.reply
+                heard, replying = self.output or reply.heard, reply.is_heard(due_ns)
             elif self._performance is None:
                 continue
             for update in self._watcher.levels(due_ns, heard, replying=replying):

@@ -140,8 +140,11 @@ class IncomingReply:
 
     def is_speaking(self, at_ns: int) -> bool:
         """Return whether a reply is playing and its remainder is audible."""
-        arrives = bool(self._open) or at_ns < self._loud_until_ns
-        return arrives or at_ns < self.heard.loud_until_ns
+        return self.is_arriving(at_ns) or at_ns < self.heard.loud_until_ns
+
+    def is_arriving(self, at_ns: int) -> bool:
+        """Return whether the rest of a reply has yet to arrive."""
+        return bool(self._open) or at_ns < self._loud_until_ns
 
     def is_heard(self, at_ns: int) -> bool:
         """Return whether a reply is speaking, after the silence at its start."""

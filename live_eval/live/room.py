@@ -11,13 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from live_eval.live.reply import AudioSink, IncomingReply, loud_samples
+from live_eval.live.reply import AudioSink, HeardAudio, IncomingReply, loud_samples
 from live_eval.live.updates import AudioSide
-from live_eval.playout import PlayoutQueue
 
 __all__ = ["EndpointSink", "Room"]
-
-_SECOND_NS = 1_000_000_000
 
 
 class Room:
@@ -36,14 +33,14 @@ class Room:
     ) -> None:
         self.heard: int | None = 0
         """The chosen endpoint; None if all are heard in turn."""
+        self.audio = HeardAudio()
+        """The replies as the room hears them."""
         self._sink = sink
         self._replies = replies
         self._now_ns = now_ns
         self._waiting: dict[
             int, list[tuple[NDArray[np.int16], int]]
         ] = {}  # in order of arrival; the first one plays
-        self._playing = PlayoutQueue()
-        self._loud_until_ns = 0
 
     @property
     def current(self) -> int | None:
@@ -52,11 +49,11 @@ class Room:
 
     def plays(self, at_ns: int) -> bool:
         """Return whether a reply is being heard or the rest of one has yet to arrive."""
-        return bool(self._waiting) or at_ns < self._playing.due_ns or self._is_speaking(self.heard, at_ns)
+        return bool(self._waiting) or at_ns < self.audio.until_ns or self._is_speaking(self.heard, at_ns)
 
     def speaks(self, at_ns: int) -> bool:
         """Return whether a reply is being heard, excluding silence at its end, or has yet to arrive."""
-        return bool(self._waiting) or at_ns < self._loud_until_ns or self._is_speaking(self.heard, at_ns)
+        return bool(self._waiting) or at_ns < self.audio.loud_until_ns or self._is_speaking(self.heard, at_ns)
 
     def choose(self, heard: int | None) -> None:
         """Switch to another endpoint, whose reply continues from now, or to all in turn."""
@@ -102,9 +99,13 @@ class Room:
             self._waiting.pop(endpoint, None)
 
     def advance(self, at_ns: int) -> None:
-        """Start the next reply once the current one has been received in full. Call this frequently."""
-        while self._waiting and not self._is_speaking(next(iter(self._waiting)), at_ns):
-            del self._waiting[next(iter(self._waiting))]
+        """Start the next reply once the room has heard the current one in full. Call this frequently."""
+        while self._waiting and at_ns >= self.audio.loud_until_ns:
+            current = next(iter(self._waiting))
+            reply = self._replies()[current]
+            if reply is not None and reply.is_arriving(at_ns):
+                return
+            del self._waiting[current]
             for held in self._waiting.values():
                 for pcm, rate_hz in held:
                     self._play(pcm, rate_hz)
@@ -116,16 +117,11 @@ class Room:
         return reply is not None and reply.is_speaking(at_ns)
 
     def _drop(self) -> None:
-        now_ns = self._now_ns()
-        self._playing.drop(now_ns)
-        self._loud_until_ns = min(self._loud_until_ns, now_ns)
+        self.audio.drop(self._now_ns())
         self._sink.drop()
 
     def _play(self, pcm: NDArray[np.int16], rate_hz: int, *, paced: bool = False) -> None:
-        start_ns = self._playing.push(self._now_ns(), len(pcm), rate_hz)
-        loud = loud_samples(pcm)
-        if len(loud):
-            self._loud_until_ns = start_ns + (int(loud[-1]) + 1) * _SECOND_NS // rate_hz
+        self.audio.push(pcm, rate_hz, self._now_ns())
         self._sink.play(AudioSide.REPLY, pcm, rate_hz, paced=paced)
 
 

@@ -73,16 +73,17 @@ class SharedConversation:
         self._conversations = [
             join(EndpointSink(self._room, place), numbers) for place, join in enumerate(joins)
         ]
+        self._over: set[int] = set()
         self._set_audible()
         self._has_garbage = False
         for each in self._conversations:
+            each.output = self._room.audio
             each.collect = self._collect_later
         self._ballot = ballot
         self._standings = standings
         self._blind = blind
         self._updates = UpdateQueue()
         self._errors: list[LiveEvalError] = []
-        self._over: set[int] = set()
         self._state: State | None = None
 
     # -- Control -----------------------------------------------------------------------------------------
@@ -131,8 +132,11 @@ class SharedConversation:
             self._updates.put(HeardChanged(place))
 
     def _set_audible(self) -> None:
+        """Let one conversation search for echoes of everything that the room hears."""
+        heard = self._room.heard
+        searching = heard if heard is not None else next(iter(self._running), 0)
         for place, each in enumerate(self._conversations):
-            each.audible = place == self._room.heard  # replies that are played later are heard at other times
+            each.audible = place == searching
 
     @property
     def quiet(self) -> bool:
@@ -185,6 +189,7 @@ class SharedConversation:
             self._take(place, StateChanged(State.DISCONNECTED, Failure(FailureKind.INTERNAL, str(error))))
         finally:
             self._over.add(place)
+            self._set_audible()
             await following
 
     async def _follow(self, place: int, conversation: LiveConversation) -> None:
@@ -228,9 +233,13 @@ class SharedConversation:
     @property
     def _shown_place(self) -> int:
         """The endpoint whose levels are shown: the audible one, or another one while it has ended."""
-        place = self._room.current or 0
-        running = [each for each in range(len(self._conversations)) if each not in self._over]
+        place, running = self._room.current or 0, self._running
         return place if place in running or not running else running[0]
+
+    @property
+    def _running(self) -> list[int]:
+        """The endpoints whose conversations have not ended."""
+        return [place for place in range(len(self._conversations)) if place not in self._over]
 
     def _collect_later(self) -> None:
         self._has_garbage = True

@@ -92,9 +92,17 @@ def test_all_replies_are_played_in_the_order_of_arrival() -> None:
     here.at(400)
     assert len(here.speaker.played) == 2
     here.at(620)
-    assert here.speaker.played[2:] == [(1_000, 200), (3_000, 100)]  # both have arrived
+    assert here.speaker.played[2:] == [(1_000, 200)]
+    assert here.room.current == 0, "although its reply, if played on arrival, would have ended at 250 ms"
+    assert here.room.audio.between(700 * MS, 710 * MS, RATE).max() == 1_000
+    here.at(820)
+    assert here.speaker.played[3:] == [(3_000, 100)]
+    here.at(900)
+    assert here.room.current == 2
     assert here.room.plays(900 * MS)
-    assert not here.room.plays(1_000 * MS)
+    here.at(920)
+    assert here.room.current is None
+    assert not here.room.plays(920 * MS)
 
 
 def test_silence_of_a_track_is_no_reply_and_speech_over_replies_drops_all() -> None:

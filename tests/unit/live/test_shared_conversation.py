@@ -86,6 +86,9 @@ async def test_garbage_is_collected_while_no_reply_is_awaited(monkeypatch: pytes
         assert [each.audible for each in scripted] == [True, False]
         conversation.hear(1)
         assert [each.audible for each in scripted] == [False, True]
+        conversation.hear(None)
+        assert [each.audible for each in scripted] == [True, False]
+        assert scripted[0].output is scripted[1].output, "both show what the room hears"
     finally:
         conversation.stop()
         await running
