@@ -107,6 +107,7 @@ def talk_to_several(
             half_duplex=half_duplex,
             device_spread_ns=spread_ns(delay),
             spectra=not plain,
+            votes=votes,
         ) as conversation:
             try:
                 with _shared_screen(
@@ -148,7 +149,7 @@ def _shared_screen(
 
 
 def _print_standings(parties: Parties, votes: Path) -> None:
-    """Print each endpoint's name and metrics, and the next commands; write the votes."""
+    """Print each endpoint's name and metrics, and the next commands; then write the votes again."""
     rows = [
         {
             "label": "" if standing.label == party.name else standing.label,
@@ -165,10 +166,10 @@ def _print_standings(parties: Parties, votes: Path) -> None:
     shown = {key: heading for key, heading in columns.items() if any(row[key] for row in rows)}
     click.echo()
     print_listing(rows, shown, as_json=False)
-    if len(parties.ballot):
-        parties.ballot.write(votes)
     for subject, command in parties.next_commands(votes).items():
         click.echo(f"{subject}: {command}")
+    if len(parties.ballot):
+        parties.ballot.write(votes)
 
 
 def spread_ns(delay: DeviceDelay | None) -> int:

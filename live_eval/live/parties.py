@@ -89,6 +89,7 @@ class Parties:
         devices: Mapping[str, Any],
         *,
         performed: PerformedSet | None = None,
+        votes: Path | None = None,
         **settings: Any,
     ) -> Iterator[LiveConversation | SharedConversation]:
         """Create the runs and yield the conversation; end the runs afterwards.
@@ -96,6 +97,7 @@ class Parties:
         Args:
             devices: Description of the audio devices for the runs.
             performed: Data set of the takes, for a performance with a single endpoint.
+            votes: File to which votes are written as they are cast; None to write none.
             settings: Further arguments of each `LiveConversation`.
         """
         writers: list[tuple[Plan, RunWriter]] = []
@@ -119,7 +121,9 @@ class Parties:
             if len(joins) == 1:
                 yield joins[0](sink)
             else:
-                yield SharedConversation(joins, sink, self.ballot, self.standings, blind=self.blind)
+                yield SharedConversation(
+                    joins, sink, self.ballot, self.standings, blind=self.blind, votes=votes
+                )
 
     @property
     def spoken(self) -> list[Party]:

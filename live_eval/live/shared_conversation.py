@@ -7,15 +7,17 @@ runs can be compared. If one conversation ends or fails, the others continue.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from live_eval.clock import Clock, SystemClock
-from live_eval.errors import FailureKind, LiveEvalError
+from live_eval.errors import FailureKind, LiveEvalError, UsageError
 from live_eval.live.ballot import Ballot
 from live_eval.live.captures import TurnNumbers
 from live_eval.live.conversation import LiveConversation
@@ -55,6 +57,7 @@ class SharedConversation:
         ballot: Collects votes on the turns.
         standings: Collect each endpoint's state and values.
         blind: Whether to omit failure messages, which contain addresses, from the updates.
+        votes: File to which votes are written as they are cast; None to write none.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class SharedConversation:
         standings: Sequence[Standing],
         *,
         blind: bool = False,
+        votes: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -82,6 +86,8 @@ class SharedConversation:
         self._ballot = ballot
         self._standings = standings
         self._blind = blind
+        self._votes = votes
+        self._voted = False  # whether a vote has yet to be written
         self._updates = UpdateQueue()
         self._errors: list[LiveEvalError] = []
         self._state: State | None = None
@@ -149,6 +155,7 @@ class SharedConversation:
         """Vote for the best reply to the latest turn, by its place; None for a tie."""
         if winner is None or winner < len(self._conversations):
             self._updates.put(self._ballot.vote(winner))
+            self._voted = True
 
     # -- Events ------------------------------------------------------------------------------------------
 
@@ -245,7 +252,7 @@ class SharedConversation:
         self._has_garbage = True
 
     async def _tick(self) -> None:
-        """Start the next reply once the previous one has ended.
+        """Start the next reply once the previous one has ended, and write the votes.
 
         Collect garbage only while no reply is expected or arriving, since one endpoint's reply may end before
         another's begins.
@@ -255,6 +262,10 @@ class SharedConversation:
             due_ns = max(due_ns + _TICK_NS, self._clock.now_ns())
             await self._clock.sleep_until(due_ns)
             self._room.advance(due_ns)
+            if self._voted and self._votes is not None and len(self._ballot):
+                self._voted = False
+                with contextlib.suppress(UsageError):  # the caller writes them again at the end
+                    await asyncio.to_thread(self._ballot.write, self._votes)
             if self._has_garbage and not any(each.awaited or each.replying for each in self._standings):
                 self._has_garbage = False
                 gc.collect()

@@ -164,6 +164,7 @@ class PageConversation:
                 _DEVICES,
                 performed=self._performed,
                 performance=self._performance,
+                votes=self._votes,
                 device_hz=OPUS_RATE_HZ,
                 delay_ns=_DELAY_NS,
                 clock=self._clock,
@@ -174,15 +175,18 @@ class PageConversation:
             await self._send({"type": "failed", "message": str(error)})
         finally:
             await asyncio.to_thread(stack.close)
-            await self._send(await asyncio.to_thread(self._stored))
+            try:
+                if len(self._parties.ballot):
+                    await asyncio.to_thread(self._parties.ballot.write, self._votes)
+            except UsageError as error:
+                await self._send({"type": "failed", "message": str(error)})
+            await self._send(self._stored())
 
     def _stored(self) -> dict[str, Any]:
-        """Write the votes; return the message about the runs."""
+        """Return the message about the runs."""
         parties = self._parties
         if len(self._runs) == 1:
             return {"type": "stored", "run": self._runs[0].id, "name": self._runs[0].path.name}
-        if len(parties.ballot):
-            parties.ballot.write(self._votes)
         each = zip(parties.all, parties.standings, self._runs, parties.ballot.wins, strict=True)
         runs = [
             {

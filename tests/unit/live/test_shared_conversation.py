@@ -3,12 +3,13 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from live_eval.errors import FailureKind
+from live_eval.errors import FailureKind, UsageError
 from live_eval.live.ballot import Ballot
 from live_eval.live.conversation import LiveConversation
 from live_eval.live.shared_conversation import SharedConversation
@@ -130,3 +131,32 @@ async def test_levels_are_the_audible_endpoints_and_states_are_of_each_and_of_al
     standings = [(update.place, update.state) for update in seen if isinstance(update, StandingChanged)]
     assert standings[:4] == [(0, "listening"), (1, "listening"), (1, "thinking"), (1, "disconnected")]
     assert not any(isinstance(update, FromEndpoint) and isinstance(update.update, Levels) for update in seen)
+
+
+async def test_votes_are_written_as_they_are_cast(tmp_path: Path) -> None:
+    clock, written = FakeClock(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    files: list[Path] = []
+
+    class Counted(Ballot):
+        def __len__(self) -> int:
+            return 1
+
+        def write(self, path: Path) -> None:
+            files.append(path)
+            loop.call_soon_threadsafe(written.set)
+            raise UsageError("the disk is full")
+
+    one = Scripted()
+    joins = [lambda sink, numbers: cast("LiveConversation", one)]
+    ballot, votes = Counted(["a"]), tmp_path / "votes.csv"
+    conversation = SharedConversation(joins, Loudspeaker(), ballot, [Standing("a")], votes=votes, clock=clock)
+    running = asyncio.create_task(conversation.run())
+    await passes(clock)
+    assert not files
+    conversation.vote(None)
+    await passes(clock)
+    await written.wait()
+    conversation.stop()
+    await running
+    assert files == [votes]
