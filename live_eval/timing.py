@@ -8,6 +8,8 @@
 * The answer is the first response that ended after the user began to speak, and that was not cut off because
   the utterance continued; a greeting is never the answer.
 * Negative latencies are kept.
+* A report that speech stopped counts if it precedes the answer: its event or first audio or, on continuous
+  media, its first audible sample.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ __all__ = [
     "play",
 ]
 
-TIMING_VERSION = 8
+TIMING_VERSION = 9
 LAG_BOUND_NS = 20_000_000
 _STALL_BUFFER_NS = 60_000_000
 """Jitter-buffer depth for counting underruns; without a buffer, every network delay would count."""
@@ -294,8 +296,9 @@ def measure(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Latencies:
     )
     silent = no_reply if playout is None else "no audible sample"
     voice_to_voice = _since_voice_end(trace, audible_ns, silent)
-    stopped_ns = trace.committed_ns if trace.committed_ns is not None else _last_stop(trace, marks)
-    lag_ns = _lag(trace, marks, audible_ns)
+    began_ns = _began_ns(trace, marks, audible_ns)
+    stopped_ns = trace.committed_ns if trace.committed_ns is not None else _last_stop(trace, began_ns)
+    lag_ns = _lag(trace, began_ns, audible_ns)
     return Latencies(
         connect=Latency(trace.ready_ns - trace.dial_ns)
         if trace.ready_ns is not None
@@ -334,17 +337,21 @@ def _since_voice_end(trace: TurnTrace, at_ns: int | None, reason: str) -> Latenc
     return Latency(None, reason) if at_ns is None else Latency(at_ns - trace.voice_end_ns)
 
 
-def _last_stop(trace: TurnTrace, marks: ResponseRecord | None) -> int | None:
+def _last_stop(trace: TurnTrace, began_ns: int | None) -> int | None:
     """Return the endpoint's last speech-stop report before the measured response began, or None."""
-    began_ns = _began_ns(marks)
     before = [at for at in trace.speech_stopped_ns if began_ns is None or at <= began_ns]
     return before[-1] if before else None
 
 
-def _began_ns(marks: ResponseRecord | None) -> int | None:
-    """Return the time at which the endpoint began a response (event or first audio), or None."""
+def _began_ns(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None) -> int | None:
+    """Return the time at which the endpoint began a response (event or first audio), or None.
+
+    On continuous media, the response's record begins with silence before its onset.
+    """
     if marks is None:
         return None
+    if trace.continuous and audible_ns is not None:
+        return audible_ns
     signs = (marks.created_ns, marks.audio_began_ns)
     return min((at_ns for at_ns in signs if at_ns is not None), default=None)
 
@@ -374,7 +381,7 @@ def _barge_in_stop(trace: TurnTrace, reply: Sequence[NDArray[np.int16]]) -> Late
     return Latency(last_heard - trace.barge_in_ns)
 
 
-def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None) -> int:
+def _lag(trace: TurnTrace, began_ns: int | None, audible_ns: int | None) -> int:
     """Return the maximum lag that could have changed a latency.
 
     The maximum covers the frames that could have affected when the endpoint answered (from 200 ms before the
@@ -388,7 +395,6 @@ def _lag(trace: TurnTrace, marks: ResponseRecord | None, audible_ns: int | None)
         # A frame is due with its last sample, so the first frame due after the end of speech contains it.
         last = min(int(np.searchsorted(due, trace.voice_end_ns)), len(due) - 1)
         decides = due > trace.voice_end_ns - SPEECH_TAIL_NS
-        began_ns = _began_ns(marks)
         if began_ns is not None:
             decides &= due <= began_ns
         decides[last] = True

@@ -301,6 +301,14 @@ def test_a_greeting_that_the_user_spoke_over_yields_to_what_follows() -> None:
     assert measure(trace(responses=(stopped, answer)), [tone(60), tone(100)]).premature == 0
 
 
+def test_on_continuous_media_a_stop_is_reported_until_the_reply_is_audible() -> None:
+    """The record of a reply begins 100 ms before its onset."""
+    marks = response((1_250, 200), created_ns=1_250 * MS)
+    heard = np.concatenate((silence(100), tone(100)))
+    assert measure(trace(responses=(marks,), continuous=True), [heard]).endpointing.ns == 300 * MS
+    assert measure(trace(responses=(marks,)), [heard]).endpointing.ns is None
+
+
 def test_silence_that_arrives_late_does_not_shift_an_onset() -> None:
     """Chunks of 20 ms: 60 ms of silence, the second chunk 15 ms late, a tone, a stall, another tone."""
     arrivals = [1_500, 1_535, 1_540, 1_560, 1_580, 1_600, 1_620, 1_640, 1_660, 1_680, 1_699, 1_700, 1_720]
