@@ -1,4 +1,4 @@
-"""Collect transcripts in a LiveKit room: text streams with the topic ``lk.transcription``.
+"""Read texts of a LiveKit room: text streams with the topic ``lk.transcription``, and packets for the log.
 
 The agent's text follows its voice, in pieces; the user's text is replaced until it is final.
 """
@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import orjson
+import pybase64
+
 from live_eval.clients.toolkit import Fields
 from live_eval.dialect import InputTranscript, Output, StreamText
 
-__all__ = ["TextStreams"]
+__all__ = ["TextStreams", "unpacked"]
 
 _FINAL = "lk.transcription_final"
 _SEGMENT = "lk.segment_id"
 _TOPIC = "lk.transcription"
 _MOST_STREAMS = 64
+_PACKED = {"user": "payload", "stream_chunk": "content"}
 
 
 @dataclass(slots=True)
@@ -65,3 +69,24 @@ class TextStreams:
             return []
         final = stream.final or event.child("attributes").text(_FINAL) == "true"
         return [InputTranscript(stream.text, True, stream.segment)] if final else []
+
+
+def unpacked(message: str) -> str:
+    """Return a message with the text or JSON in its packet, so that secrets are found in it.
+
+    Of a packet that is nested too deeply to be written again, only the length is returned.
+    """
+    try:
+        packet = orjson.loads(message)
+        name = _PACKED[packet["type"]]
+        text = pybase64.b64decode(packet[name], validate=True).decode(errors="replace")
+    except (ValueError, KeyError, TypeError):
+        return message
+    try:
+        packet[name] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        packet[name] = text
+    try:
+        return orjson.dumps(packet).decode()
+    except orjson.JSONEncodeError:
+        return orjson.dumps({"characters": len(message)}).decode()

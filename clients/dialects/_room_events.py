@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import orjson
 import pybase64
 
 from live_eval.clients.dialects.livekit import LiveKitAgent
 from live_eval.clients.toolkit import Fields, Handler, MalformedError, parse_object, send_json
-from live_eval.dialect import EndpointSettings, Message, Output
+from live_eval.dialect import EndpointSettings, Output
 
 __all__ = ["RoomEvents"]
 
@@ -34,10 +34,6 @@ class RoomEvents(LiveKitAgent):
         payload = pybase64.b64encode_as_string(orjson.dumps(message))
         return send_json({"type": "user", "payload": payload})
 
-    def redact(self, message: Message) -> dict[str, Any]:
-        """Return a copy of a message for the log, with the event in its packet."""
-        return super().redact(_unpacked(message) if isinstance(message, str) else message)
-
     def _on_packet(self, packet: Fields, at_ns: int) -> list[Output]:
         event = parse_object(packet.need_bytes("payload").decode(errors="replace"))
         name = event.get("type")
@@ -50,19 +46,3 @@ class RoomEvents(LiveKitAgent):
         if handler is None:
             return [] if name in self.ignored_events else [self.unknown(name)]
         return self.handled(handler, Fields(name, event), at_ns)
-
-
-def _unpacked(message: str) -> str:
-    """Return a message with the JSON in its packet, so that secrets are found in it.
-
-    For a message that is nested too deeply to encode again, only the length is returned.
-    """
-    try:
-        packet = orjson.loads(message)
-        packet["payload"] = orjson.loads(pybase64.b64decode(packet["payload"], validate=True))
-    except (ValueError, KeyError, TypeError):
-        return message
-    try:
-        return orjson.dumps(packet).decode()
-    except orjson.JSONEncodeError:
-        return orjson.dumps({"characters": len(message)}).decode()

@@ -29,16 +29,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from live_eval.clients.dialects._livekit_participants import AGENT, NOBODY, REFUSALS, rank_of, voice_of
-from live_eval.clients.dialects._livekit_text import TextStreams
+from live_eval.clients.dialects._livekit_text import TextStreams, unpacked
 from live_eval.clients.dialects._livekit_token import access_token, is_token, participant_claims
 from live_eval.clients.toolkit import EventDialect, Fields, check_extra, send_json, websocket_url
 from live_eval.dialect import (
     Close,
     Dial,
     EndpointSettings,
+    Message,
     Output,
     SdpBody,
     SetTimer,
@@ -148,6 +149,10 @@ class LiveKitAgent(EventDialect):
     def finish(self, at_ns: int) -> Sequence[Output]:
         self.over = True
         return (send_json({"type": "leave", "reason": "CLIENT_INITIATED"}), Close())
+
+    def redact(self, message: Message) -> dict[str, Any]:
+        """Return a copy of a message for the log, with the text in its packet."""
+        return super().redact(unpacked(message) if isinstance(message, str) else message)
 
     def _authorization(self, wall_ns: int) -> dict[str, str]:
         """Return the header with the participant's token."""

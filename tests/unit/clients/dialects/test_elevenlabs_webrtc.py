@@ -126,6 +126,9 @@ def test_the_log_shows_the_event_in_a_packet_without_secrets() -> None:
     logged = client.redact(json.dumps(packet))
     assert logged["payload"] == {"type": "error", "message": "wrong key ***"}
     assert client.redact(json.dumps({"type": "user", "payload": "*"}))["payload"] == "*"
+    text = base64.b64encode(f"leak {KEY}".encode()).decode()
+    for kind, field in (("user", "payload"), ("stream_chunk", "content")):
+        assert client.redact(json.dumps({"type": kind, field: text}))[field] == "leak ***"
 
 
 def test_the_log_shows_only_the_length_of_a_packet_nested_too_deeply() -> None:
