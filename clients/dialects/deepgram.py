@@ -94,13 +94,13 @@ class DeepgramAgent(EventDialect):
             "Warning": self._on_warning,
             "Error": self._on_error,
         }
-        self.advice[FailureKind.SESSION_REFUSED] = refusal_advice(
-            settings, "agent", "the model, the voice and endpoint.extra"
-        )
+        check = refusal_advice(settings, "agent", "the model, the voice and endpoint.extra")
+        self.advice |= {FailureKind.SESSION_REFUSED: check, FailureKind.CLOSED: check}
         self._replies = ResponseTracker()
         self._request_id: str | None = None
         self._turns = UserTurns()
         self._answered = False  # the current turn has had a reply
+        self._failed: str | None = None  # an error that nothing has followed
         self._drops = False  # drop audio: its reply was interrupted
 
     def dial(self) -> Dial:
@@ -112,14 +112,14 @@ class DeepgramAgent(EventDialect):
             return ()
         if not self.ready:
             return (self.warning("ignored audio: it arrived before the session was ready"),)
-        self._answered = True
+        self._answered, self._failed = True, None
         return self._replies.hear(pcm, _CODEC, at_ns)
 
     def end_turn(self, at_ns: int) -> Sequence[Output]:
         return (send_json({"type": "ForceEndTurn"}),)
 
     def timer(self, name: str, at_ns: int) -> Sequence[Output]:
-        failed = self.last_error if self._replies.active is None else None
+        failed = self._failed
         return (self.fatal(FailureKind.ENDPOINT_ERROR, failed),) if failed is not None else ()
 
     # -- Endpoint messages -------------------------------------------------------------------------------
@@ -129,16 +129,18 @@ class DeepgramAgent(EventDialect):
         return [send_json({"type": "Settings", **self._asked})]
 
     def _on_applied(self, event: Fields, at_ns: int) -> list[Output]:
+        self.advice.pop(FailureKind.CLOSED, None)
         return self.become_ready(self._request_id)
 
     def _on_user_speaks(self, event: Fields, at_ns: int) -> list[Output]:
         self._answered = False
         self._drops |= self._replies.active is not None
+        self._failed = None
         return [SpeechStarted(), *self._replies.interrupt(at_ns, "UserStartedSpeaking")]
 
     def _on_text(self, event: Fields, at_ns: int) -> list[Output]:
         text = event.need_text("content").strip()
-        self._drops = False
+        self._drops, self._failed = False, None
         if event.need_text("role") == "user":
             self._answered = False
             return self._turns.said(text)
@@ -169,7 +171,7 @@ class DeepgramAgent(EventDialect):
         code, text = event.text("code"), self.clean(_described(event, "an error"))
         if not self.ready:
             return [self.refused(text, code, FailureKind.SERVER_ERROR if code == _INTERNAL else None)]
-        self.last_error = text
+        self.last_error = self._failed = text
         return [self.warning(text, code), SetTimer(_FAILED, at_ns + _FAILED_NS)]
 
     # -- Helpers -----------------------------------------------------------------------------------------

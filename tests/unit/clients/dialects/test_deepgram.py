@@ -238,6 +238,10 @@ def test_an_error_is_fatal_if_nothing_follows_it() -> None:
     endpoint = Endpoint()
     endpoint.say("Error", code="FAILED_TO_THINK", description="no model")
     failed = problem(list(endpoint.dialect.timer("nothing follows an error", 3_000 * MS)))
+    recovers = Endpoint()
+    recovers.say("Error", code="FAILED_TO_THINK", description="no model")
+    recovers.text("user", "Hello?", 2_500)
+    assert list(recovers.dialect.timer("nothing follows an error", 3_000 * MS)) == []
     assert (failed.kind, failed.fatal) == (FailureKind.ENDPOINT_ERROR, True)
     assert failed.message == "FAILED_TO_THINK: no model"
 
