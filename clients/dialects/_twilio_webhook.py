@@ -5,12 +5,13 @@ Sources: https://www.twilio.com/docs/usage/security and https://www.twilio.com/d
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import re
 from collections.abc import Mapping
 from xml.etree import ElementTree
+
+import pybase64
 
 from live_eval.dialect import EndpointSettings
 
@@ -49,6 +50,6 @@ def signed(settings: EndpointSettings, url: str, form: Mapping[str, str] | None 
     """Return the signature header of a request; empty without a key."""
     if settings.key is None:
         return {}
-    signed = url + "".join(f"{name}{value}" for name, value in sorted((form or {}).items()))
-    digest = hmac.digest(settings.key.reveal().encode(), signed.encode(), hashlib.sha1)
-    return {"X-Twilio-Signature": base64.b64encode(digest).decode()}
+    text = url + "".join(f"{name}{value}" for name, value in sorted((form or {}).items()))
+    digest = hmac.digest(settings.key.reveal().encode(), text.encode(), hashlib.sha1)
+    return {"X-Twilio-Signature": pybase64.b64encode_as_string(digest)}

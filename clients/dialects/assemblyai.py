@@ -64,6 +64,7 @@ __all__ = ["AssemblyAiAgent"]
 _RATE_HZ = 24_000
 _CODEC = Codec(CodecName.PCM16, _RATE_HZ)
 _FORMAT = {"encoding": "audio/pcm"}  # 24 kHz
+_FORMATS = (_FORMAT, _FORMAT | {"sample_rate": _RATE_HZ})
 _FATAL: Mapping[str, FailureKind] = MappingProxyType(
     {
         "UNAUTHORIZED": FailureKind.AUTHENTICATION,
@@ -97,7 +98,7 @@ class AssemblyAiAgent(EventDialect):
         )  # the agent has formats of its own
         for side in ("input", "output"):
             chosen = self._asked.get(side, {})
-            if not isinstance(chosen, Mapping) or (otherwise | {**chosen}).get("format") != _FORMAT:
+            if not isinstance(chosen, Mapping) or (otherwise | {**chosen}).get("format") not in _FORMATS:
                 raise UsageError(
                     f"endpoint.extra.{side}.format: expected {in_json(_FORMAT)} (the format in use)"
                 )

@@ -134,7 +134,7 @@ class Fields:
         """Return a string that may be empty.
 
         Raises:
-            MalformedError: The field is missing or empty.
+            MalformedError: The field is missing, or not a string.
         """
         value = self._values.get(name)
         if not isinstance(value, str):

@@ -205,7 +205,6 @@ async def test_setup_steps_and_stamps(tmp_path: Path) -> None:
         steps = list(transport.setup_ns)
         assert steps == ["dns", "tcp", "http", "join", "offer", "answer", "ice", "dtls", "channel"]
         assert transport.stamps is StampKind.KERNEL
-        assert transport.stamp_error_ns < 1_000_000
         await transport.close()
         with pytest.raises(TransportClosedError):
             await transport.send('{"type":"leave"}')
