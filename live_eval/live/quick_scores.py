@@ -21,6 +21,7 @@ from live_eval.judging import JudgedTurn, JudgeKind, JudgeSpec, Need, score_name
 from live_eval.live.judge_rotation import JudgeRotation
 from live_eval.live.updates import QuickScores
 from live_eval.recording import PendingScores, ScoreReader
+from live_eval.redaction import SECRETS, Redactor
 from live_eval.registry import installed_judges, judge
 from live_eval.run.stop_signals import STOP_SIGNALS, end_with_parent
 from live_eval.scoring.judge_pool import JudgedBatch
@@ -251,7 +252,8 @@ class _JudgeProcess:
         with self._changes:
             if self._executor is None:
                 context = multiprocessing.get_context("spawn")
-                self._executor = ProcessPoolExecutor(1, context, _initialise, self._given)
+                given = (*self._given, SECRETS.copy())
+                self._executor = ProcessPoolExecutor(1, context, _initialise, given)
                 self._pid = self._executor.submit(os.getpid).result()
             return self._executor.submit(function, *args, **kwargs)
 
@@ -343,8 +345,9 @@ def _stored(scores: PendingScores, judged: JudgeSummary, turn_id: str) -> QuickS
 _kept: list[_KeptJudge] = []  # used in a judge's process; at most one entry
 
 
-def _initialise(name: str, options: JudgeOptions) -> None:
+def _initialise(name: str, options: JudgeOptions, secrets: Redactor) -> None:
     end_with_parent()
+    SECRETS.learn_all(secrets)  # masks them in the scores' reasons
     for number in STOP_SIGNALS:  # ignored here: the conversation handles them and ends this process
         signal.signal(number, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"

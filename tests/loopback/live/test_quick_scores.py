@@ -17,6 +17,7 @@ from live_eval.live.lines import main_scores
 from live_eval.live.quick_scores import QuickScorer, _JudgeProcess, live_judges, live_options
 from live_eval.live.updates import QuickScores
 from live_eval.recording import RunWriter
+from live_eval.redaction import SECRETS
 from live_eval.scoring.judge_runner import JudgeOptions
 from live_eval.scoring.llm import Expense, LlmOptions
 from live_eval.types import Case, Cue, Variant
@@ -193,6 +194,19 @@ async def test_a_judge_reports_a_spent_budget(run: Path) -> None:
     (spent,) = await scored(scorer, run)
     await asyncio.to_thread(scorer.close)
     assert spent.problems == {"rubric": "the budget is spent: 0 calls"}
+
+
+def masked(text: str) -> str:
+    return SECRETS.text(text)
+
+
+@pytest.mark.slow
+async def test_a_judge_process_knows_the_secrets() -> None:
+    SECRETS.learn("sk-of-the-endpoint")
+    process = _JudgeProcess("dnsmos", live_options(scripted=True))
+    answer = await process.run(masked, "401: sk-of-the-endpoint has expired")
+    await asyncio.to_thread(process.end)
+    assert answer == "401: *** has expired"
 
 
 async def test_a_turn_that_is_not_stored_has_no_scores(run: Path) -> None:
