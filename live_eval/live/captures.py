@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from live_eval.live.echo_detection import LONGEST_NS, RATE_HZ, WINDOW_NS, is_echo
+from live_eval.live.reply import HeardAudio
 from live_eval.run.plan import Job
 from live_eval.session.capture import TurnCapture
 from live_eval.timing import play
 
-__all__ = ["LiveCapture", "LiveCaptures", "TurnNumbers", "UserAudio"]
+__all__ = ["LiveCapture", "LiveCaptures", "Overlap", "TurnNumbers", "UserAudio"]
 
 _SECOND_NS = 1_000_000_000
 _TAIL_NS = 300_000_000  # audio recorded after the end of the utterance
+_OVERLAPS = 8  # more than the number of turns that a session may still change
 _MOST_NS = 600 * _SECOND_NS
 _SAME_NS = 400_000_000  # less than the time between utterances, more than the offset between sessions
 
@@ -58,6 +62,18 @@ class UserAudio:
         return round(ns * self.rate_hz / _SECOND_NS)
 
 
+class Overlap(NamedTuple):
+    """The replies as heard during the last part of an utterance.
+
+    Args:
+        span_ns: Begin and end of that part, from the utterance's first sample.
+        heard: See `live_eval.live.echo_detection.is_echo`.
+    """
+
+    span_ns: tuple[int, int]
+    heard: NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LiveCapture:
     """A turn of a live conversation with the user's audio.
@@ -69,6 +85,7 @@ class LiveCapture:
         user: The microphone's audio from `capture.trace.t0_ns` to the end of the turn, int16 mono, shape
             (samples,), at `rate_hz`.
         job: Job of the streamed case; None for a person, whose utterance becomes a new case.
+        overlap: The replies as heard during the utterance, if any; see `Overlap`.
     """
 
     capture: TurnCapture
@@ -78,6 +95,15 @@ class LiveCapture:
     user: NDArray[np.int16]
     rate_hz: int
     job: Job | None = None
+    overlap: Overlap | None = None
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the utterance is an echo of a reply."""
+        if self.overlap is None:
+            return False
+        begin, end = (ns * self.rate_hz // _SECOND_NS for ns in self.overlap.span_ns)
+        return is_echo(self.user[begin:end], self.rate_hz, self.overlap.heard)
 
     @property
     def utterance(self) -> NDArray[np.int16]:
@@ -132,9 +158,19 @@ class LiveCaptures:
         self._numbers = numbers
         self._jobs = jobs
         self._indexes: dict[int, int] = {}  # keyed by the time of the turn's first sample
+        self._overlaps: dict[int, Overlap] = {}  # of the last utterances, by the same key
 
     def __len__(self) -> int:
         return len(self._indexes)
+
+    def overheard(self, t0_ns: int, voice_end_ns: int, heard: HeardAudio) -> None:
+        """Keep what was heard during the utterance that began at `t0_ns` and has just ended."""
+        begin_ns = max(t0_ns, voice_end_ns - WINDOW_NS)
+        replies = heard.between(begin_ns - LONGEST_NS, voice_end_ns, RATE_HZ)
+        if replies.any():
+            self._overlaps[t0_ns] = Overlap((begin_ns - t0_ns, voice_end_ns - t0_ns), replies)
+        while len(self._overlaps) > _OVERLAPS:
+            del self._overlaps[next(iter(self._overlaps))]
 
     def capture_of(self, capture: TurnCapture, now_ns: int) -> LiveCapture:
         """Return a completed or current turn in which the user has spoken, with its number and audio."""
@@ -150,6 +186,7 @@ class LiveCaptures:
             user=self.user.between(t0_ns, _end_ns(capture, t0_ns, until_ns)),
             rate_hz=self.user.rate_hz,
             job=self._jobs[index] if self._jobs is not None else None,
+            overlap=self._overlaps.get(t0_ns),
         )
 
 

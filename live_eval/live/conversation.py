@@ -288,6 +288,7 @@ class LiveConversation:
             continuous=dialect.continuous_media,
             manual=plan.turn_mode is TurnMode.MANUAL,
             collect=self.collect,
+            output=self.output,
         )
         self._session = session
         if self._sessions > 1 or plan.base_url is None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from live_eval.live.updates import EchoDetected
 
-__all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "EchoDetector", "find_echo"]
+__all__ = ["LONGEST_NS", "RATE_HZ", "WINDOW_NS", "EchoDetector", "find_echo", "is_echo"]
 
 RATE_HZ = 8_000
 """Sample rate at which both sides are compared."""
@@ -24,6 +24,7 @@ _LOUD = 100.0  # RMS of int16 samples below which the echo of a reply is negligi
 _HEARD = 20.0  # RMS below which microphone audio cannot interrupt a reply
 _LEAST_CORRELATION = 0.1  # lower peaks can be caused by chance, another voice or a word at the window's edge
 _LEAST_PEAK = 10.0  # minimum peak of the whitened correlation, in standard deviations
+_SURE_CORRELATION = 0.3  # of an utterance that needs no second window
 _AGREE_MS = 25.0  # maximum delay difference between windows with the same echo
 _AGREE = 3  # number of windows that must agree
 _CONFIRM_NS = 30_000_000_000  # maximum time between the first and the last of them
@@ -60,6 +61,19 @@ def find_echo(microphone: NDArray[np.float32], reply: NDArray[np.float32]) -> Ec
     if correlation < _LEAST_CORRELATION or not _follows(microphone, part):
         return None
     return EchoDetected(1e3 * lag / RATE_HZ, correlation)
+
+
+def is_echo(utterance: NDArray[np.int16], rate_hz: int, heard: NDArray[np.float32]) -> bool:
+    """Return whether an utterance consists of an echo of a reply.
+
+    Args:
+        utterance: The last part of the utterance, int16 mono, shape (samples,), at `rate_hz`.
+        heard: Reply audio, at `RATE_HZ`, from `LONGEST_NS` before that part to its end.
+    """
+    samples = len(heard) - LONGEST_NS * RATE_HZ // _SECOND_NS
+    microphone = soxr.resample(utterance.astype(np.float32), rate_hz, RATE_HZ)[: max(0, samples)]
+    echo = find_echo(microphone, heard)
+    return echo is not None and echo.correlation >= _SURE_CORRELATION
 
 
 def _follows(microphone: NDArray[np.float32], part: NDArray[np.float32]) -> bool:

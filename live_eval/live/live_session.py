@@ -12,7 +12,7 @@ from live_eval.dialect import InputTranscript, ReplyText, StreamText
 from live_eval.live.captures import LiveCaptures
 from live_eval.live.microphone import Microphone
 from live_eval.live.recorder import LiveRecorder
-from live_eval.live.reply import AudioSink, IncomingReply
+from live_eval.live.reply import AudioSink, HeardAudio, IncomingReply
 from live_eval.live.updates import AudioSide, SpeechDetected, State, StateChanged, TranscriptPiece, Update
 from live_eval.session import Session
 from live_eval.session.capture import LoggedMessage, TurnCapture
@@ -29,6 +29,7 @@ class LiveSession:
         continuous: Whether the endpoint's audio never pauses between replies.
         manual: Whether the endpoint waits for a commit and therefore does not detect interruptions.
         collect: Function that collects garbage after a reply, while automatic collection is off.
+        output: What the person hears; None for this session's replies.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class LiveSession:
         continuous: bool = False,
         manual: bool = False,
         collect: Callable[[], object] = gc.collect,
+        output: HeardAudio | None = None,
     ) -> None:
         self.reply = IncomingReply(sink)
         """The endpoint's reply."""
@@ -60,6 +62,8 @@ class LiveSession:
         self._continuous = continuous
         self._manual = manual
         self._collect = collect
+        self._output = output or self.reply.heard
+        self._began_ns = 0  # the first sample of the last utterance
         self._overheard: Microphone | None = None
         self._speaker: _Observed | None = None  # set while the session runs
         self._ready = False
@@ -112,7 +116,11 @@ class LiveSession:
             if barge_in and self._manual:
                 self.reply.stop(self._clock.now_ns())
             self._tell(SpeechDetected(speaking=True, barge_in=barge_in))
+            self._began_ns = frame.began.t0_ns
         if frame.ended is not None:
+            if self._overheard is None:
+                voice_end_ns = self._began_ns + frame.ended.boundaries.voice_end_ns
+                self.captures.overheard(self._began_ns, voice_end_ns, self._output)
             self._tell(SpeechDetected(speaking=False))
 
     def _on_heard(self, heard: Heard) -> None:

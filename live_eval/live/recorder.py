@@ -180,7 +180,8 @@ class LiveRecorder:
         capture = replace(turn.capture, log=log)
         if turn.job is not None:
             return finish(capture, turn.job.case, user, repeat=turn.job.repeat, attempt=1)
-        trace = replace(capture.trace, device_spread_ns=self._spread_ns)
+        uncertain = capture.trace.boundaries_uncertain or turn.echoes
+        trace = replace(capture.trace, device_spread_ns=self._spread_ns, boundaries_uncertain=uncertain)
         return finish(replace(capture, trace=trace), self._case(turn), user, repeat=0, attempt=1)
 
     def _case(self, turn: LiveCapture) -> Case:

@@ -1,8 +1,13 @@
 """The turns of a live session, numbered, with the user's audio."""
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from live_eval.audio import read_audio, resample
 from live_eval.live.captures import LiveCaptures, TurnNumbers, UserAudio
+from live_eval.live.reply import HeardAudio
 from live_eval.session.capture import CapturedResponse, TurnCapture
 from live_eval.timing import ResponseRecord, TurnTrace
 
@@ -80,3 +85,20 @@ def test_sessions_with_one_user_agree_on_the_numbers_of_turns() -> None:
         )
     ]
     assert found == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("echo", [True, False])
+def test_an_utterance_that_is_an_echo_of_the_reply_is_recognised(echo: bool) -> None:
+    sample = Path("live_eval/data/sample/data_human/audio")
+    rate_hz = 16_000
+    reply, voice = (
+        resample(read_audio(sample / name).audio, rate_hz).int16()[:32_000]
+        for name in ("breath/le_102_breath_family_target.flac", "fast/le_101_fast_work_target.flac")
+    )
+    heard, user = HeardAudio(), UserAudio(rate_hz)
+    heard.push(reply, rate_hz, 10_000 * MS)
+    user.append(10_270 * MS, (reply // 4 if echo else voice).astype("<i2").tobytes())
+    captures = LiveCaptures(user, session=1)
+    captures.overheard(10_270 * MS, 11_900 * MS, heard)
+    assert captures.capture_of(capture(10_270, ends_ms=11_900), 12_500 * MS).echoes is echo
+    assert not captures.capture_of(capture(20_000, ends_ms=21_000), 22_000 * MS).echoes
