@@ -61,6 +61,7 @@ RESPONSE_FIELDS = ("chunk_arrival_ns", "chunk_samples", "rate_hz", "text", "reas
 """Fields of `TurnRecord`, `TurnTrace` and `ResponseRecord` that have a column with the same name."""
 
 _MAX_REASON = 300
+_MOST = 1e15  # statistics over larger values could overflow
 _NEVER_TOO_DEEP = 2 * 250
 """Shorter JSON texts cannot reach the 254 levels that orjson writes."""
 DAMAGED = "it is damaged: delete it or get another copy"
@@ -194,12 +195,19 @@ def mapping(text: str) -> dict[str, Any]:
 
 
 def numbers(text: str) -> Mapping[str, float]:
-    """Parse the text of a JSON object whose values are numbers."""
-    values = orjson.loads(text)
+    """Parse the text of a JSON object whose values are usable numbers."""
+    values: Mapping[str, float] = orjson.loads(text)
     # fast path, because a run has tens of thousands of these texts
-    if type(values) is dict and all(type(value) is float for value in values.values()):
-        return values
-    return decode(_NUMBERS, text)
+    if type(values) is not dict or not all(type(value) is float for value in values.values()):
+        values = decode(_NUMBERS, text)
+    if not all(map(is_usable, values.values())):
+        raise ValueError(f"expected finite numbers below {_MOST:g}, got {text[:60]}")
+    return values
+
+
+def is_usable(value: float) -> bool:
+    """Return whether a number is finite, and so small that statistics over it cannot overflow."""
+    return abs(value) < _MOST  # false for NaN
 
 
 def dump(adapter: TypeAdapter[T], value: T) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
@@ -315,7 +314,7 @@ class ScoreStore(ScoreReader):
     def put(self, judge: str, version: str, turn_id: str, judgement: Judgement) -> None:
         """Write a turn's score, replacing any earlier one by the same judge version.
 
-        A score with a non-finite value is stored as failed.
+        A score with a non-finite or excessive value is stored as failed.
         """
         self.put_all(judge, version, {turn_id: judgement})
 
@@ -448,11 +447,12 @@ def _columns(judgement: Judgement) -> tuple[ScoreStatus, str, str, str]:
     if isinstance(judgement, Unscored):
         return "unscored", "{}", SECRETS.text(judgement.reason), "{}"
     if isinstance(judgement, Scored):
-        broken = [name or "score" for name, value in judgement.values.items() if not math.isfinite(value)]
+        values = {name: float(value) for name, value in judgement.values.items()}
+        broken = [name or "score" for name, value in values.items() if not encoding.is_usable(value)]
         if not broken:
-            values = encoding.dump_json({name: float(value) for name, value in judgement.values.items()})
-            return "scored", values, "", _detail(judgement)
-        judgement = Failed(f"the judge returned a non-finite value for {', '.join(broken)}", judgement.detail)
+            return "scored", encoding.dump_json(values), "", _detail(judgement)
+        reason = f"the judge returned a non-finite or excessive value for {', '.join(broken)}"
+        judgement = Failed(reason, judgement.detail)
     return "failed", "{}", SECRETS.text(judgement.reason), _detail(judgement)
 
 

@@ -73,14 +73,26 @@ def test_outputs_are_found_in_all_scores(tmp_path: Path) -> None:
         assert store.outputs(versions, {"rubric": ["c1"]}) == found, "another version's outputs"
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1.7e308])
 def test_a_score_that_is_not_finite_is_a_failure_of_the_judge(tmp_path: Path, value: float) -> None:
     with ScoreStore.open(tmp_path) as store:
         store.put("dnsmos", "1", "a", Scored({"ovrl": value, "sig": 3.0}))
         [row] = store.read()
     assert row.status == "failed"
-    assert row.reason == "the judge returned a non-finite value for ovrl"
+    assert row.reason == "the judge returned a non-finite or excessive value for ovrl"
     assert row.values == {}
+
+
+def test_a_stored_score_that_statistics_could_not_average_is_damage(tmp_path: Path) -> None:
+    with ScoreStore.open(tmp_path) as store:
+        store.put("dnsmos", "1", "a", Scored({"ovrl": 3.0}))
+    with closing(sqlite3.connect(tmp_path / SCORES_FILE)) as db, db:
+        db.execute("""UPDATE scores SET "values" = '{"ovrl":1e308}'""")
+    with (
+        ScoreReader.open(tmp_path) as scores,
+        pytest.raises(StoreError, match="finite numbers below"),
+    ):
+        list(scores.read())
 
 
 def test_a_judge_that_cannot_run_is_listed_until_it_can(tmp_path: Path) -> None:
