@@ -21,7 +21,7 @@ from live_eval.analysis.summary.vocal_sounds import VOCAL_SOUND_TITLES
 from live_eval.analysis.task_levels import relate_levels
 from live_eval.analysis.trade_offs import TradeOff, main_trade_offs
 from live_eval.analysis.turn_view import TurnView
-from live_eval.errors import StoreError, UsageError
+from live_eval.errors import UsageError
 from live_eval.files import unique_names
 from live_eval.recording import RunReader, TurnRecord, is_own_file
 from live_eval.report.bars import waterfall
@@ -164,29 +164,27 @@ def write_report(
         short: Whether the page contains only the headline, the row in the paper's tables, and the turns.
         streams: Address of each run in a studio; the page then embeds no audio, but streams it from there.
         progress: Called after each turn of the page with the page's name, the turns written and all turns.
-        warn: Called with a warning, which a page also displays, for each run whose scores cannot be read.
+        warn: Called with a warning for each run whose scores, and each turn whose audio, cannot be read.
 
     Returns:
         The report if `output` is None.
 
     Raises:
         UsageError: No run is given, or the output cannot be written.
-        StoreError: A folder contains no run, or the scores for a ``csv`` or ``json`` file cannot be read.
+        StoreError: A folder contains no run, or a turn is damaged.
     """
     with open_runs(runs, retime=retime) as opened:
         views = [run.view for run in opened]
         for view in views:
-            if view.summary.table.unread:
-                message = f"{view.label}: {view.summary.table.unread}"
-                if form in ("csv", "json"):  # which have no place for it
-                    raise StoreError(message)
-                if warn is not None:
-                    warn(message)
+            if view.summary.table.unread and warn is not None:
+                warn(f"{view.label}: {view.summary.table.unread}")
         prompts = prompts_in_words([run.compared for run in opened])
         pieces: Iterator[str]
         match form:
             case "html":
-                pieces = _page(opened, audio_mb, prompts, short=short, streams=streams, progress=progress)
+                pieces = _page(
+                    opened, audio_mb, prompts, short=short, streams=streams, progress=progress, warn=warn
+                )
             case "md":
                 pieces = iter([as_markdown(views, prompts)])
             case "csv":
@@ -207,6 +205,7 @@ def _page(
     short: bool,
     streams: Sequence[str],
     progress: Progress | None,
+    warn: Callable[[str], None] | None,
 ) -> Iterator[str]:
     runs = [run.view for run in opened]
     # Place turns of different runs with the same case next to each other.
@@ -220,7 +219,7 @@ def _page(
     with ThreadPoolExecutor(1) as pool:
         # encode while the rest of the page is written, which takes as long
         budget_bytes = 0 if streams else int(audio_mb * 1_000_000)
-        audio = pool.submit(list, clips(_audio_files(opened, keys, shown), budget_bytes))
+        audio = pool.submit(list, clips(_audio_files(opened, keys, shown), budget_bytes, warn))
         levels = [relate_levels(view.summary) for view in runs]
         cues = {turn.cue.name for _, turn in ordered if turn.cue is not None}
         yield from page_template("report.html", number=number).generate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -48,7 +48,9 @@ class Clip:
     data: str
 
 
-def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip]:
+def clips(
+    files: Iterable[tuple[str, Path]], budget_bytes: int, warn: Callable[[str], None] | None = None
+) -> Iterator[Clip]:
     """Yield the audio of turns until the size limit is reached.
 
     If all FLAC files fit, they are embedded unchanged. Otherwise, all are converted to Ogg Vorbis, at about a
@@ -57,9 +59,7 @@ def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
     Args:
         files: Key and audio file of each turn, by priority. Missing files are skipped.
         budget_bytes: Maximum total size of the audio in base64.
-
-    Raises:
-        StoreError: A file is damaged.
+        warn: Called with a message for each damaged file, which is skipped.
     """
     if not budget_bytes:
         return
@@ -72,7 +72,7 @@ def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
         if size > budget_bytes:
             break
     lossless = size <= budget_bytes
-    read = partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis
+    read = partial(_data, read=partial(read_regular, most_bytes=budget_bytes) if lossless else _vorbis)
     left, room = chain(first, existing), budget_bytes
     at_a_time = min(core_count(), _AT_A_TIME)  # few, because clips beyond the limit are encoded for nothing
     misses = 0
@@ -80,6 +80,10 @@ def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
         while misses < _MOST_MISSES and (some := list(islice(left, at_a_time))):
             contents = pool.map(read, [file for _, file in some])
             for (key, _), data in zip(some, contents, strict=True):
+                if isinstance(data, Exception):
+                    if warn is not None:
+                        warn(f"audio missing from the page: {data}")
+                    continue
                 text = base64.b64encode(data).decode()
                 if len(text) > room:
                     misses += 1
@@ -90,6 +94,14 @@ def clips(files: Iterable[tuple[str, Path]], budget_bytes: int) -> Iterator[Clip
 
 def _base64_size(size: int) -> int:
     return 4 * -(-size // 3)
+
+
+def _data(file: Path, read: Callable[[Path], bytes]) -> bytes | Exception:
+    """Return the content of an audio file, or why it cannot be read."""
+    try:
+        return read(file)
+    except (StoreError, OSError) as error:
+        return error
 
 
 def _vorbis(file: Path) -> bytes:

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 def test_recorded_conditions_are_reported() -> None:
     assert conditions_of(MANIFEST).in_words == IN_WORDS
     phone = MANIFEST | {"endpoint": {"turn_mode": "full_duplex", "line": "8 kHz µ-law"}}
-    assert conditions_of(phone).in_words == ("full_duplex", "8 kHz µ-law", *IN_WORDS[1:])
+    assert conditions_of(phone).in_words == ("turn mode full_duplex", "8 kHz µ-law", *IN_WORDS[1:])
     turns = MANIFEST["config"]["turns"]  # type: ignore[index]
     injected = MANIFEST | {"config": {"turns": {**turns, "history": "inject-text"}}}
     assert "history inject-text" in conditions_of(injected).in_words

@@ -14,7 +14,6 @@ import soundfile
 from click.testing import CliRunner
 
 from live_eval.cli import cli
-from live_eval.errors import StoreError
 from live_eval.recording import RunReader
 from live_eval.report import write_report
 from live_eval.report.embedded_audio import clips
@@ -65,14 +64,17 @@ def test_a_page_of_the_studio_streams_its_audio(run_folder: Path) -> None:
     assert text.count('"streamed":true') == 24
 
 
-def test_a_missing_file_is_skipped(tmp_path: Path) -> None:
+def test_missing_and_damaged_files_are_skipped(tmp_path: Path) -> None:
     there = tmp_path / "a.flac"
     soundfile.write(there, np.zeros((100, 2), np.int16), 8000, format="FLAC")
     assert [clip.key for clip in clips([("x", tmp_path / "gone.flac"), ("y", there)], 10**6)] == ["y"]
     assert list(clips([("y", there)], 0)) == []
-    (tmp_path / "broken.flac").write_bytes(b"no sound" * 100)
-    with pytest.raises(StoreError, match=r"cannot read the audio .*broken\.flac"):
-        list(clips([("x", tmp_path / "broken.flac")], 500))
+    (tmp_path / "broken.flac").write_bytes(b"no sound" * 3000)
+    warnings: list[str] = []
+    damaged = [(key, tmp_path / "broken.flac") for key in "xz"]
+    assert [clip.key for clip in clips([*damaged, ("y", there)], 20_000, warnings.append)] == ["y"]
+    assert len(warnings) == 2
+    assert "cannot read the audio" in warnings[0]
 
 
 def test_a_long_turn_that_does_not_fit_is_skipped(tmp_path: Path) -> None:
@@ -96,7 +98,7 @@ def test_only_files_of_the_run_get_into_the_page(run_folder: Path, tmp_path: Pat
     (tmp_path / "diary").write_text("dear diary")
     page = page_of(run)
     assert len(sounds_of(page)) == 22
-    assert "the audio of 2 turns is missing" in " ".join(page.text.split())
+    assert "The audio of 2 turns is missing" in " ".join(page.text.split())
     written = write_report([run])
     assert written is not None
     assert base64.b64encode(secret.read_bytes()).decode() not in written
