@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from live_eval.judging import JudgeKind, JudgeSpec, LeaderboardTable, OutputSpec, score_name
 from live_eval.registry import installed_judges
+from live_eval.text.wording import sentence
 from live_eval.types import Task
 
 __all__ = [
@@ -133,4 +134,4 @@ def score_definition(output: OutputSpec, judge: JudgeSpec, version: str = "") ->
         f"Judge {judge.name}, version {version or judge.version}: {judge.title}",
         f"Source: {judge.source}" if judge.source else "",
     ]
-    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)
+    return " ".join(map(sentence, filter(None, sentences)))

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from live_eval.run.run_file import RunConfig, is_duration
 from live_eval.text.durations import duration_in_words
+from live_eval.text.wording import sentence
 from live_eval.types import Modality, TurnMode
 
 _NAMES = {
@@ -57,7 +58,7 @@ def _row(key: str, field: FieldInfo) -> dict[str, Any]:
     default = field.get_default(call_default_factory=True)
     has_default = default not in (None, "", (), {}) and key not in _WITHOUT_DEFAULT
     shown = f" Default: {_shown(default, field)}." if has_default else ""
-    help_text = f"{description[:1].upper()}{description[1:]}.{shown}  [{key}]"
+    help_text = f"{sentence(description)}{shown}  [{key}]"
     return {"flag": flag, **_form(key, field), "help": help_text}
 
 

@@ -10,6 +10,7 @@ from live_eval.analysis.statistics.intervals import LEVEL, MIN_BEYOND, MIN_CLUST
 from live_eval.analysis.summary.latencies import LATENCIES
 from live_eval.analysis.summary.vocal_sounds import DEFINITIONS_OF_A_TURN, TITLES_OF_A_TURN
 from live_eval.recording import part_of
+from live_eval.text.wording import sentence
 from live_eval.timing import LAG_BOUND_NS
 
 __all__ = [
@@ -201,7 +202,7 @@ def studio_terms() -> dict[str, str]:
 
 
 def _sentences(definitions: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {name: f"{text[0].upper()}{text[1:]}." for name, text in definitions}
+    return {name: sentence(text) for name, text in definitions}
 
 
 def term_id(name: str) -> str:

@@ -19,7 +19,7 @@ from live_eval.errors import UsageError
 from live_eval.files import atomic_text
 from live_eval.report.cells import DIRECTIONS
 from live_eval.report.glossary import term_id
-from live_eval.text.wording import printable
+from live_eval.text.wording import printable, sentence
 from live_eval.web import KIT, bundle
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def page_template(name: str, **filters: Callable[..., str]) -> Template:
         bytecode_cache=CompiledTemplates(_TEMPLATES),
     )
     environment.globals.update(version=__version__, colours=COLOURS)
-    environment.filters.update({"arrow": direction, "term_id": term_id, "in_utc": in_utc, **filters})
+    own = {"arrow": direction, "term_id": term_id, "in_utc": in_utc, "sentence": sentence}
+    environment.filters.update(own | filters)
     return environment.get_template(name)
 
 

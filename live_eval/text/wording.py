@@ -19,6 +19,7 @@ __all__ = [
     "plain_typography",
     "primary_language",
     "printable",
+    "sentence",
     "significant",
     "stamped_by",
 ]
@@ -78,6 +79,11 @@ def limited(items: Sequence[str], separator: str, most: int = 5) -> str:
     """
     more = [f"… and {len(items) - most} more"] if len(items) > most else []
     return separator.join([*items[:most], *more])
+
+
+def sentence(text: str) -> str:
+    """Return a text as a sentence: with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def significant(value: float, digits: int = 6) -> str:

@@ -28,6 +28,7 @@ from live_eval.report.leaderboard.entries import (
     read_entries,
     sources_of,
 )
+from live_eval.text.wording import sentence
 from live_eval.types import ScoringRule
 
 __all__ = ["build_benchmark_board"]
@@ -135,9 +136,7 @@ def _column(name: str, published: PublishedTable, spec: BenchmarkSpec) -> TableC
     part = spec.parts.get(name)
     rated = part is not None and part.rule in _RATED and not published.percent
     about = "the mean over the columns; ratings × 20" if part is None else part.about
-    return TableColumn(
-        title=name, heading=name, unit="" if rated else "%", definition=f"{about[:1].upper()}{about[1:]}."
-    )
+    return TableColumn(title=name, heading=name, unit="" if rated else "%", definition=sentence(about))
 
 
 def _cells(
