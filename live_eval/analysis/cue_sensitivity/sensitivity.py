@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 _OTHER_TASK = "not a conversation"
+_DIALOGUE = "a turn of a dialogue"
 _CUT_OFF = (
     "the endpoint began to respond before the recording had ended, so the reply may answer only its last part"
 )
@@ -97,8 +98,14 @@ class CueSensitivity:
         return self.overall.as_json() | {
             "components": list(self.components),
             "in_words": self.overall.in_words,
-            "notes": [*self.notes, *self.exclusions({_OTHER_TASK})],
+            "notes": self.remarks,
         }
+
+    @property
+    def remarks(self) -> list[str]:
+        """The notes on a conclusion, if there is one, and the excluded conversations."""
+        notes = self.notes if self.overall.p is not None else ()
+        return [*notes, *self.exclusions({_OTHER_TASK})]
 
     def exclusions(self, unmentioned: Collection[str] = ()) -> list[str]:
         """Return the number of excluded turns, in words, by reason."""
@@ -136,12 +143,13 @@ def sensitivity_of(
     *,
     run: str,
     embedder: Embedder | None = None,
-    no_embedder: str = "no model",
+    no_embedder: str = "",
     seed: int = 0,
     overall_only: bool = False,
 ) -> CueSensitivity:
     """Measure the cue sensitivity of collected replies; see `cue_sensitivity`.
 
+    Without `no_embedder`, no note states that replies are compared word by word.
     With `overall_only`, the effects by measure and by attribute are omitted, to save time and memory.
     """
     captured, left_out = collected.replies, dict(collected.left_out)
@@ -195,6 +203,11 @@ class CollectedReplies:
     replies: tuple[Reply, ...]
     left_out: Mapping[str, int]
 
+    @property
+    def concern_conversations(self) -> bool:
+        """Whether any turn, captured or not, is a conversation outside dialogues."""
+        return bool(self.replies or self.left_out.keys() - {_OTHER_TASK, _DIALOGUE})
+
 
 def reply_in(turn: TurnRecord) -> Reply | str:
     """Return the reply in a turn, or the reason why it is excluded."""
@@ -202,7 +215,7 @@ def reply_in(turn: TurnRecord) -> Reply | str:
     if case.task is not Task.CONVERSATION:
         return _OTHER_TASK
     if case.dialogue_id is not None:  # the reply depends on earlier turns
-        return "a turn of a dialogue"
+        return _DIALOGUE
     if not turn.captured:
         return "the turn failed"
     if turn.timing.premature:
@@ -305,7 +318,7 @@ def _notes(
     notes = []
     if components == (JudgeRole.PROSODY.value,):
         notes.append("no reply has a text, so only the delivery is compared")
-    elif embedder is None:
+    elif embedder is None and no_embedder:
         notes.append(
             f"replies are compared word by word ({no_embedder}): a sentence model (judge "
             f"{_first(JudgeRole.SENTENCE_EMBEDDING)}) would distinguish paraphrases from other replies"

@@ -191,12 +191,9 @@ class RunSummary:
     @cached_property
     def cue_sensitivity(self) -> CueSensitivity | None:
         """Whether replies change with the voice, compared by words; None without single conversations."""
-        if not self.collected.replies:
+        if not self.collected.concern_conversations:
             return None
-        no_embedder = "a summary does not load models"
-        return sensitivity_of(
-            self.collected, self.table, run=self.facts.name, no_embedder=no_embedder, overall_only=True
-        )
+        return sensitivity_of(self.collected, self.table, run=self.facts.name, overall_only=True)
 
     @cached_property
     def tasks(self) -> tuple[TaskSummary, ...]:

@@ -16,6 +16,7 @@ from live_eval.analysis.cue_sensitivity.effects import ScriptEffect, scripts_of
 from live_eval.analysis.cue_sensitivity.measures import Measure, Reply
 from live_eval.analysis.cue_sensitivity.sensitivity import collect_replies, cue_sensitivity, reply_in
 from live_eval.analysis.statistics.intervals import Estimate
+from live_eval.analysis.summary.run_summary import summarise
 from live_eval.cli import cli
 from live_eval.cli.cue_sensitivity import measured_sensitivity
 from live_eval.data import cue_of
@@ -309,3 +310,16 @@ def test_each_measure_is_computed_once_however_many_attributes_there_are(
         found = cue_sensitivity(run)
     assert len(found.attributes) == 2
     assert computed == {"overall": 1, "words": 1, "prosody": 1}
+
+
+def test_failed_conversations_have_a_reason_for_no_conclusion(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, {}) as run:
+        failed = TurnPlan(first_byte_ms=None, failure=Failure(FailureKind.NO_RESPONSE, "no response"))
+        case = Case(case_id="a/target", script_id="a", variant=Variant.TARGET, audio_path=Path("a.wav"))
+        run.commit(spoken_turn(case, failed))
+    with RunReader.open(tmp_path) as reader:
+        found = summarise(reader).cue_sensitivity
+    assert found is not None
+    assert found.overall.in_words.startswith("No conclusion")
+    assert found.remarks == ["1 turn excluded: the turn failed"]
+    assert not collect_replies(["not a conversation"]).concern_conversations
