@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live_eval.recording import part_of, text_of
+from live_eval.text.wording import counted
 from live_eval.types import History
 
 __all__ = ["RunConditions", "conditions_of"]
@@ -35,13 +36,12 @@ class RunConditions:
     @property
     def in_words(self) -> tuple[str, ...]:
         """The recorded conditions as short texts."""
-        sessions = f"{self.concurrency} concurrent" if self.concurrency is not None else None
+        mode = f"turn mode {self.turn_mode}" if self.turn_mode else None
+        sessions = counted(self.concurrency, "concurrent session") if self.concurrency is not None else None
         prompt = "no prompt" if self.prompt == "no" else f"prompt {self.prompt}" if self.prompt else None
         impaired = f"impaired: {self.impairment}" if self.impairment else None
         history = f"history {self.history}" if self.history else None
-        return tuple(
-            text for text in (self.turn_mode, self.line, history, prompt, sessions, impaired) if text
-        )
+        return tuple(text for text in (mode, self.line, history, prompt, sessions, impaired) if text)
 
 
 def conditions_of(manifest: Mapping[str, Any]) -> RunConditions:

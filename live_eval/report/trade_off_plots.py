@@ -52,7 +52,7 @@ def trade_off_plot(found: TradeOff, runs: Sequence[RunView], link: Callable[[int
         )
         for turn in best_turns
     ]
-    best = ", ".join(runs[run.run].label for run in best_runs)
+    best = ", ".join(runs[run.run].label for run in best_runs if len(found.runs) > 1)
     score = " ".join(filter(None, (found.heading, found.unit, "↑" if found.higher_is_better else "↓")))
     thinned = [f"{len(drawn)} of {len(found.turns)} turns are drawn"] if len(drawn) < len(found.turns) else []
     return Plot(

@@ -9,6 +9,11 @@ export function number(value, digits = 0) {
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
 
+/** Format an interval as "low to high", as in reports and in the terminal; null without one. */
+export function bounds(interval, digits = 0) {
+  return interval && interval.map((end) => number(end, digits)).join(" to ");
+}
+
 export function milliseconds(value, digits = 0) {
   return value === null || value === undefined ? NONE : `${number(value, digits)} ms`;
 }

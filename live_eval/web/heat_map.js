@@ -1,6 +1,6 @@
 // Draw scores by cue as a heat map.
 import { figure, make, table } from "./elements.js";
-import { number } from "./format.js";
+import { counted, number } from "./format.js";
 import { about, headingOf } from "./scores.js";
 
 /**
@@ -15,7 +15,7 @@ import { about, headingOf } from "./scores.js";
  * @param {function({task: string, cue: string}): string} options.turns Function that returns the link to a row's turns;
  *     rows whose cues share their last part have none, because lists of turns cannot tell them apart.
  */
-export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", turns }) {
+export function heatMap({ task, in_words: inWords, fewest_scripts: fewest, scores, rows }, { of = "", turns }) {
   const latency = {
     name: "voice_to_voice",
     heading: "voice to voice, p50",
@@ -37,19 +37,20 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
   const leaves = rows.map(({ cue }) => cue.split(" / ").at(-1));
   const linked = (cue, row) =>
     leaves.filter((leaf) => leaf === leaves[row]).length === 1 ? make("a", { href: turns({ task, cue: leaves[row] }) }, cue) : cue;
-  const drawn = rows.map(({ cue, turns: count }, row) =>
-    make(
+  const drawn = rows.map(({ cue, turns: count }, row) => {
+    const scripts = Math.max(...cells[row].map((each) => each.scripts));
+    return make(
       "tr",
       {},
       make(
         "th",
         { scope: "row" },
         linked(cue, row),
-        make("small", { class: "of" }, `${count} turns`),
+        make("small", { class: "of" }, `${counted(count, "turn")}, ${counted(scripts, "script")}`),
       ),
-      columns.map((column, place) => cell(cells[row][place], shares[place][row], column === latency ? 0 : 2)),
-    ),
-  );
+      columns.map((column, place) => cell(cells[row][place], shares[place][row], column === latency ? 0 : 2, scripts)),
+    );
+  });
   return [
     inWords && make("p", {}, make("b", {}, inWords)),
     table(`${task[0].toUpperCase()}${task.slice(1)}: scores by cue${of && `, ${of}`}`, heads, drawn, { class: "heat" }),
@@ -58,7 +59,7 @@ export function heatMap({ task, in_words: inWords, scores, rows }, { of = "", tu
       { class: "note" },
       "A stronger blue is better: from the worst to the best cue of each column. ",
       make("span", { class: "thin key" }),
-      " Hatched (on paper, dashed): too few scripts to compare. n is the number of turns with a value; ",
+      ` Hatched (on paper, dashed): fewer than ${fewest} scripts, too few to compare. n is the number of turns with a value; `,
       "values are medians (latency) and means (scores) over turns.",
     ),
   ];
@@ -80,8 +81,9 @@ function isCompared({ value, thin, from }) {
   return value !== null && !thin && !from;
 }
 
-function cell({ value, n, scripts, thin, from }, share, digits) {
-  const count = value !== null && `${from ? `${from}, ` : ""}n ${n}${thin ? `, ${scripts} script${scripts === 1 ? "" : "s"}` : ""}`;
+/** Make a cell; the number of its scripts is shown if it differs from that of the row. */
+function cell({ value, n, scripts, thin, from }, share, digits, ofRow) {
+  const count = value !== null && [from, `n ${n}`, scripts !== ofRow && counted(scripts, "script")].filter(Boolean).join(", ");
   const made = figure(number(value, digits), count && make("small", { class: "of" }, count));
   if (value !== null && thin) made.classList.add("thin");
   if (share !== null) made.style.setProperty("--share", share.toFixed(3));

@@ -94,7 +94,9 @@ def test_a_heat_map_shades_what_can_be_compared_and_defines_its_scores(kit: Page
     # Latency: lower is better. The third cue has too few scripts, and the fourth is from the last sound.
     shares = ["1.000", "0.000", "0.000", "1.000", None, None, None, "0.500", "0.500", "0.500"]
     assert shades == [f"--share: {share};" if share else "" for share in shares]
-    assert kit.locator("tbody td.thin").all_inner_texts() == ["400\nn 9, 3 scripts", "5.00\nn 9, 3 scripts"]
+    assert kit.locator("tbody td.thin").all_inner_texts() == ["400\nn 9", "5.00\nn 9"]
+    assert kit.locator("tbody th").nth(2).inner_text() == "whisper\n9 turns, 3 scripts"
+    assert "fewer than 8 scripts" in kit.locator(".note").inner_text()
 
     definition = kit.get_by_text("Whether the reply fits the cue.")
     assert not definition.is_visible()

@@ -140,6 +140,6 @@ export async function heat() {
   });
   const rows = [row("sigh", 500, 3), row("shout", 600, 4), row("whisper", 400, 5, true)];
   rows.push({ ...row("a / gasp", 100, 3.5), from_last_sound: true }, row("b / gasp", 550, 3.5));
-  const map = { task: "conversation", scores: [score], rows };
+  const map = { task: "conversation", fewest_scripts: 8, scores: [score], rows };
   document.body.append(...heatMap(map, { turns: (row) => `#${new URLSearchParams(row)}` }));
 }

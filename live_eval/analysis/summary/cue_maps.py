@@ -66,6 +66,7 @@ class CueMap:
         return {
             "task": self.task.value,
             "in_words": self.in_words,
+            "fewest_scripts": MIN_CLUSTERS,
             "scores": [column.as_json() for column in self.columns],
             "rows": [
                 {

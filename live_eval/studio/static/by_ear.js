@@ -2,7 +2,7 @@
 import { path, read, withQuery } from "./api.js";
 import { example, turnLink } from "./turn_table.js";
 import { announce, badge, button, choice, figure, fill, make, problem, row, search, table } from "./web/elements.js";
-import { NONE, counted, milliseconds, number, score, words } from "./web/format.js";
+import { NONE, bounds, counted, milliseconds, number, score, words } from "./web/format.js";
 import { answerAnywhere } from "./web/keys.js";
 import { Listing, filters } from "./web/listing.js";
 import { headingOf } from "./web/scores.js";
@@ -150,7 +150,7 @@ export class ByEar {
     const heads = [
       cue ? "metric" : "cue",
       ...this.runs.map(({ name }) => ({ label: name, figure: true })),
-      { label: margin ? "difference [95 % interval]" : "difference", figure: true },
+      { label: margin ? "difference (95 % interval)" : "difference", figure: true },
       { label: "n", figure: true },
     ];
     const headed = (metric) => this.metrics.find(({ name }) => name === metric);
@@ -160,7 +160,7 @@ export class ByEar {
       const shown = (value) => this.show(value, score);
       const other = metric !== this.metric.name && make("small", {}, " ", headingOf(score));
       const name = cue ? headingOf(score) : [this.choosing(of), other];
-      const range = interval && make("small", {}, ` [${interval.map((end) => number(end, score.unit === "ms" ? 0 : 2)).join(", ")}]`);
+      const range = interval && make("small", {}, ` (${bounds(interval, score.unit === "ms" ? 0 : 2)})`);
       return row(name, ...values.map((value) => figure(shown(value))), figure(shown(difference), range), figure(n));
     });
     const of = cue ? `Means of ${cue}` : `Mean ${this.title} by cue`;

@@ -4,7 +4,7 @@ import { ByEar } from "./by_ear.js";
 import { glossary } from "./glossary.js";
 import { licenceNotes } from "./licences.js";
 import { button, figure, fill, make, problem, row, table } from "./web/elements.js";
-import { number } from "./web/format.js";
+import { bounds, number } from "./web/format.js";
 import { about, headingOf } from "./web/scores.js";
 
 export async function show(place, { parts: ids, query, signal }) {
@@ -97,9 +97,7 @@ function settingsTable(first, other, differs, term) {
 function metricTable({ metrics }, [first, other], estimator, titleOf) {
   const rows = Object.entries(metrics).map(([name, metric]) => {
     const digits = metric.unit === "ms" ? 0 : 3;
-    const range = metric.interval
-      ? ` [${number(metric.interval[0], digits)}, ${number(metric.interval[1], digits)}]`
-      : "";
+    const range = metric.interval && make("small", {}, ` (${bounds(metric.interval, digits)})`);
     const sort = (run) =>
       `#/runs/${run}${metric.kind === "turns" ? "?status=failed" : `?sort=${encodeURIComponent(name)}&descending=1`}`;
     const value = (run, shown) =>
@@ -114,7 +112,7 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
       titleOf(name, metric.title),
       figure(value(first.id, metric.first)),
       figure(value(other.id, metric.other)),
-      figure(number(metric.difference, digits), range && make("small", {}, range)),
+      figure(number(metric.difference, digits), range),
       metric.unit,
       figure(metric.n),
       figure(probability(metric.p_holm), metric.p !== null && make("small", {}, ` (${probability(metric.p)})`)),
@@ -127,7 +125,7 @@ function metricTable({ metrics }, [first, other], estimator, titleOf) {
       label: [name, make("small", { class: "of" }, estimator)],
       figure: true,
     })),
-    { label: "difference [95 % interval]", figure: true },
+    { label: "difference (95 % interval)", figure: true },
     "unit",
     { label: "n", figure: true },
     { label: ["p", make("small", { class: "of" }, "corrected (uncorrected)")], figure: true },

@@ -1,7 +1,7 @@
 // Show the results of a listening test, and export files for other commands.
 import { path, read, withQuery } from "./api.js";
 import { figure, fill, make, row, table } from "./web/elements.js";
-import { NONE, counted, number } from "./web/format.js";
+import { NONE, bounds, counted, number } from "./web/format.js";
 import { KINDS } from "./listen.js";
 
 export async function show(place, { test, signal }) {
@@ -37,10 +37,7 @@ export async function show(place, { test, signal }) {
 function estimate(found, digits = 2) {
   if (!found || found.value === null)
     return figure(NONE, make("small", { class: "of" }, found?.reason ?? ""));
-  const interval = found.interval
-    ? `${number(found.interval[0], digits)} to ${number(found.interval[1], digits)}`
-    : found.reason;
-  return figure(number(found.value, digits), make("small", { class: "of" }, interval));
+  return figure(number(found.value, digits), make("small", { class: "of" }, bounds(found.interval, digits) ?? found.reason));
 }
 
 const heads = (first, ...figures) => [first, ...figures.map((label) => ({ label, figure: true }))];

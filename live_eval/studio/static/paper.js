@@ -6,7 +6,7 @@ import { about, headingOf } from "./web/scores.js";
 
 const FRONT =
   "The large dot is the run (median voice to voice, mean score, 95 % intervals), a small dot a turn. The dashed line " +
-  "is the front of the turns; its dots open their turns.";
+  "is the Pareto front: no other turn is at least as fast and as good, and better in one. Its dots open their turns.";
 
 /** Show the tables and plots of a run, if it has scores. */
 export async function showPaper(place, id, term, signal) {

@@ -3,7 +3,7 @@ import { StudioError, path, post, read } from "./api.js";
 import { NARROW, announce, button, figure, fill, make, problem, row, table } from "./web/elements.js";
 import { about, headingOf } from "./web/scores.js";
 import { heatMap } from "./web/heat_map.js";
-import { NONE, counted, number, when, words } from "./web/format.js";
+import { NONE, bounds, counted, number, when, words } from "./web/format.js";
 import { glossary } from "./glossary.js";
 import { licenceNotes } from "./licences.js";
 import { showPaper } from "./paper.js";
@@ -185,7 +185,7 @@ function showFigures(
     ...["p50", "p95"].map((share) => {
       const { n, n_missing: missing, uncertain, [share]: value, ...other } = latencies.voice_to_voice;
       const more = [
-        n > 0 && (between(other[`${share}_interval`], 0) || unbounded(other[`${share}_reason`], value)),
+        n > 0 && (bounds(other[`${share}_interval`], 0) || unbounded(other[`${share}_reason`], value)),
         `n\u00a0${n}`,
         uncertain.n > 0 && `${uncertain.n} uncertain`,
         missing > 0 && `${missing} missing`,
@@ -203,14 +203,14 @@ function showFigures(
         tile(
           [`${titles[name]}, p50`, KEPT, term(titles[name])],
           inUnit(p50, 0),
-          [between(interval, 0) || unbounded(reason, p50), `n\u00a0${n}`].filter(Boolean).join(", "),
+          [bounds(interval, 0) || unbounded(reason, p50), `n\u00a0${n}`].filter(Boolean).join(", "),
         ),
       ),
     ...main.map(({ task, score, mean, missing }) =>
       tile(
         [Object.keys(tasks).length > 1 && `${task}: `, headingOf(score), KEPT, about(score)],
         number(mean.value, 2),
-        [between(mean.interval, 2), `n\u00a0${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
+        [bounds(mean.interval, 2), `n\u00a0${mean.n}`, missing.length && `not judged: ${missing.join(", ")}`]
           .filter(Boolean)
           .join(", "),
         `${sorted(id)}?sort=${encodeURIComponent(score.name)}`,
@@ -226,7 +226,6 @@ function showFigures(
   const entries = Object.entries(scores);
   const rows = entries.map(
     ([name, { mean, n, n_unscored: unscored, n_failed: broken, interval, version }]) => {
-      const margin = interval ? ` [${number(interval[0], 2)}, ${number(interval[1], 2)}]` : "";
       const column = scores[name].column;
       return row(
         [
@@ -234,7 +233,7 @@ function showFigures(
           about(column),
           make("small", { class: "of" }, name),
         ],
-        figure(number(mean, 2), margin && make("small", {}, margin)),
+        figure(number(mean, 2), interval && make("small", {}, ` (${bounds(interval, 2)})`)),
         figure(n),
         figure(unscored),
         figure(broken),
@@ -244,8 +243,8 @@ function showFigures(
   );
   const heads = [
     "score",
-    ...["mean [95 % interval]", "n", "unscored", "failed"].map((label) => ({ label, figure: true })),
-    "version",
+    ...["mean (95 % interval)", "n", "unscored", "failed"].map((label) => ({ label, figure: true })),
+    "judge version",
   ];
   const comparing = make("p", { class: "note", role: "status" }, "Comparing the cues …");
   const cues = place.querySelector(".cues") ?? make("div", { class: "cues" }, comparing); // kept for a run in progress
@@ -273,16 +272,12 @@ function showFigures(
 
 /** Show whether the replies change with the user's voice. */
 function answer({ in_words: inWords, p, components, scripts, notes }, term) {
-  const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows `;
+  const how = `Compared by ${components.join(" and ")}, over ${scripts} scripts. live-eval cue-sensitivity shows every measure, including one by meaning.`;
   const remarks = notes.map((note) => ` ${note[0].toUpperCase()}${note.slice(1)}.`);
   return [
     make("p", { class: "answer" }, make("b", {}, "Does the reply depend on the user's voice?"), ` ${inWords}`, KEPT, term("cue sensitivity")),
-    p !== null && make("p", { class: "note" }, `${how}every measure, including one by meaning.`, remarks),
+    (p !== null || remarks.length > 0) && make("p", { class: "note" }, p !== null && how, remarks),
   ];
-}
-
-function between(interval, digits) {
-  return interval && `${number(interval[0], digits)} to ${number(interval[1], digits)}`;
 }
 
 /** Format milliseconds for a tile, with a small unit. */

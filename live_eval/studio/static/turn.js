@@ -170,7 +170,7 @@ function measured(turn, term, hear, figures) {
 function judged(turn, hear, figures) {
   const play = ({ name, value, side }, text) =>
     playable(name, text, value === null ? null : behindScore(turn, side), hear, figures);
-  const rows = turn.scores.map((one) => ({ ...one, by: `${one.judge} ${one.version}` }));
+  const rows = turn.scores.map((one) => ({ ...one, by: `${one.judge}, version ${one.version}` }));
   return scores(rows, hear && play);
 }
 
@@ -183,7 +183,7 @@ function judgements({ judgements: all }) {
       return make(
         "details",
         { class: "judgement", open: reasons.length > 0 },
-        make("summary", {}, `${judge} ${version} `, status !== "scored" && badge(status, "failed")),
+        make("summary", {}, `${judge}, version ${version} `, status !== "scored" && badge(status, "failed")),
         reason && make("p", { class: "reason" }, reason),
         texts(said.map(([name, value]) => [words(name), inWords(value)])),
       );

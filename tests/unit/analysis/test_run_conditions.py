@@ -21,7 +21,12 @@ MANIFEST = {
     "impairment": {"spec": "babble:snr=5"},
     "config": {"turns": {"concurrency": 4}},
 }
-IN_WORDS = ("server_vad", "prompt enhance", "4 concurrent", "impaired: babble:snr=5")
+IN_WORDS = (
+    "turn mode server_vad",
+    "prompt enhance",
+    "4 concurrent sessions",
+    "impaired: babble:snr=5",
+)
 
 
 @pytest.fixture
