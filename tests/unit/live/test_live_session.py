@@ -142,8 +142,12 @@ async def test_a_barge_in_stops_the_reply_if_turns_are_manual(manual: bool) -> N
         script.speaker.hear(reply(1_000))
         script.speak()
         assert live.loudspeaker.drops == manual
+        script.end_turn(ANSWERED, tuple)
 
     await live.run(then)
+    [(turn, _)] = live.recorded
+    assert turn.overlap is not None
+    assert turn.overlap.heard.any()
     assert SpeechDetected(speaking=True, barge_in=True) in live.updates
 
 

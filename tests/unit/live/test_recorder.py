@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from live_eval.errors import FailureKind, StoreError
-from live_eval.live.captures import LiveCapture
+from live_eval.live.captures import LiveCapture, Overlap
+from live_eval.live.echo_detection import RATE_HZ
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.recorder import LiveRecorder
 from live_eval.live.updates import LatencyMeasured, QuickScores, RecordStored, State, StateChanged, Update
@@ -156,6 +158,21 @@ async def test_an_unchanged_turn_is_neither_reported_nor_stored_again(
     assert len(recorded.of(RecordStored)) == 2
     [stored] = await asyncio.to_thread(stored_turns, tmp_path / "run")
     assert (stored.failure, stored.case.dialogue_id) == (failure, "session-1")
+
+
+async def test_the_latency_of_an_echo_is_uncertain(recorded: Recorded) -> None:
+    reply = np.random.default_rng(1).normal(0, 3_000, 2 * RATE_HZ).astype(np.float32)
+    echo = (reply[RATE_HZ - 800 : -800] / 8).astype(np.int16)
+    overlap = Overlap((0, 1_000 * MS), reply)
+
+    async def work(recorder: LiveRecorder) -> None:
+        recorder.record(replace(turn(), user=echo, rate_hz=RATE_HZ, overlap=overlap), no_messages, 0)
+        recorder.record(replace(turn(2), user=echo, rate_hz=RATE_HZ), no_messages, 0)
+        await recorder.finish()
+
+    await recorded.use(work)
+    shown = [update for update in recorded.updates if isinstance(update, LatencyMeasured)]
+    assert [update.record.timing.uncertain for update in shown] == [True, False]
 
 
 async def test_a_turn_that_cannot_be_stored_ends_the_conversation(
