@@ -42,7 +42,6 @@ from live_eval.live.sound_card import SoundCard, open_sound_card
 from live_eval.live.standings import Standing
 from live_eval.live.terminal import Screen, key_help
 from live_eval.live.updates import AudioSide
-from live_eval.redaction.secret_settings import host_of
 from live_eval.run.plan import Plan, make_live_plan, make_plan
 from live_eval.run.run_file import RunConfig
 from live_eval.scoring.judge_runner import judge_options
@@ -209,10 +208,7 @@ def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool
 
     `given_by` is the name of a person who has already consented, or None.
     """
-    recipient = plan.spec.title
-    if plan.config.endpoint.base_url is not None:
-        recipient += f" at {host_of(plan.config.endpoint.base_url)}"
-    question = consent_question(performed.folder, recipient)
+    question = consent_question(performed.folder, plan.recipient)
     click.echo(question, err=True)
     if given_by is None:
         if not sys.stdin.isatty():
@@ -226,7 +222,7 @@ def _consents(plan: Plan, performed: PerformedSet, given_by: str | None) -> bool
     if not given_by.strip():
         return False
     given_at = datetime.now(UTC).isoformat(timespec="seconds")
-    performed.begin(Consent(question, given_by.strip(), given_at))
+    performed.begin(Consent(question, given_by.strip(), given_at, plan.recipient))
     return True
 
 

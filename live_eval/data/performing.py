@@ -78,11 +78,13 @@ class Consent:
         text: The question that the person answered.
         given_by: Name or initials of the person.
         given_at: Time of the answer in UTC, in ISO format.
+        recipient: Endpoint that receives the takes.
     """
 
     text: str
     given_by: str
     given_at: str
+    recipient: str = ""
 
 
 def consent_question(folder: Path, recipient: str) -> str:

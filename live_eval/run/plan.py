@@ -24,6 +24,7 @@ from live_eval.impair import Impairment, parse
 from live_eval.recording.calibrations import nearest
 from live_eval.recording.record import TurnRecord, turn_id
 from live_eval.redaction import find_key, recipient_in_words
+from live_eval.redaction.secret_settings import host_of
 from live_eval.registry import ClientSpec, client
 from live_eval.registry import load as load_object
 from live_eval.run.histories import with_history
@@ -86,6 +87,12 @@ class Plan:
     def base_url(self) -> str | None:
         """The endpoint's base URL; None if an endpoint is launched for this run."""
         return self.config.endpoint.base_url or self.spec.base_url
+
+    @property
+    def recipient(self) -> str:
+        """The endpoint's title and, if its address was given, the host."""
+        url = self.config.endpoint.base_url
+        return self.spec.title if url is None else f"{self.spec.title} at {host_of(url)}"
 
     @property
     def processes(self) -> int:

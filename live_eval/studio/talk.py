@@ -178,10 +178,10 @@ def _prepare(
     for config, name in zip(configs, _names(configs), strict=True):
         run = runs[name] = library.new_run(_name(began, f"{name.replace(' ', '-')}-live"))
         if perform:
-            consent = _consent(perform, library, began)
             performed = PerformedSet(run.path.with_name(f"{run.path.name}-takes"))
             config = config.with_data(_chosen_data(perform, library))
             plan = plan_performance(config, performed, scripts=_scripts(perform), has_flags=False)
+            consent = _consent(perform, library, began, plan.recipient)
         else:
             plan = make_live_plan(config, has_flags=False)
         named.append(Party(name, plan, run.path, able, options))
@@ -223,11 +223,12 @@ def _scripts(perform: Mapping[str, Any]) -> int:
     return number
 
 
-def _consent(perform: Mapping[str, Any], library: Library, at: datetime) -> Consent:
+def _consent(perform: Mapping[str, Any], library: Library, at: datetime, recipient: str) -> Consent:
     given_by = perform.get("consent")
     if not isinstance(given_by, str) or not given_by.strip():
         raise UsageError("expected your consent: type your name or initials")
-    return Consent(_consent_question(library), given_by.strip(), at.isoformat(timespec="seconds"))
+    given_at = at.isoformat(timespec="seconds")
+    return Consent(_consent_question(library), given_by.strip(), given_at, recipient)
 
 
 def _with_address(tables: dict[str, dict[str, Any]], settings: TalkSettings) -> dict[str, dict[str, Any]]:

@@ -459,6 +459,7 @@ async def test_scripts_are_performed_and_stored_with_consent(tmp_path: Path) -> 
     takes = run.with_name(f"{run.name}-takes")
     consent = json.loads(await asyncio.to_thread((takes / "consent.json").read_text))
     assert (consent["given_by"], consent["text"]) == ("A. B.", choices["consent"])
+    assert " at 127.0.0.1" in consent["recipient"]
     found = await asyncio.to_thread(load, takes)
     assert len(found.cases) == 3
 

@@ -48,6 +48,8 @@ def test_consent_is_stored_with_the_takes_before_the_microphone_opens(tmp_path: 
     assert "the sound card was opened" in str(done.exception)
     consent = json.loads((takes / "consent.json").read_text())
     assert consent["given_by"] == "A. B."
+    assert consent["recipient"].endswith(" at 127.0.0.1:1")
+    assert consent["recipient"] in consent["text"]
     assert str(takes) in consent["text"]
     assert str(takes) in done.stderr
     again = CliRunner().invoke(cli, [*COMMAND, *arguments])
