@@ -16,7 +16,7 @@ from live_eval.run.plan import Job
 from live_eval.session.capture import TurnCapture
 from live_eval.timing import play
 
-__all__ = ["LiveCapture", "LiveCaptures", "Overlap", "TurnNumbers", "UserAudio"]
+__all__ = ["LiveCapture", "LiveCaptures", "OverheardReply", "TurnNumbers", "UserAudio"]
 
 _SECOND_NS = 1_000_000_000
 _TAIL_NS = 300_000_000  # audio recorded after the end of the utterance
@@ -62,7 +62,7 @@ class UserAudio:
         return round(ns * self.rate_hz / _SECOND_NS)
 
 
-class Overlap(NamedTuple):
+class OverheardReply(NamedTuple):
     """The replies as heard during the last part of an utterance.
 
     Args:
@@ -85,7 +85,7 @@ class LiveCapture:
         user: The microphone's audio from `capture.trace.t0_ns` to the end of the turn, int16 mono, shape
             (samples,), at `rate_hz`.
         job: Job of the streamed case; None for a person, whose utterance becomes a new case.
-        overlap: The replies as heard during the utterance, if any; see `Overlap`.
+        overlap: The replies as heard during the utterance, if any; see `OverheardReply`.
     """
 
     capture: TurnCapture
@@ -95,7 +95,7 @@ class LiveCapture:
     user: NDArray[np.int16]
     rate_hz: int
     job: Job | None = None
-    overlap: Overlap | None = None
+    overlap: OverheardReply | None = None
 
     @property
     def echoes(self) -> bool:
@@ -158,7 +158,7 @@ class LiveCaptures:
         self._numbers = numbers
         self._jobs = jobs
         self._indexes: dict[int, int] = {}  # keyed by the time of the turn's first sample
-        self._overlaps: dict[int, Overlap] = {}  # of the last utterances, by the same key
+        self._overlaps: dict[int, OverheardReply] = {}  # of the last utterances, by the same key
 
     def __len__(self) -> int:
         return len(self._indexes)
@@ -168,7 +168,7 @@ class LiveCaptures:
         begin_ns = max(t0_ns, voice_end_ns - WINDOW_NS)
         replies = heard.between(begin_ns - LONGEST_NS, voice_end_ns, RATE_HZ)
         if replies.any():
-            self._overlaps[t0_ns] = Overlap((begin_ns - t0_ns, voice_end_ns - t0_ns), replies)
+            self._overlaps[t0_ns] = OverheardReply((begin_ns - t0_ns, voice_end_ns - t0_ns), replies)
         while len(self._overlaps) > _OVERLAPS:
             del self._overlaps[next(iter(self._overlaps))]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from live_eval.errors import FailureKind, StoreError
-from live_eval.live.captures import LiveCapture, Overlap
+from live_eval.live.captures import LiveCapture, OverheardReply
 from live_eval.live.echo_detection import RATE_HZ
 from live_eval.live.quick_scores import QuickScorer
 from live_eval.live.recorder import LiveRecorder
@@ -163,7 +163,7 @@ async def test_an_unchanged_turn_is_neither_reported_nor_stored_again(
 async def test_the_latency_of_an_echo_is_uncertain(recorded: Recorded) -> None:
     reply = np.random.default_rng(1).normal(0, 3_000, 2 * RATE_HZ).astype(np.float32)
     echo = (reply[RATE_HZ - 800 : -800] / 8).astype(np.int16)
-    overlap = Overlap((0, 1_000 * MS), reply)
+    overlap = OverheardReply((0, 1_000 * MS), reply)
 
     async def work(recorder: LiveRecorder) -> None:
         recorder.record(replace(turn(), user=echo, rate_hz=RATE_HZ, overlap=overlap), no_messages, 0)
