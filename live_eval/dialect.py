@@ -492,6 +492,14 @@ class Dialect(Protocol):
         """Whether the endpoint streams audio without marking responses, which are then detected by energy."""
         ...
 
+    @property
+    def secrets(self) -> set[str]:
+        """Strings that `redact` hides: the key, and secrets issued by the endpoint (tokens, signed URLs).
+
+        The set is changed in place, so that another instance can redact a session's messages.
+        """
+        ...
+
     def dial(self) -> Dial:
         """Return the connection parameters."""
         ...
@@ -540,7 +548,7 @@ class Dialect(Protocol):
     def redact(self, message: Message) -> dict[str, Any]:
         """Return a sent or received message as a JSON object for the log, with audio replaced by its size.
 
-        The result must contain no secret and must depend only on the message and the settings, since another
-        instance of the dialect may be called. An unparsable message is stored under ``"raw"``.
+        The result must contain no secret and must depend only on the message, the settings and `secrets`,
+        since another instance of the dialect may be called. An unparsable message is stored under ``"raw"``.
         """
         ...

@@ -84,16 +84,19 @@ class SessionResult:
     Args:
         captures: Captured turns, with empty logs.
         messages: Each turn's sent and received messages; may contain secrets.
+        secrets: Secrets of the session, for example tokens that the endpoint has issued.
         recorded: All messages and events, if the order requested them.
     """
 
     captures: Sequence[TurnCapture]
     messages: Sequence[Sequence[RawMessage]] = field(repr=False)
+    secrets: frozenset[str] = field(repr=False)
     recorded: WireRecord = field(repr=False)
 
     def logs(self, order: SessionOrder) -> list[tuple[LoggedMessage, ...]]:
         """Return each turn's redacted messages with timestamps. Slow, so call outside the event loop."""
         dialect = load_object(order.dialect)(order.settings)
+        dialect.secrets.update(self.secrets)
         return [logged(messages, dialect) for messages in self.messages]
 
     def wire(self) -> tuple[Step, ...]:
@@ -187,6 +190,7 @@ class LocalRunner:
         return SessionResult(
             captures=captures,
             messages=[session.messages(turn) for turn in range(len(captures))],
+            secrets=session.secrets,
             recorded=session.wire,
         )
 

@@ -264,6 +264,11 @@ class Session:
         """Return the redacted messages of turn number `turn` with timestamps. Call off the event loop."""
         return logged(self.messages(turn), self._dialect)
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Secrets that the messages may contain; see `Dialect.secrets`."""
+        return frozenset(self._dialect.secrets)
+
     def messages(self, turn: int = 0) -> Sequence[RawMessage]:
         """Return a turn's unredacted messages for `logged`; they may contain secrets."""
         turns = self._timeline.turns[turn : turn + 1]

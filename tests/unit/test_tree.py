@@ -28,7 +28,7 @@ COVERED = {
         "reference/faults/ handshake reference/server/ authentication webrtc/ answering"
     ),
     "loopback/run/test_processes.py": "run/ session_process session_workers",
-    "loopback/run/test_runner.py": "run/ recordings session_attempt sessions",
+    "loopback/run/test_runner.py": "run/ recordings session_attempt",
     "loopback/scoring/llm/test_calls.py": "http/ dates scoring/llm/ metering",
     "loopback/scoring/test_judge_processes.py": "scoring/ judge_process",
     "loopback/studio/test_application.py": "studio/talking/ page_conversation talk_settings",

@@ -61,6 +61,7 @@ class Words:
     continuous_media = False
 
     def __init__(self, settings: EndpointSettings) -> None:
+        self.secrets: set[str] = set()
         self.dials = 0
 
     def dial(self) -> Dial:

@@ -49,6 +49,7 @@ class Words:
     continuous_media = False
 
     def __init__(self, *, farewell_ns: int | None = None) -> None:
+        self.secrets: set[str] = set()
         self._farewell_ns = farewell_ns
         self._connections = 0
 

@@ -71,6 +71,7 @@ class ToyDialect:
     def __init__(self, *, continuous: bool = False, poll_ns: int | None = None) -> None:
         self.needs_continuous_input = continuous
         self.continuous_media = False
+        self.secrets = {"hush"}
         self._poll_ns = poll_ns
 
     def dial(self) -> Dial:
