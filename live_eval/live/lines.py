@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from live_eval.analysis.leaderboard_columns import score_heading
 from live_eval.judging import JudgeRole, JudgeSpec, OutputSpec, score_name
 from live_eval.live.updates import (
     AudioSide,
@@ -254,7 +255,7 @@ def main_scores(scores: Mapping[str, float | str]) -> list[ShownScore]:
     for spec in judges:
         named += [(f"{spec.name}:{key}", title, "") for key, title in spec.classes.items()]
         outputs = _main_outputs(spec)
-        named += [(score_name(spec.name, output.name), output.title, output.unit) for output in outputs]
+        named += [(score_name(spec.name, each.name), score_heading(each), each.unit) for each in outputs]
     return [ShownScore(title, scores[name], unit) for name, title, unit in named if name in scores]
 
 

@@ -21,7 +21,7 @@ def test_the_latency_and_the_scores_of_all_turns_are_summed_up() -> None:
         "3 turns, 1 failed",
         "voice to voice, median (quartiles, turns): 580 ms (2)",
     ]
-    assert "overall quality (P.808): 4 MOS (mean of 2 turns)" in closing.lines
+    assert "DNSMOS: 4 MOS (mean of 2 turns)" in closing.lines
     assert any(line.endswith("happy 1×, sad 1×") for line in closing.lines)
     assert "echo" not in closing.lines[-1]
     closing.show(EchoDetected(120.0, 0.5))

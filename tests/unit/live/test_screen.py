@@ -77,7 +77,7 @@ LOST = Failure(FailureKind.CLOSED, "the endpoint closed the connection")
         (TranscriptPiece(AudioSide.REPLY, "He"), ""),
         (
             QuickScores("turn-0001", {"dnsmos.p808": 3.14159, "dnsmos.sig": 3.0}, {"c": "no text"}, number=1),
-            "scores of turn 1: overall quality (P.808): 3.14 MOS; c: no score (no text)",
+            "scores of turn 1: DNSMOS: 3.14 MOS; c: no score (no text)",
         ),
         (QuickScores("turn-0001", {}), ""),
         (Levels(-20, -90), ""),
@@ -118,7 +118,7 @@ SCORES = QuickScores(
     number=3,
 )
 SHOWN = [
-    "overall quality (P.808): 3.14 MOS",
+    "DNSMOS: 3.14 MOS",
     "word error rate of the spoken reply, Whisper-normalised: 0 %",
     "median pitch: 181 Hz",
     "share of pauses: 12.3 %",

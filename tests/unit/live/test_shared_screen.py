@@ -75,7 +75,7 @@ def test_the_endpoints_are_shown_side_by_side() -> None:
     assert "quick: Hello there." in shown
     assert "slow: disconnected: closed: gone" in shown
     assert "audio was lost" in shown
-    assert "quick: overall quality (P.808): 3.91 MOS · ves: no score (no key) (1.5 s, late)" in shown
+    assert "quick: DNSMOS: 3.91 MOS · ves: no score (no key) (1.5 s, late)" in shown
     assert "'hall' has stopped. Replies are not audible" in shown
     assert "v1–v2 vote" in shown
     assert "no vote: at least two replies are required" in shown

@@ -91,9 +91,7 @@ def test_every_update_becomes_a_json_message() -> None:
     assert [each["endpoint"] for each in messages[10:13]] == [1, 1, None]
     assert messages[13] == {"type": "vote", "number": 3, "winner": 1, "wins": [0, 2]}
     assert messages[15]["problems"] == ["too quiet"]
-    assert messages[7]["scores"] == [
-        {"title": "overall quality (P.808)", "value": "3.2 MOS", "number": 3.2, "unit": "MOS"}
-    ]
+    assert messages[7]["scores"] == [{"title": "DNSMOS", "value": "3.2 MOS", "number": 3.2, "unit": "MOS"}]
     assert (messages[7]["seconds"], messages[7]["late"]) == (0.25, True)
     assert "12 ms later" in messages[8]["text"]
     assert messages[9]["text"] == "The endpoint heard 2 short gaps: the microphone was late."
