@@ -288,7 +288,7 @@ def _run_facts(run: RunReader) -> dict[str, Any]:
         "state": "interrupted" if died else run.state,
         "finished": run.ended,
         "turns": len(run),
-        "planned": planned if isinstance(planned, int) else None,
+        "planned": planned if isinstance(planned, int) and planned else None,  # a conversation plans 0
         "failed": run.failed_turns,
     }
 
