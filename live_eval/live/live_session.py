@@ -9,6 +9,7 @@ import numpy as np
 
 from live_eval.clock import Clock
 from live_eval.dialect import InputTranscript, ReplyText, StreamText
+from live_eval.errors import FailureKind
 from live_eval.live.captures import LiveCaptures
 from live_eval.live.microphone import Microphone
 from live_eval.live.recorder import LiveRecorder
@@ -64,6 +65,7 @@ class LiveSession:
         self._collect = collect
         self._output = output or self.reply.heard
         self._began_ns = 0  # the first sample of the last utterance
+        self._speaking = False  # whether it continues
         self._overheard: Microphone | None = None
         self._speaker: _Observed | None = None  # set while the session runs
         self._ready = False
@@ -116,8 +118,9 @@ class LiveSession:
             if barge_in and self._manual:
                 self.reply.stop(self._clock.now_ns())
             self._tell(SpeechDetected(speaking=True, barge_in=barge_in))
-            self._began_ns = frame.began.t0_ns
+            self._began_ns, self._speaking = frame.began.t0_ns, True
         if frame.ended is not None:
+            self._speaking = False
             if self._overheard is None:
                 voice_end_ns = self._began_ns + frame.ended.boundaries.voice_end_ns
                 self.captures.overheard(self._began_ns, voice_end_ns, self._output)
@@ -139,11 +142,18 @@ class LiveSession:
 
     def _on_turn(self, capture: TurnCapture, log: Callable[[], Sequence[LoggedMessage]]) -> None:
         self.failure = capture.failure
-        if capture.trace.t0_ns is not None:  # the user has spoken
+        if capture.trace.t0_ns is not None and not self._left_amid(capture):
             self.first = self.first or capture
             now_ns = self._clock.now_ns()
             self._recorder.record(self.captures.capture_of(capture, now_ns), log, now_ns)
             self.captures.user.forget(capture.trace.t0_ns)
+
+    def _left_amid(self, capture: TurnCapture) -> bool:
+        """Return whether the user ended the session during the turn's utterance, without another failure."""
+        left = self._speaker is not None and self._speaker.has_left
+        amid = self._speaking and capture.trace.t0_ns == self._began_ns and not capture.wire
+        no_reply = capture.failure is None or capture.failure.kind is FailureKind.NO_RESPONSE
+        return left and amid and no_reply
 
     def _record_so_far(self, ended_ns: int) -> None:
         """Record the turns in progress after a reply or a failed turn ended at `ended_ns`."""

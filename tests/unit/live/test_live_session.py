@@ -190,3 +190,18 @@ async def test_recordings_are_played_to_the_user() -> None:
     await live.run(Script.speak, overheard_by=microphone)
     assert live.loudspeaker.played == [(AudioSide.USER, RATE // 50)] * 3
     assert not live.script.survives_failures
+
+
+@pytest.mark.parametrize("wire", [(), ANSWERED.wire])
+async def test_a_turn_is_dropped_if_the_user_ends_the_session_amid_its_utterance(wire: Any) -> None:
+    live = Live()
+    failure = Failure(FailureKind.NO_RESPONSE, "the session ended before a response began")
+
+    def then(script: Script) -> None:
+        script.speaker.frame(0, 0)
+        script.speaker.frame(0, 20 * MS)
+        live.session.leave()
+        script.end_turn(replace(ANSWERED, wire=wire, failure=None if wire else failure), tuple)
+
+    await live.run(then)
+    assert len(live.recorded) == (1 if wire else 0)
